@@ -1,0 +1,53 @@
+"""Named random streams: adding one moves no other.
+
+Every stream is a Philox generator keyed by the run's seed and the stream's own name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+
+class RandomStreams:
+    """The streams of one run, made when first asked for, saved and restored as a whole."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._streams: dict[str, np.random.Generator] = {}
+
+    def stream(self, name: str) -> np.random.Generator:
+        """The generator called ``name``; the same object each time."""
+        if name not in self._streams:
+            digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
+            key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+            self._streams[name] = np.random.Generator(np.random.Philox(key=key))
+        return self._streams[name]
+
+    def save(self) -> dict[str, Any]:
+        """Plain data: integers, strings and lists only."""
+        return {name: _plain(g.bit_generator.state) for name, g in sorted(self._streams.items())}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Back to what :meth:`save` saw.  Streams made since then start anew."""
+        for name in list(self._streams):
+            if name not in saved:
+                del self._streams[name]
+        for name, state in saved.items():
+            self.stream(name).bit_generator.state = _arrays(state)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return [int(v) for v in value]
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _arrays(v) for k, v in value.items()}
+    return np.array(value, dtype=np.uint64) if isinstance(value, list) else value

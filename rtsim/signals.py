@@ -1,0 +1,232 @@
+"""Named, typed vectors with units, and the hash that two ends compare before they talk.
+
+Inside the runtime every vector is a flat float64 array; a :class:`Signals` says what its elements
+mean.  ``type`` is the type on the far side of a boundary (a C controller's ``float32``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.errors import ScenarioError, ShapeError, UnknownName
+
+Vector: TypeAlias = NDArray[np.float64]
+Kind = Literal["scalar", "angle", "quaternion"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_SPEC = re.compile(r"\s*(?P<name>\S+?)\s*(?:\[(?P<unit>[^\]]*)\])?\s*(?:=\s*(?P<initial>\S+))?\s*\Z")
+TYPES = frozenset(
+    ("float64", "float32", "bool")
+    + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One named quantity: a scalar, or an array that is flattened row by row.
+
+    ``initial`` is the value it holds before anything has arrived, ``low`` and ``high`` its allowed
+    range (parameters and commands are checked against it).  ``kind`` is ``angle`` for what wraps
+    (in its unit: ``rad`` or ``deg``) and ``quaternion`` for four elements, scalar first;
+    ``derivative_of`` names the signal whose time derivative this is.
+    """
+
+    name: str
+    unit: str = "1"
+    type: str = "float64"
+    shape: tuple[int, ...] = ()
+    kind: Kind = "scalar"
+    derivative_of: str = ""
+    initial: float | tuple[float, ...] = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    description: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise ScenarioError(
+                f"signal name {self.name!r} is not an identifier; use letters, digits and _"
+            )
+        if self.type not in TYPES:
+            raise UnknownName("type", self.type, sorted(TYPES), f"signal {self.name}")
+        if any(n < 1 for n in self.shape):
+            raise ScenarioError(f"signal {self.name} has shape {self.shape}; every size is >= 1")
+        if self.kind == "quaternion" and self.size != 4:
+            raise ScenarioError(f"quaternion {self.name} has {self.size} elements; give shape=(4,)")
+        if isinstance(self.initial, tuple) and len(self.initial) != self.size:
+            raise ShapeError(
+                f"signal {self.name} has {self.size} elements but {len(self.initial)} initial values"
+            )
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """One name for each element: ``q_0 … q_3`` for an array, the name itself for a scalar."""
+        if not self.shape:
+            return (self.name,)
+        return tuple(
+            "_".join((self.name, *map(str, index))) for index in np.ndindex(*self.shape)
+        )
+
+    @classmethod
+    def of(cls, spec: str | Signal) -> Signal:
+        """From text: ``"altitude [m] = 100"``; unit and initial value may be left out."""
+        if isinstance(spec, Signal):
+            return spec
+        match = _SPEC.match(spec)
+        if match is None:
+            raise ScenarioError(f"cannot read signal {spec!r}; write 'name [unit] = initial'")
+        try:
+            initial = float(match["initial"] or 0.0)
+        except ValueError as error:
+            raise ScenarioError(f"initial value in {spec!r} is not a number") from error
+        return cls(match["name"], match["unit"] or "1", initial=initial)
+
+
+class Signals:
+    """An ordered, immutable set of signals, and the layout of the vector that carries them."""
+
+    def __init__(self, *signals: Signal | str) -> None:
+        self._signals = tuple(Signal.of(s) for s in signals)
+        seen: set[str] = set()
+        for signal in self._signals:
+            if signal.name in seen:
+                raise ScenarioError(f"signal {signal.name} is declared twice")
+            seen.add(signal.name)
+
+    def __iter__(self) -> Iterator[Signal]:
+        return iter(self._signals)
+
+    def __len__(self) -> int:
+        return len(self._signals)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Signals) and self._signals == other._signals
+
+    def __hash__(self) -> int:
+        return hash(self._signals)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._slices
+
+    def __getitem__(self, name: str) -> Signal:
+        self.slice(name)
+        return next(s for s in self._signals if s.name == name)
+
+    def __add__(self, other: Signals) -> Signals:
+        return Signals(*self, *other)
+
+    def __repr__(self) -> str:
+        return f"Signals({', '.join(f'{s.name} [{s.unit}]' for s in self)})"
+
+    @cached_property
+    def size(self) -> int:
+        """Number of float64 elements in the flat vector."""
+        return sum(s.size for s in self)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(s.name for s in self)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """One name for each element of the flat vector."""
+        return tuple(c for s in self for c in s.columns)
+
+    @cached_property
+    def _slices(self) -> dict[str, slice]:
+        at, out = 0, {}
+        for signal in self:
+            out[signal.name] = slice(at, at + signal.size)
+            at += signal.size
+        return out
+
+    def slice(self, name: str) -> slice:
+        """Where ``name`` stands in the flat vector."""
+        try:
+            return self._slices[name]
+        except KeyError:
+            raise UnknownName("signal", name, self.names) from None
+
+    def initial(self, values: Mapping[str, object] | None = None) -> Vector:
+        """A new flat vector of the declared initial values, some of them replaced.
+
+        Raises :class:`UnknownName` for a name that is not here, :class:`ShapeError` for a value
+        of the wrong length and :class:`ScenarioError` for one outside its range.
+        """
+        out = np.empty(self.size)
+        for signal in self:
+            out[self._slices[signal.name]] = signal.initial
+        for name, value in (values or {}).items():
+            where = self.slice(name)
+            given = np.asarray(value, dtype=np.float64).ravel()
+            if given.size != where.stop - where.start:
+                raise ShapeError(
+                    f"signal {name} has {where.stop - where.start} elements, got {given.size}"
+                )
+            signal = self[name]
+            if not np.all((given >= signal.low) & (given <= signal.high)):
+                raise ScenarioError(
+                    f"{name} = {value} {signal.unit} is outside its range "
+                    f"[{signal.low:g}, {signal.high:g}] {signal.unit}"
+                )
+            out[where] = given
+        return out
+
+    def check(self, vector: Vector, where: str) -> Vector:
+        """``vector`` itself if it is a flat vector of this layout; :class:`ShapeError` if not."""
+        if getattr(vector, "shape", None) != (self.size,):
+            raise ShapeError(
+                f"{where}: expected a vector of {self.size} ({', '.join(self.columns)}), "
+                f"got shape {getattr(vector, 'shape', type(vector).__name__)}"
+            )
+        return vector
+
+    def prefixed(self, prefix: str) -> Signals:
+        """The same layout under names that start with ``prefix``."""
+        return Signals(*(replace(s, name=prefix + s.name) for s in self))
+
+    def to_json(self) -> list[dict[str, object]]:
+        """Plain data that :meth:`from_json` reads back; infinite bounds become ``None``."""
+        rows = []
+        for s in self:
+            row = asdict(s)
+            row["low"] = None if math.isinf(s.low) else s.low
+            row["high"] = None if math.isinf(s.high) else s.high
+            rows.append(row)
+        return rows
+
+    @classmethod
+    def from_json(cls, rows: list[dict[str, object]]) -> Signals:
+        """Read what :meth:`to_json` wrote; unknown keys are refused."""
+        out: list[Signal] = []
+        for row in rows:
+            values = dict(row)
+            values["shape"] = tuple(values.get("shape") or ())  # type: ignore[arg-type]
+            if isinstance(values.get("initial"), list):
+                values["initial"] = tuple(values["initial"])  # type: ignore[arg-type]
+            if values.get("low") is None:
+                values["low"] = -math.inf
+            if values.get("high") is None:
+                values["high"] = math.inf
+            out.append(Signal(**values))  # type: ignore[arg-type]
+        return cls(*out)
+
+    @cached_property
+    def schema_hash(self) -> str:
+        """16 hex digits over names, units, types and shapes, in order: the layout, not the values."""
+        layout = [[s.name, s.unit, s.type, list(s.shape), s.kind, s.derivative_of] for s in self]
+        return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]

@@ -1,0 +1,110 @@
+"""Superdense time: tags, and periods that do not drift.
+
+A :class:`Tag` is ``(ns, step)``: an integer count of nanoseconds since the start of the run, and a
+microstep that orders what happens at that instant.  Tags compare as tuples.  This module *is* the
+semantics of time (``docs/semantics.md``, "Time"); nothing else adds to a time stamp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from rtsim.errors import ScenarioError
+
+NS_PER_S = 1_000_000_000
+
+
+class Tag(NamedTuple):
+    """A point in superdense time."""
+
+    ns: int
+    step: int = 0
+
+    def after(self, delay_ns: int) -> Tag:
+        """The tag ``delay_ns`` later: a zero delay is the next microstep, never the same one."""
+        if delay_ns > 0:
+            return Tag(self.ns + delay_ns, 0)
+        if delay_ns == 0:
+            return Tag(self.ns, self.step + 1)
+        raise ValueError(f"a delay of {delay_ns} ns would go back in time; it must be >= 0")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start, for equations and for people; never for ordering."""
+        return self.ns / NS_PER_S
+
+    def __str__(self) -> str:
+        text = f"{self.ns // NS_PER_S}.{self.ns % NS_PER_S:09d} s"
+        return text if self.step == 0 else f"{text} +{self.step}"
+
+
+START = Tag(0, 0)
+NEVER = Tag(2**63 - 1, 0)
+
+Duration = int | float | str | Fraction
+"""Seconds: an int, a float (taken at its shortest decimal), a Fraction, or text like ``"1/60"``."""
+
+
+def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
+    """``value`` in seconds, exactly; 0.1 means one tenth, not the nearest double."""
+    try:
+        return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    except (ValueError, ZeroDivisionError, TypeError) as error:
+        raise ScenarioError(
+            f"{what} {value!r} is not a number of seconds; write 0.02, '1/50' or Fraction(1, 50)"
+        ) from error
+
+
+def to_ns(value: Duration, what: str = "duration") -> int:
+    """``value`` seconds as the nearest whole number of nanoseconds."""
+    exact = exact_seconds(value, what) * NS_PER_S
+    return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
+
+
+@dataclass(frozen=True)
+class Period:
+    """A rational number of nanoseconds, and the ticks it makes.
+
+    Tick ``k`` is ``offset + round(k * period)`` (halves up), computed afresh each time and never
+    summed, so that 1/60 s does not drift and 10 ms and 15 ms meet exactly at 30 ms.
+    """
+
+    ns: Fraction
+
+    def __post_init__(self) -> None:
+        if self.ns < 1:
+            raise ScenarioError(
+                f"a period of {float(self.ns):g} ns is below the resolution of 1 ns; "
+                "give a period of at least 1e-9 s"
+            )
+
+    @classmethod
+    def of(cls, value: Duration | Period) -> Period:
+        """A period of ``value`` seconds."""
+        if isinstance(value, Period):
+            return value
+        exact = exact_seconds(value, "period")
+        if exact <= 0:
+            raise ScenarioError(f"a period of {value!r} s never advances; it must be > 0")
+        return cls(exact * NS_PER_S)
+
+    def tick(self, k: int, offset_ns: int = 0) -> int:
+        """Nanoseconds of tick ``k``."""
+        n, d = self.ns.numerator, self.ns.denominator
+        return offset_ns + (2 * k * n + d) // (2 * d)
+
+    def index_after(self, ns: int, offset_ns: int = 0) -> int:
+        """The first ``k >= 0`` whose tick lies strictly after ``ns``."""
+        k = max(0, int((ns - offset_ns) // self.ns) - 1)
+        while self.tick(k, offset_ns) <= ns:
+            k += 1
+        return k
+
+    @property
+    def seconds(self) -> float:
+        return float(self.ns / NS_PER_S)
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s"

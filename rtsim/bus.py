@@ -1,0 +1,181 @@
+"""The message bus: everything that crosses a boundary, with three stamps.
+
+``initiated``: the sender sampled its inputs.  ``completed``: it was done computing.  ``arrival``:
+effects happen, never before.  The bus holds what is in flight and hands it out in one total order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import ScenarioError
+from rtsim.latency import ZERO, LatencyModel, check_delays
+from rtsim.random_streams import RandomStreams
+from rtsim.signals import Signals, Vector
+from rtsim.tag import NEVER, Tag
+
+DELIVERED, LOST, COPY = 0, 1, 2
+"""Status of a message: it arrives, it never does, it arrives as a second copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, or one copy of it."""
+
+    topic: str
+    source: str
+    sequence: int
+    initiated: Tag
+    completed: Tag
+    arrival: Tag
+    payload: Vector
+    status: int = DELIVERED
+
+    def stamps(self) -> tuple[int, ...]:
+        """What a recording holds beside the payload, in the order of :data:`STAMPS`."""
+        return (self.sequence, *self.initiated, *self.completed, *self.arrival, self.status)
+
+
+STAMPS = (
+    "sequence",
+    "initiated",
+    "initiated_step",
+    "completed",
+    "completed_step",
+    "arrival",
+    "arrival_step",
+    "status",
+)
+LOST_ARRIVAL = Tag(-1, 0)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Who sends what, and how long it is under way."""
+
+    name: str
+    source: str
+    signals: Signals
+    transport: LatencyModel = ZERO
+    immediate: bool = False
+    """A zero delay arrives at once, in the sender's own microstep: a declared order asks for it."""
+
+
+class Bus:
+    """Messages in flight.  ``record`` sees each message once, when its stamps are known."""
+
+    def __init__(self, streams: RandomStreams, record: Callable[[Message], None]) -> None:
+        self._streams = streams
+        self._record = record
+        self._topics: dict[str, Topic] = {}
+        self._sequence: dict[str, int] = {}
+        self._last_arrival: dict[str, Tag] = {}
+        self._flight: list[tuple[Tag, str, str, int, int, Message]] = []
+
+    def add(self, topic: Topic) -> None:
+        if topic.name in self._topics:
+            raise ScenarioError(f"topic {topic.name} has two senders; give one another name")
+        self._topics[topic.name] = topic
+        self._sequence[topic.name] = 0
+        self._last_arrival[topic.name] = Tag(-1, 0)
+
+    def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
+        """Put a message on its way; ``payload`` is copied.
+
+        Raises :class:`LatencyError` where the topic's transport model answers what no link can do.
+        """
+        topic = self._topics[name]
+        sequence = self._sequence[name]
+        self._sequence[name] = sequence + 1
+        content = payload.copy()
+        content.flags.writeable = False
+        stream = self._streams.stream(f"transport/{name}")
+        delays = topic.transport.delays(stream, topic.signals.size * 8)
+        check_delays(topic.transport, delays, f"topic {name}")
+        if not delays:
+            lost = Message(
+                name, topic.source, sequence, initiated, completed, LOST_ARRIVAL, content, LOST
+            )
+            self._record(lost)
+        for copy, delay in enumerate(delays):
+            arrival = self._arrival(topic, initiated, completed, delay)
+            status = COPY if copy else DELIVERED
+            message = Message(
+                name, topic.source, sequence, initiated, completed, arrival, content, status
+            )
+            self._record(message)
+            entry = (arrival, topic.source, name, sequence, copy, message)
+            heapq.heappush(self._flight, entry)
+
+    def _arrival(self, topic: Topic, initiated: Tag, completed: Tag, delay: int) -> Tag:
+        # The whole way counts for the microstep: computing in zero time and travelling in zero
+        # time is one zero delay, and a reply that took time to compute arrives at (ns, 0).
+        if delay == 0 and (topic.immediate or completed.ns > initiated.ns):
+            arrival = completed
+        else:
+            arrival = completed.after(delay)
+        if topic.transport.ordered:
+            arrival = max(arrival, self._last_arrival[topic.name])
+            self._last_arrival[topic.name] = arrival
+        return arrival
+
+    def next_arrival(self) -> Tag:
+        """The earliest arrival, :data:`NEVER` when nothing is in flight."""
+        return self._flight[0][0] if self._flight else NEVER
+
+    def due(self, tag: Tag) -> list[Message]:
+        """Take out what arrives at ``tag``, ordered by source and sequence."""
+        out: list[Message] = []
+        while self._flight and self._flight[0][0] <= tag:
+            out.append(heapq.heappop(self._flight)[-1])
+        return out
+
+    def save(self) -> dict[str, Any]:
+        """Messages in flight and counters as plain data."""
+        flight = [
+            {
+                "topic": m.topic,
+                "sequence": m.sequence,
+                "initiated": list(m.initiated),
+                "completed": list(m.completed),
+                "arrival": list(m.arrival),
+                "payload": m.payload.tolist(),
+                "status": m.status,
+                "copy": copy,
+            }
+            for *_, copy, m in sorted(self._flight, key=lambda entry: entry[:5])
+        ]
+        return {
+            "sequence": dict(self._sequence),
+            "last_arrival": {k: list(v) for k, v in self._last_arrival.items()},
+            "flight": flight,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._sequence = dict(saved["sequence"])
+        self._last_arrival = {k: Tag(*v) for k, v in saved["last_arrival"].items()}
+        self._flight = []
+        for row in saved["flight"]:
+            payload = np.array(row["payload"], dtype=np.float64)
+            payload.flags.writeable = False
+            source = self._topics[row["topic"]].source
+            initiated, completed, arrival = (
+                Tag(*row[k]) for k in ("initiated", "completed", "arrival")
+            )
+            message = Message(
+                row["topic"],
+                source,
+                row["sequence"],
+                initiated,
+                completed,
+                arrival,
+                payload,
+                row["status"],
+            )
+            entry = (arrival, source, row["topic"], row["sequence"], row["copy"], message)
+            heapq.heappush(self._flight, entry)

@@ -1,0 +1,247 @@
+"""How long a computation or a link takes: latency models, and decorators that spoil them.
+
+A model draws from the stream it is given and from nothing else.  It answers with one delay in ns
+for each copy that arrives: none for a lost message, two for a duplicated one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+
+from rtsim.errors import LatencyError, ScenarioError
+from rtsim.tag import NS_PER_S, Duration, to_ns
+
+
+class LatencyModel(Protocol):
+    """The contract; ``ordered`` promises that a later message never overtakes an earlier one."""
+
+    @property
+    def ordered(self) -> bool: ...
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
+        """Delays in ns, one for each copy that arrives."""
+        ...
+
+
+def check_delays(model: LatencyModel, delays: tuple[int, ...], link: str) -> tuple[int, ...]:
+    """``delays`` themselves, or a :class:`LatencyError` that names the model and the link."""
+    for delay in delays:
+        if not isinstance(delay, int) or delay < 0:
+            raise LatencyError(
+                f"latency model {type(model).__name__} on {link} returned a delay of {delay!r} ns; "
+                "a delay is a whole number of ns, >= 0: a message cannot arrive before it was sent"
+            )
+    return delays
+
+
+def _ns(seconds: float) -> int:
+    """Nearest ns; refuses what is not a number."""
+    if not math.isfinite(seconds):
+        raise LatencyError(f"a latency of {seconds} s was drawn; check the model's parameters")
+    return round(seconds * NS_PER_S)
+
+
+def _at_least_zero(what: str, value: Duration) -> int:
+    ns = to_ns(value, what)
+    if ns < 0:
+        raise ScenarioError(f"{what} = {value!r} s is negative; a latency is >= 0")
+    return ns
+
+
+def _probability(what: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ScenarioError(f"{what} = {value!r} is not a probability; give 0 to 1")
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Always the same; the default of every link is ``Fixed(0)``."""
+
+    seconds: Duration = 0
+    ordered: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_delays", (_at_least_zero("Fixed latency", self.seconds),))
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        return self._delays  # type: ignore[attr-defined,no-any-return]
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Evenly spread from ``low`` to ``high`` seconds."""
+
+    low: float
+    high: float
+    ordered: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.low <= self.high < math.inf:
+            raise ScenarioError(f"Uniform({self.low}, {self.high}): need 0 <= low <= high, in s")
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        return (_ns(stream.uniform(self.low, self.high)),)
+
+
+@dataclass(frozen=True)
+class TruncatedNormal:
+    """Normal with ``mean`` and ``deviation`` s, cut to ``low`` .. ``high``; one draw a message."""
+
+    mean: float
+    deviation: float
+    low: float = 0.0
+    high: float = math.inf
+    ordered: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if not (self.deviation > 0.0 and 0.0 <= self.low < self.high):
+            raise ScenarioError(
+                f"TruncatedNormal(deviation={self.deviation}, low={self.low}, high={self.high}): "
+                "need deviation > 0 and 0 <= low < high, in s"
+            )
+        normal = NormalDist(self.mean, self.deviation)
+        bounds = (normal.cdf(self.low), normal.cdf(self.high) if self.high < math.inf else 1.0)
+        if bounds[1] - bounds[0] < 1e-9:
+            raise ScenarioError(
+                f"TruncatedNormal: [{self.low}, {self.high}] s holds next to nothing of a normal "
+                f"of mean {self.mean} and deviation {self.deviation} s; widen it"
+            )
+        object.__setattr__(self, "_bounds", bounds)
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        first, last = self._bounds  # type: ignore[attr-defined]
+        share = min(max(stream.uniform(first, last), 1e-300), 1.0 - 1e-16)
+        drawn = NormalDist(self.mean, self.deviation).inv_cdf(share)
+        return (_ns(min(max(drawn, self.low), self.high)),)
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """``minimum`` plus a gamma of ``shape`` and ``scale`` s: the usual look of a network."""
+
+    shape: float
+    scale: float
+    minimum: float = 0.0
+    ordered: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if not (self.shape > 0.0 and self.scale > 0.0 and self.minimum >= 0.0):
+            raise ScenarioError(
+                f"Gamma({self.shape}, {self.scale}, {self.minimum}): need shape and scale > 0, "
+                "minimum >= 0 s"
+            )
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        return (_ns(self.minimum + stream.gamma(self.shape, self.scale)),)
+
+
+@dataclass(frozen=True)
+class SerialLine:
+    """Wire time: (payload + ``overhead``) bytes of ``bits_per_byte`` bits at ``baud``."""
+
+    baud: int
+    bits_per_byte: int = 10
+    overhead: int = 0
+    ordered: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if self.baud <= 0 or self.bits_per_byte <= 0 or self.overhead < 0:
+            raise ScenarioError(
+                f"SerialLine(baud={self.baud}, bits_per_byte={self.bits_per_byte}, "
+                f"overhead={self.overhead}): need baud > 0, bits > 0, overhead >= 0"
+            )
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        bits = (size_bytes + self.overhead) * self.bits_per_byte
+        return (-(-bits * NS_PER_S // self.baud),)
+
+
+@dataclass(frozen=True)
+class Empirical:
+    """Draws again from measured delays (ns), each equally likely."""
+
+    samples: tuple[int, ...]
+    ordered: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.samples:
+            raise ScenarioError("Empirical latency without samples; record a run that has some")
+        if min(self.samples) < 0:
+            raise ScenarioError(f"Empirical latency holds {min(self.samples)} ns; samples are >= 0")
+
+    @classmethod
+    def of(cls, samples_ns: Sequence[int]) -> Empirical:
+        return cls(tuple(int(s) for s in samples_ns))
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        return (self.samples[int(stream.integers(len(self.samples)))],)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Each message of ``inner`` is lost with ``probability``; a lost one is still recorded."""
+
+    inner: LatencyModel
+    probability: float
+
+    def __post_init__(self) -> None:
+        _probability("Loss probability", self.probability)
+
+    @property
+    def ordered(self) -> bool:
+        return self.inner.ordered
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
+        # Always draw both, so that the delays of what does arrive do not depend on what is lost.
+        lost = stream.random() < self.probability
+        delays = self.inner.delays(stream, size_bytes)
+        return () if lost else delays
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """With ``probability`` a second copy follows after ``gap`` seconds."""
+
+    inner: LatencyModel
+    probability: float
+    gap: Duration = 0
+
+    def __post_init__(self) -> None:
+        _probability("Duplicate probability", self.probability)
+        _at_least_zero("Duplicate gap", self.gap)
+
+    @property
+    def ordered(self) -> bool:
+        return self.inner.ordered
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
+        twice = stream.random() < self.probability
+        delays = self.inner.delays(stream, size_bytes)
+        return delays + tuple(d + to_ns(self.gap) for d in delays) if twice else delays
+
+
+@dataclass(frozen=True)
+class Reorder:
+    """With ``probability`` a message is held back ``extra`` s, so that later ones may overtake."""
+
+    inner: LatencyModel
+    probability: float
+    extra: Duration
+    ordered: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        _probability("Reorder probability", self.probability)
+        _at_least_zero("Reorder extra", self.extra)
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
+        held = to_ns(self.extra) if stream.random() < self.probability else 0
+        return tuple(d + held for d in self.inner.delays(stream, size_bytes))
+
+
+ZERO: LatencyModel = Fixed(0)

@@ -1,0 +1,159 @@
+"""Model: constant data and pure functions; bound to machine code once, before time starts.
+
+The equations are ordinary Python functions that fill a vector in place.  They are pure: no random
+draw, no wall clock, no logging, because a solver calls them at points that may never be committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.compiling import ABSENT, EQUATION, IN_PLACE, UPDATE, Native, compile_function
+from rtsim.errors import ModelError
+from rtsim.signals import Signals, Vector
+
+Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
+"""``(t, x, z, u, p, out)``: t in s, x (n,), z (d,), u (m,), p (k,); fills ``out`` in place."""
+Update = Callable[[float, Vector, Vector, Vector, Vector], None]
+"""``(t, x, z, u, p)``: the discrete part at its ticks, in place on z."""
+Projection = Callable[[Vector], None]
+"""``(x)``: puts an accepted state back on its manifold, in place (a unit quaternion)."""
+
+_GUARD_ELEMENTS = 64
+_SENTINEL = -1.2345678901234567e300
+
+
+@dataclass(frozen=True)
+class Model:
+    """A plant: dx/dt = derivative(t, x, z, u, p), y = output(t, x, z, u, p).
+
+    SI units unless a signal says otherwise.  ``assumptions`` and ``limits`` are stated in every
+    recording.  A parameter changed while running is a new ``p`` at a tag.
+    """
+
+    name: str
+    states: Signals
+    derivative: Equation
+    discrete: Signals = Signals()
+    inputs: Signals = Signals()
+    outputs: Signals = Signals()
+    parameters: Signals = Signals()
+    output: Equation | None = None
+    update: Update | None = None
+    project: Projection | None = None
+    assumptions: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.outputs.size and self.output is None:
+            raise ModelError(f"model {self.name} declares outputs but has no output function")
+        if self.update is not None and not self.discrete.size:
+            raise ModelError(f"model {self.name} has an update function but no discrete signals")
+
+
+@dataclass(frozen=True)
+class BoundModel:
+    """A model whose functions are ready to run, with the vectors' layouts at hand."""
+
+    model: Model
+    derivative: Native
+    output: Native
+    update: Native
+    project: Native
+    compiled: bool
+
+
+def bind(
+    model: Model,
+    *,
+    compile: bool = True,
+    x: Vector | None = None,
+    p: Vector | None = None,
+    u: Vector | None = None,
+) -> BoundModel:
+    """Make ``model`` ready to run, and try each function once at its initial values.
+
+    Raises :class:`ModelError` where a function does not compile, leaves elements unwritten, writes
+    past its vector or returns NaN at the start.
+    """
+
+    def ready(function: Callable[..., None] | None, signature: object, name: str) -> Native:
+        if function is None:
+            return ABSENT
+        if compile:
+            return compile_function(function, signature, f"{name} of model {model.name}")
+        plain = getattr(function, "py_func", function)
+        return Native(plain, plain)
+
+    bound = BoundModel(
+        model,
+        ready(model.derivative, EQUATION, "derivative"),
+        ready(model.output, EQUATION, "output"),
+        ready(model.update, UPDATE, "update"),
+        ready(model.project, IN_PLACE, "project"),
+        compile,
+    )
+    start = {"x": x, "u": u, "p": p}
+    for name, native, out in (
+        ("derivative", bound.derivative, model.states),
+        ("output", bound.output, model.outputs),
+    ):
+        if native is not ABSENT:
+            _probe(model, name, native, out, start)
+    return bound
+
+
+def _probe(
+    model: Model, name: str, native: Native, out: Signals, start: Mapping[str, Vector | None]
+) -> None:
+    """Call once between guard elements: a compiled function does not check its own bounds."""
+    where = f"{name} of model {model.name}"
+    layouts = {
+        "x": model.states,
+        "z": model.discrete,
+        "u": model.inputs,
+        "p": model.parameters,
+    }
+    vectors: list[Vector] = []
+    fences: list[tuple[str, Signals, Vector]] = []
+    for letter, layout in (*layouts.items(), ("out", out)):
+        given = start.get(letter)
+        fence, vector = _fenced(layout.initial() if given is None else given)
+        fences.append((letter, layout, fence))
+        vectors.append(vector)
+    vectors[-1].fill(_SENTINEL)
+    try:
+        native.call(0.0, *vectors)
+    except IndexError as error:
+        raise ModelError(
+            f"{where} uses an element that does not exist ({error}); its vectors have "
+            + ", ".join(f"{k}: {s.size}" for k, s in (*layouts.items(), ("out", out)))
+        ) from error
+    for letter, layout, fence in fences:
+        edges = np.concatenate((fence[:_GUARD_ELEMENTS], fence[-_GUARD_ELEMENTS:]))
+        if np.any(edges != _SENTINEL):
+            raise ModelError(
+                f"{where} writes outside its vector {letter}, which has {layout.size} elements "
+                f"({', '.join(layout.columns)}); declare the missing signals or mend the index"
+            )
+    for i, value in enumerate(vectors[-1]):
+        if value == _SENTINEL:
+            raise ModelError(
+                f"{where} never writes element {i} ({out.columns[i]}); "
+                f"it must fill all {out.size} elements"
+            )
+        if not np.isfinite(value):
+            raise ModelError(
+                f"{where} gives {value} for {out.columns[i]} at the start; "
+                "check the initial state and the parameters"
+            )
+
+
+def _fenced(values: Vector) -> tuple[Vector, Vector]:
+    fence = np.full(values.size + 2 * _GUARD_ELEMENTS, _SENTINEL)
+    vector = fence[_GUARD_ELEMENTS : _GUARD_ELEMENTS + values.size]
+    vector[:] = values
+    return fence, vector

@@ -1,0 +1,39 @@
+"""A moon about a planet: period 30, distance 1, in units of their own.
+
+With mu = (2 pi / 30)^2 a circular orbit at distance 1 closes after 30 time units, so the exact
+solution is at hand at every time.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rtsim.model import Model
+from rtsim.signals import Signal, Signals, Vector
+
+PERIOD = 30.0
+MU = (2.0 * math.pi / PERIOD) ** 2
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """Point mass under an inverse-square pull."""
+    r2 = x[0] * x[0] + x[1] * x[1]
+    pull = -p[0] / (r2 * math.sqrt(r2))
+    dx[0] = x[2]
+    dx[1] = x[3]
+    dx[2] = pull * x[0]
+    dx[3] = pull * x[1]
+
+
+ORBIT = Model(
+    name="orbit",
+    states=Signals(
+        Signal("x", "distance", initial=1.0),
+        Signal("y", "distance"),
+        Signal("vx", "distance/day", derivative_of="x"),
+        Signal("vy", "distance/day", derivative_of="y", initial=2.0 * math.pi / PERIOD),
+    ),
+    parameters=Signals(Signal("mu", "distance^3/day^2", initial=MU, low=0.0)),
+    derivative=derivative,
+    assumptions=("the planet does not move", "point masses, no other bodies"),
+)

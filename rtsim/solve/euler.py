@@ -1,0 +1,19 @@
+"""Euler's method, first order: the one to compare others with, and to recognise in old code."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rtsim.solve.base import Tableau
+from rtsim.solve.explicit import ExplicitRungeKutta
+
+EULER = ExplicitRungeKutta(
+    Tableau(
+        name="euler",
+        order=1,
+        a=((),),
+        b=(Fraction(1),),
+        c=(Fraction(0),),
+        source="Euler, Institutionum calculi integralis, 1768, section 650",
+    )
+)

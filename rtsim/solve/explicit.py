@@ -1,0 +1,124 @@
+"""Fixed-step explicit Runge-Kutta: one loop over any tableau."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from rtsim.compiling import VECTOR, Native, call_equation, call_project, compile_function
+from rtsim.model import BoundModel
+from rtsim.signals import Vector
+from rtsim.solve.base import MemorylessStepper, Stepper, Tableau, lower_triangle, weights
+from rtsim.tag import NS_PER_S
+
+MATRIX = types.Array(types.float64, 2, "C")
+
+
+def explicit_step(
+    f: Any,
+    project: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    t: float,
+    h: float,
+    x: Any,
+    z: Any,
+    u: Any,
+    p: Any,
+    k: Any,
+    y: Any,
+    out: Any,
+) -> int:
+    """One step of length ``h`` s: ``x`` (n,) to ``out`` (n,); ``k`` (s, n) and ``y`` (n,) are work.
+
+    Returns -1, or the index of the first element of ``out`` that is not finite.
+    """
+    n = x.size
+    stages = b.size
+    call_equation(f, t, x, z, u, p, k[0])
+    for i in range(1, stages):
+        for j in range(n):
+            y[j] = 0.0
+        for m in range(i):
+            weight = a[i, m]
+            if weight != 0.0:
+                for j in range(n):
+                    y[j] += weight * k[m, j]
+        for j in range(n):
+            y[j] = x[j] + h * y[j]
+        call_equation(f, t + c[i] * h, y, z, u, p, k[i])
+    for j in range(n):
+        total = 0.0
+        for m in range(stages):
+            total += b[m] * k[m, j]
+        out[j] = x[j] + h * total
+    if project != 0:
+        call_project(project, out)
+    for j in range(n):
+        if not np.isfinite(out[j]):
+            return j
+    return -1
+
+
+def step_signature(*coefficients: Any) -> tuple[Any, ...]:
+    """Types of a step function: two addresses, coefficients, t, h, five vectors, k, y, out."""
+    scalars = (types.float64, types.float64)
+    return (
+        types.intp,
+        types.intp,
+        *coefficients,
+        *scalars,
+        *(VECTOR,) * 4,
+        MATRIX,
+        VECTOR,
+        VECTOR,
+    )
+
+
+@dataclass(frozen=True)
+class ExplicitRungeKutta:
+    """A fixed-step solver from a :class:`Tableau`."""
+
+    tableau: Tableau
+
+    @property
+    def name(self) -> str:
+        return self.tableau.name
+
+    @property
+    def order(self) -> int:
+        return self.tableau.order
+
+    @cached_property
+    def _compiled(self) -> Native:
+        signature = step_signature(MATRIX, VECTOR, VECTOR)
+        return compile_function(explicit_step, signature, f"solver {self.name}")
+
+    def stepper(self, bound: BoundModel) -> Stepper:
+        step = self._compiled.call if bound.compiled else explicit_step
+        return _ExplicitStepper(self.tableau, bound, step)
+
+
+class _ExplicitStepper(MemorylessStepper):
+    def __init__(self, tableau: Tableau, bound: BoundModel, step: Any) -> None:
+        n = bound.model.states.size
+        self._step = step
+        self._fixed = (
+            bound.derivative.handle,
+            bound.project.handle,
+            lower_triangle(tableau.a),
+            weights(tableau.b),
+            weights(tableau.c),
+        )
+        self._work = (np.zeros((len(tableau.b), n)), np.zeros(n))
+
+    def advance(
+        self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+    ) -> int:
+        t, h = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
+        return self._step(*self._fixed, t, h, x, z, u, p, *self._work, out)  # type: ignore[no-any-return]

@@ -1,0 +1,271 @@
+"""The clocks: simulated nanoseconds, and when on the wall they are due.
+
+Only this module reads wall time (``CLOCK_MONOTONIC``); everybody else is handed a :class:`Clock`,
+or measures a duration with :func:`stopwatch`.  :class:`VirtualClock` never waits.
+:class:`WallClock` waits on absolute deadlines: it sleeps until shortly before one and spins the
+rest.  A third, for tests, ships in :mod:`rtsim.testing`.  All of them pass ``check_clock``.
+
+Two times run through this module and must not be mixed: *simulated* ns, which start at 0, and the
+clock's *own* ns (``now()``, ``wall(ns)``), which on a real clock start 36 to 73 years further on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import sys
+import threading
+import time
+from fractions import Fraction
+from typing import Protocol
+
+from rtsim.errors import ScenarioError
+
+if sys.platform == "win32":  # time.monotonic steps by 15.6 ms there before Python 3.13
+    stopwatch = time.perf_counter_ns
+else:
+    stopwatch = time.monotonic_ns
+"""Nanoseconds for measuring durations; only differences mean anything."""
+
+DEFAULT_SPIN_NS = 200_000
+MIN_SPIN_NS = 20_000
+MAX_SPIN_NS = 500_000
+MAX_SPIN_SHARE = 4
+"""A tuned tail is at most 1/4 of the loop's period and at most 500 us, so spinning never takes more
+than a quarter of one core, and at 200 Hz no more than a tenth.  A machine whose sleeps come later
+than that has a problem that burning the CPU does not solve; the timing certificate shows it."""
+
+_LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in the C library
+_FAR_NS = 3_600_000_000_000
+
+
+class Wake:
+    """An event input that can cut a wait short; any thread may :meth:`set` it.
+
+    It stays set until the waiting side clears it, before it looks at what came in, so that nothing
+    that comes in later is missed.  Built on one lock: no file descriptor, the same on every
+    platform, safe in a signal handler.  A source that has a descriptor of its own may subclass it;
+    clocks only use :meth:`is_set` and :meth:`wait`.
+    """
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()  # open (unlocked) means set
+        self._gate.acquire()
+
+    def set(self) -> None:
+        """Wake the waiter, now or at its next wait."""
+        with contextlib.suppress(RuntimeError):  # it was set already
+            self._gate.release()
+
+    def clear(self) -> None:
+        """Forget it; called by the waiting side only."""
+        self._gate.acquire(blocking=False)
+
+    def is_set(self) -> bool:
+        return not self._gate.locked()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long; whether it is set, and it stays set."""
+        if not self._gate.acquire(timeout=max(0.0, seconds)):
+            return False
+        self.set()
+        return True
+
+
+class Clock(Protocol):
+    """Where simulated time meets the wall.  ``check_clock`` in :mod:`rtsim.testing` is the law."""
+
+    paced: bool
+    """False: it never waits, and nothing is ever late."""
+
+    def now(self) -> int:
+        """The clock's own time [ns]; never goes back."""
+        ...
+
+    def wall(self, ns: int) -> int:
+        """W(ns): the clock's own time at which simulated ``ns`` is due."""
+        ...
+
+    def simulated(self, own: int) -> int:
+        """The simulated ns that the clock's own time ``own`` falls into: the inverse of W."""
+        ...
+
+    def anchor(self, ns: int) -> None:
+        """Simulated ``ns`` is now: at the start, and after a pause, a restore or a slip."""
+        ...
+
+    def set_rate(self, rate: float | Fraction, ns: int) -> None:
+        """From now on, which is simulated ``ns``, run at ``rate`` simulated seconds a second."""
+        ...
+
+    def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
+        """Wait until simulated ``ns`` is due; never returns True early.
+
+        False: an event input woke it (or was set when it came), look again.  A deadline that has
+        passed returns at once.
+        """
+        ...
+
+
+def exact_rate(rate: float | Fraction) -> Fraction:
+    """``rate`` exactly (0.1 means one tenth); :class:`ScenarioError` unless finite and > 0."""
+    if isinstance(rate, Fraction):
+        exact = rate
+    else:
+        exact = Fraction(repr(float(rate))) if math.isfinite(rate) else Fraction(0)
+    if exact <= 0:
+        raise ScenarioError(
+            f"a rate of {rate} does not let time pass; it must be finite and > 0, "
+            "such as --pace 1.0 (or --pace max, which does not wait at all)"
+        )
+    return exact
+
+
+class VirtualClock:
+    """The clock of a run that is as fast as possible: it never waits, so nothing can wake it.
+
+    Its own time is the latest simulated time that it was asked to wait for.
+    """
+
+    paced = False
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def now(self) -> int:
+        return self._now
+
+    def wall(self, ns: int) -> int:
+        return ns
+
+    def simulated(self, own: int) -> int:
+        return own
+
+    def anchor(self, ns: int) -> None:
+        self._now = ns
+
+    def set_rate(self, rate: float | Fraction, ns: int) -> None:
+        exact_rate(rate)
+        self.anchor(ns)
+
+    def wait_until(self, ns: int, wake: Wake | None = None) -> bool:  # noqa: ARG002
+        if ns > self._now:
+            self._now = ns
+        return True
+
+
+class Timeline:
+    """The exact map between simulated and own time, shared by every clock that is paced.
+
+    Integers and a rational rate: W is off by less than 1 ns after any number of months.  W rounds
+    up, so that a deadline is never early.
+    """
+
+    __slots__ = ("_denominator", "_numerator", "_own", "_simulated")
+
+    def __init__(self, rate: float | Fraction, own: int) -> None:
+        self._simulated, self._own = 0, own
+        self.rate = exact_rate(rate)
+
+    @property
+    def rate(self) -> Fraction:
+        return Fraction(self._numerator, self._denominator)
+
+    @rate.setter
+    def rate(self, rate: Fraction) -> None:
+        self._numerator, self._denominator = rate.numerator, rate.denominator
+
+    def anchor(self, ns: int, own: int) -> None:
+        self._simulated, self._own = ns, own
+
+    def wall(self, ns: int) -> int:
+        return self._own - (self._simulated - ns) * self._denominator // self._numerator
+
+    def simulated(self, own: int) -> int:
+        return self._simulated + (own - self._own) * self._numerator // self._denominator
+
+
+class WallClock:
+    """``CLOCK_MONOTONIC`` against absolute deadlines; sleeps, then spins the last ``spin_ns``.
+
+    ``rate`` is simulated seconds a second.  CPython 3.11+ sleeps with ``clock_nanosleep`` on
+    Linux; how late it returns is the machine's affair, which :meth:`calibrate` measures.
+    ``spin_ns=0`` is a plain sleep.
+    """
+
+    paced = True
+
+    def __init__(self, rate: float | Fraction = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
+        if spin_ns < 0:
+            raise ScenarioError(f"a spin tail of {spin_ns} ns; it must be >= 0")
+        self.spin_ns = spin_ns
+        self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
+        """Own time less ``CLOCK_MONOTONIC``: translates stamps that another process took."""
+        self._line = Timeline(rate, self.now())
+
+    @property
+    def rate(self) -> Fraction:
+        return self._line.rate
+
+    def now(self) -> int:
+        return stopwatch() + self.offset_ns
+
+    def wall(self, ns: int) -> int:
+        return self._line.wall(ns)
+
+    def simulated(self, own: int) -> int:
+        return self._line.simulated(own)
+
+    def anchor(self, ns: int) -> None:
+        self._line.anchor(ns, self.now())
+
+    def set_rate(self, rate: float | Fraction, ns: int) -> None:
+        self._line.rate = exact_rate(rate)
+        self.anchor(ns)
+
+    def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
+        deadline = self._line.wall(ns) - self.offset_ns
+        if wake is not None:
+            return self._wait_or_wake(deadline, wake)
+        bell = deadline - self.spin_ns
+        while (rest := bell - stopwatch()) > 0:
+            time.sleep(rest * 1e-9 if rest < _FAR_NS else _LONGEST_SLEEP_S)
+        while stopwatch() < deadline:
+            pass
+        return True
+
+    def _wait_or_wake(self, deadline: int, wake: Wake) -> bool:
+        bell = deadline - self.spin_ns
+        while (rest := bell - stopwatch()) > 0:
+            if wake.wait(rest * 1e-9 if rest < _FAR_NS else _LONGEST_SLEEP_S):
+                return False
+        while not wake.is_set():
+            if stopwatch() >= deadline:
+                return True
+        return False
+
+    def calibrate(self, period_ns: int | None = None, samples: int = 100) -> int:
+        """Tune the spin tail to this machine as it is scheduled now; returns it [ns].
+
+        Sleeps ``samples`` times for 1 ms and takes the tail that would have covered 99 in 100 of
+        the late returns, with a quarter to spare, within the bounds stated at
+        :data:`MAX_SPIN_SHARE` (``period_ns``: the shortest wait of the loop to come).  Ask for
+        scheduling first: it changes the answer.
+        """
+        late = []
+        for _ in range(max(1, samples)):
+            due = stopwatch() + 1_000_000
+            time.sleep(0.001)
+            late.append(stopwatch() - due)
+        self.spin_ns = tail_for(late, period_ns)
+        return self.spin_ns
+
+
+def tail_for(late: list[int], period_ns: int | None = None) -> int:
+    """The spin tail [ns] for sleeps that came so ``late`` [ns]; see :meth:`WallClock.calibrate`."""
+    nearly_all = sorted(late)[math.ceil(0.99 * len(late)) - 1]
+    bound = MAX_SPIN_NS
+    if period_ns is not None:
+        bound = min(bound, period_ns // MAX_SPIN_SHARE)
+    return min(max(nearly_all * 5 // 4, MIN_SPIN_NS), bound)

@@ -1,0 +1,195 @@
+"""A clock for tests, and the suite that every clock passes.  Neither sleeps nor imports pytest."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rtsim.clock import Clock, Timeline, Wake
+from rtsim.errors import ScenarioError
+
+FAKE_START = 1_152_921_504_606_846_976  # 2**60: a mix-up of the two times shows at once here too
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One wait, in the clock's own ns: when it was asked for, due, and over."""
+
+    ns: int
+    asked: int
+    due: int
+    ended: int
+    reached: bool
+
+
+class FakeClock:
+    """A paced clock whose time moves only when told, or, by itself, when it is waited on.
+
+    ``late`` scripts the wakes: the k-th wait that really waits ends so many ns after its deadline
+    (0 when the script has run out).  :meth:`advance` is computing that takes time.  :meth:`call_at`
+    lets something happen while the loop waits, such as ``wake.set``.  ``waits`` is what was waited
+    for.  With ``autojump=False`` a wait blocks until another thread advances the clock far enough,
+    at most ``patience`` seconds of real time (then ``TimeoutError``: a test never hangs).
+    """
+
+    paced = True
+
+    def __init__(
+        self,
+        rate: float | Fraction = 1.0,
+        *,
+        late: Iterable[int] = (),
+        autojump: bool = True,
+        patience: float = 5.0,
+    ) -> None:
+        self._own = FAKE_START
+        self._line = Timeline(rate, self._own)
+        self._late = deque(late)
+        self._agenda: list[tuple[int, int, Callable[[], object]]] = []
+        self._order = itertools.count()
+        self._moved = threading.Condition(threading.RLock())
+        self.autojump = autojump
+        self.patience = patience
+        self.waits: list[Wait] = []
+
+    @property
+    def rate(self) -> Fraction:
+        return self._line.rate
+
+    def now(self) -> int:
+        return self._own
+
+    def wall(self, ns: int) -> int:
+        return self._line.wall(ns)
+
+    def simulated(self, own: int) -> int:
+        return self._line.simulated(own)
+
+    def anchor(self, ns: int) -> None:
+        self._line.anchor(ns, self._own)
+
+    def set_rate(self, rate: float | Fraction, ns: int) -> None:
+        line = Timeline(rate, self._own)
+        line.anchor(ns, self._own)
+        self._line = line
+
+    def advance(self, ns: int) -> None:
+        """Let ``ns`` of the clock's own time pass: computing, or a pause."""
+        if ns < 0:
+            raise ValueError(f"a clock does not go back; asked to advance by {ns} ns")
+        with self._moved:
+            self._move_to(self._own + ns)
+
+    def call_at(self, own: int, action: Callable[[], object]) -> None:
+        """Call ``action`` when the clock's own time reaches ``own``."""
+        with self._moved:
+            self._agenda.append((own, next(self._order), action))
+            self._agenda.sort(key=lambda entry: entry[:2])
+
+    def wake_late(self, *late: int) -> None:
+        """Append to the script of late wakes [ns]."""
+        self._late.extend(late)
+
+    def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
+        with self._moved:
+            asked, due = self._own, self.wall(ns)
+            turns = int(self.patience * 1000)
+            while self._own < due and not (wake is not None and wake.is_set()):
+                if self.autojump:
+                    self._move_to(min(due, self._agenda[0][0]) if self._agenda else due)
+                elif turns <= 0:
+                    raise TimeoutError(
+                        f"nobody advanced the FakeClock, which waits for simulated {ns} ns; "
+                        "call advance() from another thread, or leave autojump on"
+                    )
+                else:
+                    self._moved.wait(0.001)  # a Wake has no way to notify: look again
+                    turns -= 1
+            reached = not (wake is not None and wake.is_set())
+            if reached and asked < due and self._late:
+                self._move_to(max(self._own, due + self._late.popleft()))
+            self.waits.append(Wait(ns, asked, due, self._own, reached))
+            return reached
+
+    def _move_to(self, own: int) -> None:
+        while self._agenda and self._agenda[0][0] <= own:
+            at, _, action = self._agenda.pop(0)
+            self._own = max(self._own, at)
+            action()
+        self._own = max(self._own, own)
+        self._moved.notify_all()
+
+
+def check_clock(make_clock: Callable[[], Clock]) -> None:
+    """Hold a clock to its contract; AssertionError says what it broke.
+
+    ``make_clock()`` gives a new clock at rate 1.  Waits add up to a few milliseconds.
+    """
+    _check_map(make_clock())
+    _check_rates(make_clock())
+    _check_waiting(make_clock())
+    _check_wake(make_clock())
+
+
+def _check_map(clock: Clock) -> None:
+    clock.anchor(1_000)
+    month = 30 * 86_400 * 1_000_000_000
+    for ns in (0, 1_000, 1_001, 1_000 + month):
+        step = clock.wall(ns) - clock.wall(1_000)
+        assert step == ns - 1_000, f"at rate 1, W moves {step} ns for {ns - 1_000} simulated ns"
+        assert clock.simulated(clock.wall(ns)) == ns, "simulated() is not the inverse of wall()"
+    if clock.paced:
+        assert clock.now() > 2**50, "own time must start far away from simulated time"
+        assert clock.now() >= clock.wall(1_000), "what was anchored is due now, not later"
+
+
+def _check_rates(clock: Clock) -> None:
+    clock.anchor(0)
+    for rate in (0.0, -1.0, float("nan"), float("inf")):
+        try:
+            clock.set_rate(rate, 0)
+        except ScenarioError:
+            continue
+        raise AssertionError(f"a rate of {rate} was accepted; expected a ScenarioError")
+    clock.set_rate(10, 5_000)
+    step = clock.wall(5_000 + 10_000_000) - clock.wall(5_000)
+    expected = 1_000_000 if clock.paced else 10_000_000
+    assert step == expected, f"rate 10: 10 simulated ms took {step} ns of own time"
+
+
+def _check_waiting(clock: Clock) -> None:
+    """Never early, never backwards, and neither a sprint nor a stall after a new anchor."""
+    clock.anchor(0)
+    last = clock.now()
+    for ns in (0, 300_000, 300_000, 900_000):
+        assert clock.wait_until(ns), "nothing woke it, so wait_until must say True"
+        now = clock.now()
+        assert now >= clock.wall(ns), f"returned {clock.wall(ns) - now} ns before {ns} was due"
+        assert now >= last, f"own time went back by {last - now} ns"
+        last = now
+    for there in (10**15, 500):  # a restore goes forward or back
+        clock.anchor(there)
+        before = clock.now()
+        assert clock.wait_until(there + 200_000)
+        assert clock.now() >= clock.wall(there + 200_000), "early after a new anchor"
+        assert clock.wall(there + 200_000) - before <= 200_000, "stalls after a new anchor"
+
+
+def _check_wake(clock: Clock) -> None:
+    wake = Wake()
+    wake.set()
+    clock.anchor(0)
+    far = 3_600_000_000_000
+    if not clock.paced:
+        assert clock.wait_until(far, wake), "a clock that never waits cannot be woken"
+        return
+    assert not clock.wait_until(far, wake), "a wake that is set must end the wait with False"
+    assert not clock.wait_until(-far, wake), "a set wake says False though the deadline has passed"
+    assert wake.is_set(), "only the waiting side clears a wake"
+    wake.clear()
+    assert clock.wait_until(200_000, wake), "nothing woke it, so wait_until must say True"
+    assert clock.now() >= clock.wall(200_000), "returned early from a wait that can be woken"

@@ -1,0 +1,201 @@
+"""The exact map between simulated and wall time, wakes, and the fake clock's scripts."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtsim import clock as clock_module
+from rtsim.clock import (
+    MAX_SPIN_NS,
+    MIN_SPIN_NS,
+    Timeline,
+    VirtualClock,
+    Wake,
+    WallClock,
+    exact_rate,
+    tail_for,
+)
+from rtsim.errors import ScenarioError
+from rtsim.testing import FakeClock
+
+MONTH_NS = 31 * 86_400 * 10**9
+RATES = st.fractions(min_value=Fraction(1, 1000), max_value=1000, max_denominator=10_000)
+TIMES = st.integers(-MONTH_NS, MONTH_NS)
+
+
+@given(RATES, TIMES, st.integers(2**60, 2**61), TIMES)
+def test_w_is_exact_to_the_nanosecond(rate: Fraction, at: int, own: int, ns: int) -> None:
+    line = Timeline(rate, 0)
+    line.anchor(at, own)
+    error = line.wall(ns) - (own + (ns - at) / rate)
+    assert 0 <= error < 1  # rounded up: never early
+    assert line.wall(at) == own
+
+
+@given(RATES, TIMES, TIMES, st.integers(0, 10**12))
+def test_w_is_monotonic_and_simulated_is_its_inverse(
+    rate: Fraction, at: int, ns: int, more: int
+) -> None:
+    line = Timeline(rate, 2**60)
+    line.anchor(at, 2**60)
+    assert line.wall(ns + more) >= line.wall(ns)
+    assert 0 <= line.simulated(line.wall(ns)) - ns <= rate  # within one wall nanosecond
+
+
+def test_a_rate_in_decimals_does_not_drift_in_a_month() -> None:
+    line = Timeline(0.1, 0)
+    assert line.wall(MONTH_NS) == 10 * MONTH_NS
+    assert int(MONTH_NS / float.fromhex("0x1.999999999999bp-4")) != 10 * MONTH_NS  # one ulp would
+
+
+@pytest.mark.parametrize("rate", [0, -1.0, float("nan"), float("inf"), -float("inf"), Fraction(-1)])
+def test_a_rate_that_does_not_let_time_pass_is_refused(rate: float) -> None:
+    with pytest.raises(ScenarioError, match="finite and > 0"):
+        exact_rate(rate)
+    with pytest.raises(ScenarioError, match="--pace"):
+        WallClock(rate)
+    with pytest.raises(ScenarioError):
+        VirtualClock().set_rate(rate, 0)
+
+
+def test_virtual_clock_follows_what_it_is_asked_for() -> None:
+    clock = VirtualClock()
+    for ns, now in ((5, 5), (3, 5), (9, 9)):
+        assert clock.wait_until(ns)
+        assert clock.now() == now
+    clock.anchor(2)  # a restore
+    assert clock.now() == 2
+
+
+def test_wall_clock_starts_far_from_simulated_time_and_elsewhere_each_time() -> None:
+    clocks = [WallClock() for _ in range(4)]
+    assert all(clock.now() > 2**60 for clock in clocks)
+    assert len({clock.offset_ns for clock in clocks}) == 4
+    own = clocks[0].now()
+    assert own - clocks[0].offset_ns <= clock_module.stopwatch()
+
+
+def test_wall_clock_sleeps_short_of_the_deadline_and_spins_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time, sleeps = [0], []
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        time[0] += round(seconds * 1e9)
+
+    monkeypatch.setattr(clock_module, "stopwatch", read)
+    monkeypatch.setattr("time.sleep", sleep)
+    clock = WallClock(spin_ns=150_000)
+    clock.anchor(0)
+    assert clock.wait_until(1_000_000)
+    assert sum(sleeps) == pytest.approx(850e-6, abs=1e-6)
+    assert 0 <= clock.now() - clock.wall(1_000_000) < 1000
+    sleeps.clear()
+    clock.anchor(0)
+    assert clock.wait_until(2 * 10**13)  # five and a half hours: in pieces
+    assert max(sleeps) <= 3600
+    assert len(sleeps) == 6
+
+
+def test_spin_tail_covers_nearly_all_and_is_bounded() -> None:
+    assert tail_for([80_000] * 99 + [9_000_000]) == 100_000  # the outlier is not chased
+    assert tail_for([1_000] * 100) == MIN_SPIN_NS
+    assert tail_for([4_000_000] * 100) == MAX_SPIN_NS
+    assert tail_for([4_000_000] * 100, period_ns=1_000_000) == 250_000  # a quarter of the core
+
+
+def test_wake_stays_set_until_cleared() -> None:
+    wake = Wake()
+    assert not wake.is_set()
+    wake.set()
+    wake.set()
+    assert wake.is_set()
+    assert wake.wait(0.0)
+    assert wake.is_set()
+    wake.clear()
+    wake.clear()
+    assert not wake.is_set()
+    assert not wake.wait(0.0)
+
+
+def test_many_threads_may_set_a_wake() -> None:
+    wake = Wake()
+    threads = [threading.Thread(target=wake.set) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    assert wake.wait(5.0)
+    for thread in threads:
+        thread.join()
+    assert wake.is_set()
+
+
+def test_wall_clock_is_woken_by_another_thread() -> None:
+    clock, wake = WallClock(), Wake()
+    clock.anchor(0)
+    thread = threading.Thread(target=wake.set)
+    thread.start()
+    assert not clock.wait_until(60 * 10**9, wake)
+    thread.join()
+    assert clock.simulated(clock.now()) < 60 * 10**9
+
+
+def test_fake_clock_jumps_wakes_late_and_remembers() -> None:
+    clock = FakeClock(late=[70, 0])
+    clock.anchor(0)
+    clock.wait_until(1000)
+    assert clock.now() - clock.wall(1000) == 70
+    clock.advance(930)  # computing, exactly to the next deadline
+    clock.wait_until(2000)  # already due: nothing to wait for, the script is not used
+    assert clock.now() == clock.wall(2000)
+    clock.wake_late(5)
+    clock.wait_until(3000)
+    clock.wait_until(4000)
+    assert clock.now() == clock.wall(4000) + 5
+    assert [w.ended - w.due for w in clock.waits] == [70, 0, 0, 5]
+    assert clock.waits[1].asked == clock.waits[1].ended
+    with pytest.raises(ValueError, match="does not go back"):
+        clock.advance(-1)
+
+
+def test_fake_clock_is_woken_by_what_happens_while_it_waits() -> None:
+    clock, wake = FakeClock(), Wake()
+    clock.anchor(0)
+    clock.call_at(clock.wall(400), wake.set)
+    assert not clock.wait_until(1000, wake)
+    assert clock.simulated(clock.now()) == 400
+    wake.clear()
+    assert clock.wait_until(1000, wake)
+
+
+def test_fake_clock_without_autojump_waits_to_be_told() -> None:
+    clock = FakeClock(autojump=False)
+    clock.anchor(0)
+    thread = threading.Thread(target=clock.advance, args=(1000,))
+    thread.start()
+    assert clock.wait_until(1000)
+    thread.join()
+    assert clock.now() == clock.wall(1000)
+    with pytest.raises(TimeoutError, match="call advance"):
+        FakeClock(autojump=False, patience=0.0).wait_until(1)
+
+
+def test_the_rate_of_a_fake_clock_can_change() -> None:
+    clock = FakeClock(rate=0.5)
+    clock.anchor(0)
+    clock.wait_until(100)
+    assert clock.now() == clock.wall(0) + 200
+    clock.set_rate(4, 100)
+    assert clock.rate == 4
+    before = clock.now()
+    clock.wait_until(500)
+    assert clock.now() - before == 100

@@ -1,0 +1,71 @@
+"""The US Standard Atmosphere 1976, from 5 km below sea level to 86 km.
+
+Source: NOAA/NASA/USAF, "U.S. Standard Atmosphere, 1976", tables 2 to 4 and equations 18, 23, 33, 42
+and 50.  Temperature is the molecular-scale one, which differs from the kinetic one above 80 km only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rtsim.compiling import compiled
+
+GEOPOTENTIAL_RADIUS = 6356766.0
+"""m, the report's effective Earth radius"""
+STANDARD_GRAVITY = 9.80665
+GAS_CONSTANT = 8314.32 / 28.9644
+"""J/(kg K) of dry air, with the report's universal constant"""
+HEAT_RATIO = 1.4
+SEA_LEVEL_TEMPERATURE = 288.15
+SEA_LEVEL_PRESSURE = 101325.0
+SEA_LEVEL_DENSITY = SEA_LEVEL_PRESSURE / (GAS_CONSTANT * SEA_LEVEL_TEMPERATURE)
+
+_G_OVER_R = STANDARD_GRAVITY / GAS_CONSTANT
+_TOP = 84852.0
+_BASE = np.array([0.0, 11e3, 20e3, 32e3, 47e3, 51e3, 71e3])
+_LAPSE = np.array([-6.5e-3, 0.0, 1e-3, 2.8e-3, 0.0, -2.8e-3, -2e-3])
+
+
+def _layer_bases() -> tuple[np.ndarray, np.ndarray]:
+    """Temperature in K and pressure in Pa at the foot of each layer, by the report's own chain."""
+    temperature, pressure = [SEA_LEVEL_TEMPERATURE], [SEA_LEVEL_PRESSURE]
+    for i in range(len(_BASE) - 1):
+        t, p, lapse, rise = temperature[i], pressure[i], _LAPSE[i], _BASE[i + 1] - _BASE[i]
+        above = t + lapse * rise
+        if lapse == 0.0:
+            p *= math.exp(-_G_OVER_R * rise / t)
+        else:
+            p *= (t / above) ** (_G_OVER_R / lapse)
+        temperature.append(above)
+        pressure.append(p)
+    return np.array(temperature), np.array(pressure)
+
+
+_TEMPERATURE, _PRESSURE = _layer_bases()
+_EXPONENT = np.array([0.0 if lapse == 0.0 else _G_OVER_R / lapse for lapse in _LAPSE])
+
+
+@compiled
+def standard_atmosphere(altitude: float) -> tuple[float, float, float, float]:
+    """Density kg/m3, speed of sound m/s, temperature K and pressure Pa at a geometric altitude in m.
+
+    Above 86 km the top temperature is held and the pressure falls on exponentially: an
+    extrapolation that no published figure supports.
+    """
+    height = GEOPOTENTIAL_RADIUS * altitude / (GEOPOTENTIAL_RADIUS + altitude)
+    layer = 0
+    while layer < 6 and height >= _BASE[layer + 1]:
+        layer += 1
+    inside = min(height, _TOP)
+    base = _TEMPERATURE[layer]
+    temperature = base + _LAPSE[layer] * (inside - _BASE[layer])
+    if _EXPONENT[layer] == 0.0:
+        pressure = _PRESSURE[layer] * math.exp(-_G_OVER_R / base * (inside - _BASE[layer]))
+    else:
+        pressure = _PRESSURE[layer] * (base / temperature) ** _EXPONENT[layer]
+    if height > _TOP:
+        pressure *= math.exp(-_G_OVER_R / temperature * (height - _TOP))
+    density = pressure / (GAS_CONSTANT * temperature)
+    return density, math.sqrt(HEAT_RATIO * GAS_CONSTANT * temperature), temperature, pressure

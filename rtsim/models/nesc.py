@@ -1,0 +1,150 @@
+"""NASA's sphere and brick: bodies whose air loads are a drag and rate-damping coefficients.
+
+Source: NASA/TM-2015-218675, models ``cannonball`` and ``brick`` (DAVE-ML) and table of initial
+conditions (``initial_conditions_atmospheric.csv``), cases 1, 2, 3 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rtsim.model import Model
+from rtsim.models.atmosphere import standard_atmosphere
+from rtsim.models.body import (
+    BODY_ASSUMPTIONS,
+    BODY_LIMITS,
+    BODY_OUTPUTS,
+    BODY_PARAMETERS,
+    BODY_STATES,
+    accelerate,
+    air_flow,
+    describe,
+    normalise_attitude,
+)
+from rtsim.models.initial import initial_state
+from rtsim.models.units import DEG, FT, SLUG, SLUG_FT2
+from rtsim.signals import Signal, Signals, Vector
+
+_LOWEST_AIRSPEED = 0.5 * FT
+_AT = BODY_PARAMETERS.size
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """Equations of motion with drag against the air velocity and linear damping in the rates."""
+    c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
+    density, _, _, _ = standard_atmosphere(altitude)
+    airspeed = math.sqrt(ub * ub + vb * vb + wb * wb)
+    area, span, chord = p[_AT], p[_AT + 1], p[_AT + 2]
+    drag = -0.5 * density * area * airspeed * p[_AT + 3]
+    # dynamic pressure times area over twice the airspeed
+    damping = 0.25 * density * area * airspeed * airspeed / max(airspeed, _LOWEST_AIRSPEED)
+    accelerate(
+        x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33,
+        drag * ub, drag * vb, drag * wb,
+        damping * span * span * p[_AT + 4] * pr,
+        damping * chord * chord * p[_AT + 5] * qr,
+        damping * span * span * p[_AT + 6] * rr,
+        dx,
+    )  # fmt: skip
+
+
+def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """``BODY_OUTPUTS``."""
+    describe(t, x, p, y)
+
+
+def _body(name: str, values: Mapping[str, float]) -> Model:
+    layout = BODY_PARAMETERS + Signals(
+        "area [m2]", "span [m]", "chord [m]", "cd [1]", "clp [1/rad]", "cmq [1/rad]", "cnr [1/rad]"
+    )
+    numbers = layout.initial(values)
+    return Model(
+        name=name,
+        states=BODY_STATES,
+        outputs=BODY_OUTPUTS,
+        parameters=Signals(
+            *(
+                Signal(s.name, s.unit, kind=s.kind, initial=float(value), low=s.low, high=s.high)
+                for s, value in zip(layout, numbers, strict=True)
+            )
+        ),
+        derivative=derivative,
+        output=output,
+        project=normalise_attitude,
+        assumptions=(*BODY_ASSUMPTIONS, "air loads: drag and linear rate damping only"),
+        limits=BODY_LIMITS,
+    )
+
+
+SPHERE = _body(
+    "sphere",
+    {
+        "mass": 1.0 * SLUG,
+        "ixx": 3.6 * SLUG_FT2,
+        "iyy": 3.6 * SLUG_FT2,
+        "izz": 3.6 * SLUG_FT2,
+        "area": 0.1963495 * FT * FT,
+        "cd": 0.1,
+    },
+)
+"""NASA's cannonball: drag coefficient 0.1, no damping."""
+
+BRICK = _body(
+    "brick",
+    {
+        "mass": 0.155404754 * SLUG,
+        "ixx": 0.00189422 * SLUG_FT2,
+        "iyy": 0.006211019 * SLUG_FT2,
+        "izz": 0.007194665 * SLUG_FT2,
+        "area": 0.22222 * FT * FT,
+        "span": 0.33333 * FT,
+        "chord": 0.66667 * FT,
+        "cd": 0.01,
+        "clp": -1.0,
+        "cmq": -1.0,
+        "cnr": -1.0,
+    },
+)
+"""NASA's brick: unequal moments of inertia, so that it tumbles; damping coefficients -1."""
+
+
+@dataclass(frozen=True)
+class BodyCase:
+    """One check case: a model, its initial state (13,) and the parameters that differ."""
+
+    name: str
+    model: Model
+    state: Vector
+    duration: float
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+
+def _dropped(rates_deg: tuple[float, float, float]) -> Vector:
+    """At rest relative to the Earth, 30,000 ft above 0 N 0 E, body axes along north-east-down."""
+    return initial_state(
+        latitude=0.0,
+        longitude=0.0,
+        altitude=30000.0 * FT,
+        rates=tuple(rate * DEG for rate in rates_deg),
+    )
+
+
+CASES: dict[str, BodyCase] = {
+    case.name: case
+    for case in (
+        BodyCase("1", SPHERE, _dropped((0.0, 0.0, 0.0)), 30.0, {"cd": 0.0}),
+        BodyCase(
+            "2",
+            BRICK,
+            _dropped((10.0, 20.0, 30.0)),
+            30.0,
+            {"cd": 0.0, "clp": 0.0, "cmq": 0.0, "cnr": 0.0},
+        ),
+        BodyCase("3", BRICK, _dropped((10.0, 20.0, 30.0)), 30.0, {"cd": 0.0}),
+        BodyCase("6", SPHERE, _dropped((0.0, 0.0, 0.0)), 30.0),
+    )
+}
+"""NESC atmospheric cases by number.  The published table says 0 ft for case 2 and 3; every
+simulation of NASA starts them at 30,000 ft, and so does this."""

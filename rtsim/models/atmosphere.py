@@ -1,7 +1,7 @@
 """The US Standard Atmosphere 1976, from 5 km below sea level to 86 km.
 
 Source: NOAA/NASA/USAF, "U.S. Standard Atmosphere, 1976", tables 2 to 4 and equations 18, 23, 33, 42
-and 50.  Temperature is the molecular-scale one, which differs from the kinetic one above 80 km only.
+and 50.  Temperature is the molecular-scale one; it differs from the kinetic one above 80 km only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _EXPONENT = np.array([0.0 if lapse == 0.0 else _G_OVER_R / lapse for lapse in _L
 
 @compiled
 def standard_atmosphere(altitude: float) -> tuple[float, float, float, float]:
-    """Density kg/m3, speed of sound m/s, temperature K and pressure Pa at a geometric altitude in m.
+    """Density kg/m3, speed of sound m/s, temperature K, pressure Pa at a geometric altitude in m.
 
     Above 86 km the top temperature is held and the pressure falls on exponentially: an
     extrapolation that no published figure supports.

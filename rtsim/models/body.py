@@ -92,7 +92,7 @@ Flow = tuple[
 
 @compiled
 def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
-    """ECI to body, row by row.  Exact for a quaternion of any length: solvers' stages are not unit."""
+    """ECI to body, row by row, for a quaternion of any length: a solver's stages are not unit."""
     s = 2.0 / (q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
     s1, s2, s3 = s * q1, s * q2, s * q3
     xx, yy, zz = s1 * q1, s2 * q2, s3 * q3
@@ -107,8 +107,10 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
 
 @compiled
 def air_flow(x: Vector, p: Vector) -> Flow:
-    """Direction cosines, then air velocity (m/s) and Earth-relative rates (rad/s) in body axes, then
-    altitude (m), of state ``x`` (13,) with parameters ``p`` that begin with ``BODY_PARAMETERS``."""
+    """Direction cosines; velocity (m/s) and rates (rad/s) against the Earth, body axes; altitude.
+
+    ``x`` is the state (13,), ``p`` begins with ``BODY_PARAMETERS``; the altitude is in m.
+    """
     c11, c12, c13, c21, c22, c23, c31, c32, c33 = direction_cosines(x[6], x[7], x[8], x[9])
     rate = p[_RATE]
     vx, vy, vz = x[3] + rate * x[1], x[4] - rate * x[0], x[5]

@@ -76,7 +76,6 @@ def geodetic(
     return sine, cosine, p * cosine + z * sine - radius * math.sqrt(1.0 - e2 * sine * sine)
 
 
-@compiled
 def from_geodetic(
     latitude: float, longitude: float, altitude: float, radius: float, flattening: float
 ) -> tuple[float, float, float]:
@@ -89,9 +88,8 @@ def from_geodetic(
     return across * math.cos(longitude), across * math.sin(longitude), up
 
 
-@compiled
-def turn_about_z(x: float, y: float, angle: float) -> tuple[float, float]:
-    """ECI to ECEF for ``angle`` > 0, ECEF to ECI for its negative."""
+def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
+    """x and y of an ECI vector in ECEF; the negative of ``angle`` turns back.  z stays."""
     c, s = math.cos(angle), math.sin(angle)
     return c * x + s * y, c * y - s * x
 
@@ -109,7 +107,6 @@ def to_ned(
     )
 
 
-@compiled
 def from_ned(
     n: float, e: float, d: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:

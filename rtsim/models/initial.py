@@ -1,4 +1,4 @@
-"""Initial states of a body, given as people give them: geodetic position, velocity, Euler angles."""
+"""Initial states of a body from what people give: geodetic position, velocity, Euler angles."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def initial_state(
     latitude: float,
     longitude: float,
     altitude: float,
-    velocity_ned: Triple = (0.0, 0.0, 0.0),
+    velocity_ned: tuple[float, float, float] = (0.0, 0.0, 0.0),
     euler: Triple = (0.0, 0.0, 0.0),
     rates: Triple | None = None,
     parameters: Mapping[str, float] | None = None,
@@ -100,10 +100,16 @@ def initial_state(
         math.sin(celestial),
         math.cos(celestial),
     )
-    velocity = np.array(from_ned(*velocity_ned, *local))
+    velocity: Vector = np.array(from_ned(*velocity_ned, *local))
     velocity += rate * np.array([-position[1], position[0], 0.0])
     body_from_ned = euler_matrix(*euler)
-    eci_from_ned = np.column_stack([from_ned(*axis, *local) for axis in np.eye(3)])
+    eci_from_ned: NDArray[np.float64] = np.array(
+        [
+            from_ned(1.0, 0.0, 0.0, *local),
+            from_ned(0.0, 1.0, 0.0, *local),
+            from_ned(0.0, 0.0, 1.0, *local),
+        ]
+    ).T
     if rates is None:
         transport = transport_rate(latitude, altitude, velocity_ned, radius, flattening)
         frame = np.array(transport) + rate * np.array(

@@ -1,0 +1,129 @@
+"""Aerodynamic coefficients of the F-16: table lookup, linear, with clamped arguments.
+
+Source: NASA's ``F16_aero.dml`` (see ``f16.json``).  Angles in degrees, coefficients in body axes
+about the reference point at 35 % of the mean chord.  Tables that share an axis lie side by side,
+so that one index and one set of weights serves them all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rtsim.compiling import compiled
+from rtsim.models.f16.data import GEOMETRY, Table, grid, table
+from rtsim.models.units import FT
+
+AREA = GEOMETRY["area_ft2"] * FT * FT
+SPAN = GEOMETRY["span_ft"] * FT
+CHORD = GEOMETRY["chord_ft"] * FT
+REFERENCE_CG = GEOMETRY["reference_cg_fraction"]
+
+DEGREES_PER_RADIAN = 180.0 / math.pi
+_AILERON, _RUDDER, _ELEVATOR = 1.0 / 20.0, 1.0 / 30.0, 1.0 / 25.0
+
+_ALPHA_LOW, _ALPHA_PER, _ALPHA_LAST = grid("alpha_deg")
+_BETA_LOW, _BETA_PER, _BETA_LAST = grid("beta_deg")
+_SLIP_LOW, _SLIP_PER, _SLIP_LAST = grid("abs_beta_deg")
+_EL_LOW, _EL_PER, _EL_LAST = grid("elevator_deg")
+
+
+def _beside(names: tuple[str, ...], *over: str) -> Table:
+    """Tables of equal axes with the table's number as last axis, contiguous."""
+    tables = [table("aerodynamics", name, *over) for name in names]
+    return np.ascontiguousarray(np.stack(tables, axis=-1))
+
+
+_OVER_ALPHA = _beside(
+    ("cz", "cxq", "cyr", "cyp", "czq", "clr", "clp", "cmq", "cnr", "cnp"), "alpha_deg"
+)
+_OVER_ELEVATOR = _beside(("cx", "cm"), "elevator_deg", "alpha_deg")
+NASA_SIDESLIP = _beside(("cl", "cn"), "abs_beta_deg", "alpha_deg")
+"""(7, 12, 2): rolling and yawing moment over |beta| and alpha, as NASA gives them."""
+NASA_SURFACES = _beside(
+    ("cl_aileron", "cl_rudder", "cn_aileron", "cn_rudder"), "beta_deg", "alpha_deg"
+)
+"""(7, 12, 4): rolling and yawing moments of aileron and rudder over beta and alpha."""
+BOOK_SIDESLIP = _beside(("cl_stevens_lewis", "cn"), "abs_beta_deg", "alpha_deg")
+"""The same with the rolling moment that Stevens and Lewis print."""
+BOOK_SURFACES = _beside(
+    ("cl_aileron", "cl_rudder_stevens_lewis", "cn_aileron", "cn_rudder"), "beta_deg", "alpha_deg"
+)
+"""The same with the rolling moment of the rudder that Stevens and Lewis print."""
+
+
+@compiled
+def segment(
+    value: float, low: float, per: float, last: int, extrapolate: bool
+) -> tuple[int, float]:
+    """Index of the segment that holds ``value`` and the fraction in it, for even spacing."""
+    s = (value - low) * per
+    if not extrapolate:
+        s = max(0.0, min(s, last + 1.0))
+    i = max(0, min(int(s), last))
+    return i, s - i
+
+
+@compiled
+def _bilinear(
+    t: Table, i: int, j: int, k: int, w00: float, w01: float, w10: float, w11: float
+) -> float:
+    low = w00 * t[i, j, k] + w01 * t[i, j + 1, k]
+    return low + w10 * t[i + 1, j, k] + w11 * t[i + 1, j + 1, k]  # type: ignore[no-any-return]
+
+
+@compiled
+def _linear(t: Table, j: int, k: int, f: float) -> float:
+    return t[j, k] + f * (t[j + 1, k] - t[j, k])  # type: ignore[no-any-return]
+
+
+@compiled
+def coefficients(
+    alpha: float, beta: float,
+    p_hat: float, q_hat: float, r_hat: float,
+    elevator: float, aileron: float, rudder: float,
+    sideslip: Table, surfaces: Table, per_radian: float, extrapolate: bool,
+) -> tuple[float, float, float, float, float, float]:  # fmt: skip
+    """CX, CY, CZ, Cl, Cm, Cn about the reference point.
+
+    Angles in deg; ``p_hat`` is p b/2V, ``q_hat`` q c/2V, ``r_hat`` r b/2V, of rates relative to
+    the air.  ``sideslip`` and ``surfaces`` are NASA's tables or the book's, ``per_radian`` the
+    degrees in a radian that the square of beta is formed with, ``extrapolate`` the book's habit
+    past the ends of the tables, where NASA clamps.
+    """
+    j, f = segment(alpha, _ALPHA_LOW, _ALPHA_PER, _ALPHA_LAST, extrapolate)
+    g = 1.0 - f
+
+    i, h = segment(elevator, _EL_LOW, _EL_PER, _EL_LAST, extrapolate)
+    w00, w01, w10, w11 = (1.0 - h) * g, (1.0 - h) * f, h * g, h * f
+    cx = _bilinear(_OVER_ELEVATOR, i, j, 0, w00, w01, w10, w11)
+    cm = _bilinear(_OVER_ELEVATOR, i, j, 1, w00, w01, w10, w11)
+
+    i, h = segment(abs(beta), _SLIP_LOW, _SLIP_PER, _SLIP_LAST, extrapolate)
+    w00, w01, w10, w11 = (1.0 - h) * g, (1.0 - h) * f, h * g, h * f
+    cl = _bilinear(sideslip, i, j, 0, w00, w01, w10, w11)
+    cn = _bilinear(sideslip, i, j, 1, w00, w01, w10, w11)
+    if beta < 0.0:
+        cl, cn = -cl, -cn
+
+    i, h = segment(beta, _BETA_LOW, _BETA_PER, _BETA_LAST, extrapolate)
+    w00, w01, w10, w11 = (1.0 - h) * g, (1.0 - h) * f, h * g, h * f
+    dail, drdr = aileron * _AILERON, rudder * _RUDDER
+    cl += dail * _bilinear(surfaces, i, j, 0, w00, w01, w10, w11)
+    cl += drdr * _bilinear(surfaces, i, j, 1, w00, w01, w10, w11)
+    cn += dail * _bilinear(surfaces, i, j, 2, w00, w01, w10, w11)
+    cn += drdr * _bilinear(surfaces, i, j, 3, w00, w01, w10, w11)
+
+    t = _OVER_ALPHA
+    beta_rad = beta / per_radian
+    return (
+        cx + q_hat * _linear(t, j, 1, f),
+        -0.02 * beta + 0.021 * dail + 0.086 * drdr
+        + r_hat * _linear(t, j, 2, f) + p_hat * _linear(t, j, 3, f),
+        _linear(t, j, 0, f) * (1.0 - beta_rad * beta_rad) - 0.19 * elevator * _ELEVATOR
+        + q_hat * _linear(t, j, 4, f),
+        cl + r_hat * _linear(t, j, 5, f) + p_hat * _linear(t, j, 6, f),
+        cm + q_hat * _linear(t, j, 7, f),
+        cn + r_hat * _linear(t, j, 8, f) + p_hat * _linear(t, j, 9, f),
+    )  # fmt: skip

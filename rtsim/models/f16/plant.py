@@ -1,0 +1,161 @@
+"""The F-16 of NASA's check cases: its loads on the common rigid body.
+
+Inputs are control surface angles in degrees and engine power in percent, outputs the body's in SI
+and, last, the sensors in the units that NASA's control law reads.  Source: see ``f16.json``; loads
+are summed as in NASA/TM-2015-218675.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rtsim.compiling import compiled
+from rtsim.model import Model
+from rtsim.models.atmosphere import standard_atmosphere
+from rtsim.models.body import (
+    BODY_ASSUMPTIONS,
+    BODY_LIMITS,
+    BODY_OUTPUTS,
+    BODY_PARAMETERS,
+    BODY_STATES,
+    LOWEST_AIRSPEED,
+    accelerate,
+    air_flow,
+    describe,
+    normalise_attitude,
+)
+from rtsim.models.f16.aerodynamics import (
+    AREA,
+    CHORD,
+    DEGREES_PER_RADIAN,
+    NASA_SIDESLIP,
+    NASA_SURFACES,
+    REFERENCE_CG,
+    SPAN,
+    coefficients,
+)
+from rtsim.models.f16.data import INERTIA, SOURCE
+from rtsim.models.f16.propulsion import thrust_lbf
+from rtsim.models.units import DEG, FT, KT, LBF, SLUG, SLUG_FT2
+from rtsim.signals import Signal, Signals, Vector
+
+CONTROLS = Signals(
+    Signal("elevator", "deg", description="trailing edge down is positive: nose down"),
+    Signal("aileron", "deg", description="positive rolls left"),
+    Signal("rudder", "deg", description="positive yaws left"),
+    Signal("power", "%", low=0.0, high=100.0),
+)
+SENSORS = Signals(
+    Signal("altitude_ft", "ft"),
+    Signal("equivalent_airspeed_kt", "kt"),
+    Signal("alpha_deg", "deg", kind="angle"),
+    Signal("beta_deg", "deg", kind="angle"),
+    Signal("roll_deg", "deg", kind="angle"),
+    Signal("pitch_deg", "deg", kind="angle"),
+    Signal("yaw_deg", "deg", kind="angle"),
+    Signal("latitude_deg", "deg", kind="angle"),
+    Signal("longitude_deg", "deg", kind="angle"),
+)
+"""What the control law reads beside ``roll_rate``, ``pitch_rate`` and ``yaw_rate`` in rad/s."""
+
+
+def _parameters() -> Signals:
+    figures = {
+        "mass": INERTIA["mass_slug"] * SLUG,
+        **{name: INERTIA[f"{name}_slug_ft2"] * SLUG_FT2 for name in ("ixx", "iyy", "izz", "ixz")},
+    }
+    body = (
+        Signal(s.name, s.unit, kind=s.kind, initial=figures.get(s.name, s.initial), low=s.low)
+        for s in BODY_PARAMETERS
+    )
+    cg = Signal(
+        "cg", initial=INERTIA["cg_fraction"], low=0.0, high=1.0, description="of the mean chord"
+    )
+    return Signals(*body, cg)
+
+
+PARAMETERS = _parameters()
+_CG = PARAMETERS.slice("cg").start
+_THRUST = BODY_OUTPUTS.size
+_SENSORS = _THRUST + 1
+
+
+@compiled
+def loads(
+    ub: float, vb: float, wb: float, pr: float, qr: float, rr: float, altitude: float,
+    elevator: float, aileron: float, rudder: float, power: float, cg: float,
+) -> tuple[float, float, float, float, float, float]:  # fmt: skip
+    """Forces (N) and moments (N m) about the centre of mass, in body axes.
+
+    Air velocity in m/s, rates relative to the air in rad/s, altitude in m; surfaces in deg, power
+    in %, ``cg`` as a fraction of the mean chord.
+    """
+    density, sound, _, _ = standard_atmosphere(altitude)
+    airspeed = max(math.sqrt(ub * ub + vb * vb + wb * wb), LOWEST_AIRSPEED)
+    alpha = math.atan2(wb, ub) * DEGREES_PER_RADIAN
+    beta = math.asin(max(-1.0, min(1.0, vb / airspeed))) * DEGREES_PER_RADIAN
+    half = 0.5 / airspeed
+    cx, cy, cz, cl, cm, cn = coefficients(
+        alpha, beta,
+        pr * SPAN * half, qr * CHORD * half, rr * SPAN * half,
+        elevator, aileron, rudder,
+        NASA_SIDESLIP, NASA_SURFACES, DEGREES_PER_RADIAN, False,
+    )  # fmt: skip
+    pressed = 0.5 * density * airspeed * airspeed * AREA
+    fy, fz = pressed * cy, pressed * cz
+    arm = (REFERENCE_CG - cg) * CHORD
+    return (
+        pressed * cx + LBF * thrust_lbf(power, altitude / FT, airspeed / sound),
+        fy,
+        fz,
+        pressed * SPAN * cl,
+        pressed * CHORD * cm + arm * fz,
+        pressed * SPAN * cn - arm * fy,
+    )
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """Equations of motion; the rates in the aerodynamics are relative to the Earth-fixed frame."""
+    c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, pr, qr, rr, altitude = air_flow(x, p)
+    fx, fy, fz, mx, my, mz = loads(ub, vb, wb, pr, qr, rr, altitude, u[0], u[1], u[2], u[3], p[_CG])
+    accelerate(x, p, c11, c12, c13, c21, c22, c23, c31, c32, c33, fx, fy, fz, mx, my, mz, dx)
+
+
+def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """``BODY_OUTPUTS``, thrust, ``SENSORS``."""
+    describe(t, x, p, y)
+    y[_THRUST] = LBF * thrust_lbf(u[3], y[0] / FT, y[12])
+    y[_SENSORS] = y[0] / FT
+    y[_SENSORS + 1] = y[14] / KT
+    y[_SENSORS + 2] = y[10] / DEG
+    y[_SENSORS + 3] = y[11] / DEG
+    y[_SENSORS + 4] = y[6] / DEG
+    y[_SENSORS + 5] = y[7] / DEG
+    y[_SENSORS + 6] = y[8] / DEG
+    y[_SENSORS + 7] = y[1] / DEG
+    y[_SENSORS + 8] = y[2] / DEG
+
+
+F16 = Model(
+    name="f16",
+    states=BODY_STATES,
+    inputs=CONTROLS,
+    outputs=BODY_OUTPUTS + Signals(Signal("thrust", "N")) + SENSORS,
+    parameters=PARAMETERS,
+    derivative=derivative,
+    output=output,
+    project=normalise_attitude,
+    assumptions=(
+        *BODY_ASSUMPTIONS,
+        f"aerodynamics, thrust and inertia: {SOURCE}",
+        "surfaces and engine follow their commands at once and have no stops of their own",
+        "thrust acts through the centre of mass; the engine has no angular momentum",
+        "the leading-edge flap, gear and fuel state of the tables; no ground effect",
+    ),
+    limits=(
+        *BODY_LIMITS,
+        "alpha -10 to 45 deg, |beta| up to 30 deg, elevator -24 to 24 deg: tables clamp outside",
+        "thrust tables end at Mach 1 and 50,000 ft; the aerodynamics are low-speed data throughout",
+        "altitude below 0 ft takes sea-level thrust",
+    ),
+)

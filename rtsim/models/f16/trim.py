@@ -1,0 +1,116 @@
+"""Trim of the F-16: steady level flight with the Euler angles at rest in the local frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.optimize import root  # type: ignore[import-untyped,unused-ignore]
+
+from rtsim.errors import ModelError
+from rtsim.model import BoundModel, bind
+from rtsim.models.body import direction_cosines
+from rtsim.models.f16.plant import CONTROLS, F16
+from rtsim.models.initial import initial_state
+from rtsim.signals import Vector
+
+
+@dataclass(frozen=True)
+class Trim:
+    """A trimmed flight condition: state (13,), controls by ``CONTROLS``, outputs by name."""
+
+    state: Vector
+    controls: Vector
+    outputs: dict[str, float]
+
+    @property
+    def theta_deg(self) -> float:
+        return self.outputs["pitch_deg"]
+
+    @property
+    def inputs(self) -> dict[str, float]:
+        """Controls by name."""
+        return dict(zip(CONTROLS.names, map(float, self.controls), strict=True))
+
+
+@cache
+def bound_f16() -> BoundModel:
+    """The F-16, compiled."""
+    return bind(F16)
+
+
+def trim(
+    *,
+    latitude: float,
+    longitude: float,
+    altitude: float,
+    speed: float,
+    course: float,
+    parameters: Mapping[str, float] | None = None,
+) -> Trim:
+    """Pitch angle, elevator and power for level flight at ``speed`` m/s relative to the Earth.
+
+    Angles in rad, altitude in m.  Roll is zero, yaw is the course, and the Euler angles rest
+    relative to north, east and down, so the body turns with the transport rate.  Solved: no
+    acceleration along the course or down, no pitch acceleration.  The small side force and moments
+    that a turning Earth leaves are not trimmed, as in NASA's check cases.  Raises
+    :class:`ModelError` where no such flight exists within the controls' range.
+    """
+    p = F16.parameters.initial(parameters)
+    values = dict(zip(F16.parameters.names, map(float, p), strict=True))
+    velocity = (speed * math.cos(course), speed * math.sin(course), 0.0)
+
+    def state_at(theta: float) -> Vector:
+        return initial_state(
+            latitude=latitude,
+            longitude=longitude,
+            altitude=altitude,
+            velocity_ned=velocity,
+            euler=(0.0, theta, course),
+            parameters=values,
+        )
+
+    def residual(unknown: Vector) -> Vector:
+        x = state_at(unknown[0])
+        return _unsteadiness(x, _controls(unknown), p, values["earth_rate"], unknown[0])
+
+    solution = root(residual, np.array([0.05, -2.0, 20.0]), method="hybr", options={"xtol": 1e-13})
+    worst = float(np.max(np.abs(residual(solution.x))))
+    power = float(solution.x[2])
+    if worst > 1e-8 or not 0.0 <= power <= 100.0:
+        raise ModelError(
+            f"no level trim at {speed:.1f} m/s and {altitude:.0f} m: "
+            f"{worst:.2g} m/s2 or rad/s2 remain at power {power:.1f} %, expected 0 at 0..100 %; "
+            "try a speed or altitude that the aircraft can hold"
+        )
+    u = _controls(solution.x)
+    x = state_at(float(solution.x[0]))
+    y = F16.outputs.initial()
+    bound_f16().output.call(0.0, x, np.zeros(0), u, p, y)
+    return Trim(x, u, dict(zip(F16.outputs.names, map(float, y), strict=True)))
+
+
+def _controls(unknown: Vector) -> Vector:
+    return np.array([unknown[1], 0.0, 0.0, unknown[2]])
+
+
+def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
+    """Accelerations along the course and down (m/s2), and in pitch (rad/s2).
+
+    The velocity relative to the Earth, seen from the local frame: the state's rates are those of
+    that frame, in body axes, because the Euler angles rest.
+    """
+    dx = np.zeros(13)
+    bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)
+    to_body = np.array(direction_cosines(*map(float, x[6:10]))).reshape(3, 3)
+    spin = np.array([0.0, 0.0, rate])
+    velocity = to_body @ (x[3:6] - np.cross(spin, x[0:3]))
+    acceleration = to_body @ (dx[3:6] - np.cross(spin, x[3:6]))
+    unsteady = acceleration - np.cross(x[10:13], velocity)
+    sine, cosine = math.sin(theta), math.cos(theta)
+    along = cosine * unsteady[0] + sine * unsteady[2]
+    down = cosine * unsteady[2] - sine * unsteady[0]
+    return np.array([along, down, dx[11]])

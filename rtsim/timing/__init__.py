@@ -1,0 +1,1 @@
+"""Keeping up with the wall: pacing, overruns, scheduling requests, the timing certificate."""

@@ -1,0 +1,83 @@
+"""What every frame took: buffered as it happens, counted where there is time to."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.timing.statistics import Spread
+
+BLOCK = 4096
+"""Frames that are buffered at most; a loop without any spare time pays for counting them (about
+0.3 ms) once in so many frames."""
+ENOUGH = 256
+NO_SAMPLE = -(2**63)
+
+
+@dataclass(frozen=True)
+class WorstFrame:
+    """One of the frames that took longest from when it was due to when its work was done."""
+
+    tag_ns: int
+    late_ns: int
+    compute_ns: int
+    jobs: dict[str, int]
+    """ns by job, where the executive named them."""
+
+    @property
+    def response_ns(self) -> int:
+        return self.late_ns + self.compute_ns
+
+
+class FrameLog:
+    """Statistics of all frames, in fixed memory, and the worst of them with their jobs."""
+
+    def __init__(self, keep_worst: int = 10) -> None:
+        self.frames = 0
+        self.lateness, self.compute, self.margin = Spread(), Spread(), Spread()
+        self.worst: list[WorstFrame] = []
+        """Worst first."""
+        self._keep_worst = keep_worst
+        self._least = -1 if keep_worst else 2**63
+        self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
+        self._late, self._compute, self._margin = self._rows
+        self._row = 0
+
+    @property
+    def buffered(self) -> int:
+        return self._row
+
+    def add(self, late_ns: int, compute_ns: int, margin_ns: int) -> None:
+        """One finished frame; :data:`NO_SAMPLE` where there was no wake, or no next deadline."""
+        row = self._row
+        self._late[row], self._compute[row], self._margin[row] = late_ns, compute_ns, margin_ns
+        self.frames += 1
+        self._row = row + 1
+        if self._row == BLOCK:
+            self.count()
+
+    def add_wake(self, late_ns: int) -> None:
+        """A wake that no frame followed."""
+        if late_ns != NO_SAMPLE:
+            self.lateness.add(np.array([late_ns], dtype=np.int64))
+
+    def is_among_worst(self, response_ns: int) -> bool:
+        return response_ns > self._least
+
+    def keep(self, frame: WorstFrame) -> None:
+        self.worst.append(frame)
+        self.worst.sort(key=lambda f: -f.response_ns)
+        if len(self.worst) >= self._keep_worst:
+            del self.worst[self._keep_worst :]
+            self._least = self.worst[-1].response_ns
+
+    def count(self) -> None:
+        """Count what is buffered; some 60 us for 256 frames."""
+        for rows, spread in zip(
+            self._rows, (self.lateness, self.compute, self.margin), strict=True
+        ):
+            samples = np.frombuffer(rows, dtype=np.int64)[: self._row]
+            spread.add(samples[samples != NO_SAMPLE])
+        self._row = 0

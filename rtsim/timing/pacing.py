@@ -1,0 +1,268 @@
+"""The pacer: waits for each tag on the clock, measures, and applies the overrun policy.
+
+The executive's loop around it (see ``docs/realtime.md``)::
+
+    pacer.start(ns)
+    while True:
+        ...                               propagate towards the next tag
+        reached = pacer.wait(ns, wake)
+        if pacer.overrun is not None:
+            ...                           record it
+        if not reached:                   # an event input, or frozen: look again
+            continue
+        ...                               commit, deliver, react, record; pacer.lap(job) after each
+    pacer.stop()
+
+A *frame* runs from the moment one tag begins to the moment the loop is ready to wait for the next;
+what it took is its compute time.  A tag that begins more than ``tolerance_ns`` after it was due is
+an overrun.  Its cause is whichever made more of that lateness, a late wake or computing, also when
+the lateness was handed on by the frames before.  *Margin* is how much longer the frame could have
+computed without making the next tag an overrun: positive is good.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rtsim.clock import Clock, Wake, stopwatch
+from rtsim.errors import OverrunError, ScenarioError
+from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
+from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy
+
+_SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
+
+DEFAULT_TOLERANCE_NS = 1_000_000
+REST = "(not in a job)"
+
+
+class Pacer:
+    """One run's pacing.  Costs a few microseconds a frame and allocates nothing that lasts.
+
+    ``frame_ns`` is the shortest declared period of the loop; several tags within it count as one
+    frame towards a policy's limit.  ``tolerance_ns`` defaults to a tenth of it (the criterion of
+    ``rtsim doctor``), or 1 ms.  With a clock that is not paced nothing is late, and only compute
+    time is measured.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        policy: Policy | None = None,
+        *,
+        frame_ns: int = 0,
+        tolerance_ns: int | None = None,
+        keep_worst: int = 10,
+    ) -> None:
+        if frame_ns < 0 or (tolerance_ns is not None and tolerance_ns < 0) or keep_worst < 0:
+            raise ScenarioError(
+                f"frame_ns={frame_ns}, tolerance_ns={tolerance_ns}, keep_worst={keep_worst}; "
+                "each must be >= 0"
+            )
+        self.clock = clock
+        self.policy: Policy = CatchUp() if policy is None else policy
+        self.frame_ns = frame_ns
+        if tolerance_ns is None:
+            tolerance_ns = frame_ns // 10 if frame_ns else DEFAULT_TOLERANCE_NS
+        self.tolerance_ns = tolerance_ns
+
+        self.overrun: Overrun | None = None
+        """The overrun at the tag last waited for; set anew by every :meth:`wait`."""
+        self.frozen = False
+        self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
+        self.slipped_ns = 0
+        """Own ns by which the run ends later than it was due to: slips and freezes."""
+        self.margin_ns = 0
+        """Of the latest frame."""
+        self.log = FrameLog(keep_worst)
+        self._read = clock.now if clock.paced else stopwatch
+        self._jobs: dict[str, int] = {}
+        self._running = False
+        self._frozen_ns = self._frozen_at = 0
+        self._reset(0)
+
+    def _reset(self, ns: int) -> None:
+        self._tag_ns = ns
+        self._resumed = self._lap_at = self._read()  # computing since then ...
+        self._spent = 0  # ... and before, in this frame
+        self._ready_at = 0
+        self._began_late = 0
+        self._late_by_wake = 0  # the part of the lateness so far that wakes are to blame for
+        self._woke_late = self._next_woke_late = NO_SAMPLE
+        self._consecutive, self._counted_ns = 0, NO_SAMPLE
+        self._jobs.clear()
+        self.frozen, self.overrun = False, None
+
+    def start(self, ns: int) -> None:
+        """Simulated ``ns`` is now: at the start, and again after a pause or a restore."""
+        self.stop()
+        self.clock.anchor(ns)
+        self._reset(ns)
+        self._running = True
+
+    def stop(self) -> None:
+        """The last frame's work is done; what is still buffered is counted."""
+        if self._running:
+            self._running = False
+            now = self._read()
+            self._note_compute(now)
+            self._advance(self._tag_ns, now, NO_SAMPLE)
+            self.log.add_wake(self._woke_late)  # an abort: woken for a tag that never began
+            self._woke_late = NO_SAMPLE
+        self.log.count()
+
+    def set_rate(self, rate: float | Fraction, ns: int) -> None:
+        """Another rate from simulated ``ns`` on, which is now."""
+        self.clock.set_rate(rate, ns)
+        self._late_by_wake = 0
+
+    def resume(self) -> None:
+        """End a freeze: the tag that was late is due now."""
+        if self.frozen:
+            self.frozen = False
+            self.slipped_ns += self._read() - self._frozen_at
+            self.clock.anchor(self._frozen_ns)
+            self._late_by_wake = 0
+
+    def job(self, name: str, start_ns: int, end_ns: int) -> None:
+        """The job ``name`` ran from ``start_ns`` to ``end_ns`` (of one clock, whichever)."""
+        self._jobs[name] = self._jobs.get(name, 0) + end_ns - start_ns
+
+    def lap(self, name: str) -> None:
+        """What ran since the last lap, or since the tag began, was the job ``name``."""
+        now = self._read()
+        self._jobs[name] = self._jobs.get(name, 0) + now - self._lap_at
+        self._lap_at = now
+
+    def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work it was
+        """This frame's computing is done; what comes until :meth:`wait` does not count as such."""
+        self._ready_at = self._read()
+
+    def wait(self, ns: int, wake: Wake | None = None) -> bool:
+        """Wait until simulated ``ns`` is due.  True: begin that tag; False: look again.
+
+        False is an event input's wake, or a freeze (:attr:`frozen`; it goes on at the next call
+        until :meth:`resume`).  :attr:`overrun` then says whether the tag was one.  Raises
+        :class:`OverrunError` where the policy's limit is exceeded.
+        """
+        self.overrun = None
+        if self.frozen:
+            return self._hold(wake)
+        clock = self.clock
+        arrived = self._read()
+        self._note_compute(arrived)
+        if not clock.paced:
+            if not clock.wait_until(ns, wake):
+                return self._look_again()
+            self._advance(ns, arrived, NO_SAMPLE)
+            return True
+
+        due = clock.wall(ns)
+        late = arrived - due
+        self.margin_ns = self.tolerance_ns - late
+        if late >= 0:  # nothing to wait for
+            if wake is not None and wake.is_set():
+                return self._look_again()
+            return self._arrive(ns, arrived, late, min(self._late_by_wake, late))
+        if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
+            self.log.count()
+        if not clock.wait_until(ns, wake):
+            return self._look_again()
+        now = self._read()
+        self._next_woke_late = late = now - due
+        return self._arrive(ns, now, late, late)
+
+    def _look_again(self) -> bool:
+        self._resumed = self._lap_at = self._read()
+        return False
+
+    def _note_compute(self, now: int) -> None:
+        self._spent += (self._ready_at or now) - self._resumed
+        self._resumed, self._ready_at = now, 0
+
+    def _arrive(self, ns: int, now: int, late: int, by_wake: int) -> bool:
+        """The tag is due; ``late`` of which ``by_wake`` is the machine's doing, not computing's."""
+        if late <= self.tolerance_ns:
+            self._consecutive = 0
+        else:
+            action = self._apply(ns, late, "wake" if 2 * by_wake > late else "compute")
+            if action == "freeze":
+                return self._look_again()
+            if action == "slip":
+                by_wake = 0  # it is due now, and nothing is handed on
+        self._advance(ns, now, self.margin_ns)
+        self._began_late, self._late_by_wake = late, by_wake
+        return True
+
+    def _advance(self, ns: int, now: int, margin: int) -> None:
+        """The frame is finished; the tag ``ns`` begins."""
+        log = self.log
+        if log.is_among_worst(self._began_late + self._spent):
+            log.keep(WorstFrame(self._tag_ns, self._began_late, self._spent, dict(self._jobs)))
+        self._jobs.clear()
+        log.add(self._woke_late, self._spent, margin)
+        self._woke_late, self._next_woke_late = self._next_woke_late, NO_SAMPLE
+        self._tag_ns = ns
+        self._resumed = self._lap_at = now
+        self._spent = self._began_late = self._late_by_wake = 0
+
+    # -- overruns
+
+    def _apply(self, ns: int, late: int, cause: Cause) -> Action:
+        """The policy's answer to a tag that begins ``late``; raises where its limit is exceeded."""
+        policy = self.policy
+        if self._consecutive == 0 or ns - self._counted_ns >= self.frame_ns:
+            self._consecutive += 1
+            self._counted_ns = ns
+        self.overruns[cause] += 1
+        beyond = self._consecutive > policy.allowed and not isinstance(policy, Freeze)
+        action: Action = "abort" if beyond else policy.name
+        self.overrun = Overrun(
+            tag_ns=ns,
+            cause=cause,
+            amount_ns=late,
+            job=self._longest_job() if cause == "compute" else "",
+            action=action,
+            consecutive=self._consecutive,
+            allowed=policy.allowed,
+        )
+        if action == "abort":
+            raise OverrunError(f"{self.overrun}; {_advice(policy, self._consecutive)}")
+        if action == "slip":
+            self.slipped_ns += late
+            self.clock.anchor(ns)
+        elif action == "freeze":
+            self.frozen, self._frozen_ns, self._frozen_at = True, ns, self._read()
+            self.clock.anchor(ns)
+        return action
+
+    def _hold(self, wake: Wake | None) -> bool:
+        """Frozen: simulated time stands until :meth:`resume`, or the patience is over."""
+        policy = self.policy
+        patience = policy.patience_ns if isinstance(policy, Freeze) else 0
+        if self.clock.wait_until(self.clock.simulated(self._frozen_at + patience), wake):
+            raise OverrunError(
+                f"frozen at {self._frozen_ns / 1e9:.9f} s by an overrun, and nobody resumed "
+                f"within {patience / 1e9:g} s; {_advice(policy, 1)}"
+            )
+        return self._look_again()
+
+    def _longest_job(self) -> str:
+        """What took most of the frame; :data:`REST` where that lies outside the named jobs."""
+        if not self._jobs:
+            return ""
+        name = max(self._jobs, key=self._jobs.__getitem__)
+        return name if self._jobs[name] >= self._spent - sum(self._jobs.values()) else REST
+
+
+def _advice(policy: Policy, consecutive: int) -> str:
+    more = 2 * max(consecutive, policy.allowed, 1)
+    options = {
+        "catch_up": f"--overrun catch_up:{more} allows more, --overrun slip falls behind instead",
+        "slip": f"--overrun slip:{more} allows more",
+        "freeze": "--overrun freeze:300 waits longer, --overrun slip goes on by itself",
+        "abort": "--overrun catch_up or --overrun slip goes on",
+    }
+    return (
+        f"type `rtsim doctor` to see what this machine holds; {options[policy.name]}, "
+        "--pace 0.5 gives each frame twice the time"
+    )

@@ -1,0 +1,336 @@
+"""Every policy and every cause, on a clock whose wakes and computing times are scripted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from rtsim.clock import VirtualClock, Wake
+from rtsim.errors import OverrunError, ScenarioError
+from rtsim.testing import FakeClock
+from rtsim.timing.pacing import REST, Pacer
+from rtsim.timing.policy import Abort, CatchUp, Freeze, Overrun, Policy, Slip, parse_policy
+
+MS = 1_000_000
+ODD = ("freeze:0", "freeze:nan", "freeze:inf", "abort:1")
+
+
+def fly(pacer: Pacer, clock: FakeClock, compute: Sequence[int], period: int = MS) -> list[Overrun]:
+    """One frame for each computing time [ns]; what the executive would record."""
+    recorded = []
+    pacer.start(0)
+    for k, spent in enumerate(compute, 1):
+        clock.advance(spent)
+        pacer.lap("plant")
+        try:
+            assert pacer.wait(k * period)
+        finally:
+            if pacer.overrun is not None:
+                recorded.append(pacer.overrun)
+    return recorded
+
+
+def make(policy: Policy, late: Sequence[int] = ()) -> tuple[Pacer, FakeClock]:
+    clock = FakeClock(late=late)
+    return Pacer(clock, policy, frame_ns=MS), clock
+
+
+def test_a_loop_in_time_has_no_overruns() -> None:
+    pacer, clock = make(Abort(), late=[3_000] * 10)
+    assert fly(pacer, clock, [400_000] * 10) == []
+    pacer.stop()
+    assert pacer.overruns == {"compute": 0, "wake": 0}
+    assert pacer.log.frames == 11
+    assert pacer.log.lateness.count == 10
+    assert pacer.log.lateness.min == pacer.log.lateness.max == 3_000
+    assert pacer.log.compute.max == 400_000
+    # the first frame began on time, the others 3 us late; 0.1 ms of tolerance
+    assert pacer.log.margin.max == MS - 400_000 + 100_000
+    assert pacer.log.margin.min == MS - 403_000 + 100_000
+
+
+def test_catch_up_runs_late_frames_back_to_back_and_is_on_time_again() -> None:
+    pacer, clock = make(CatchUp(5))
+    found = fly(pacer, clock, [3_500_000, 100_000, 100_000, 100_000, 100_000, 100_000])
+    assert [o.amount_ns for o in found] == [2_500_000, 1_600_000, 700_000]
+    assert [o.consecutive for o in found] == [1, 2, 3]
+    assert {(o.cause, o.action, o.allowed) for o in found} == {("compute", "catch_up", 5)}
+    assert found[0].job == "plant"
+    assert clock.now() == clock.wall(6 * MS)  # simulated and wall time are still tied
+    assert pacer.slipped_ns == 0
+    pacer.stop()
+    assert pacer.log.margin.min == -2_500_000 + 100_000  # negative is an overrun
+    assert pacer.log.frames - pacer.log.lateness.count == 4  # start, and three without a wait
+
+
+def test_catch_up_ends_the_run_past_its_limit_with_the_numbers() -> None:
+    pacer, clock = make(CatchUp(5))
+    with pytest.raises(OverrunError, match=r"consecutive 6 / allowed 5; type .*catch_up:12") as e:
+        fly(pacer, clock, [1_200_000] * 20)
+    assert "computing took 1.200 ms too long, most of it in plant" in str(e.value)
+    assert pacer.overrun is not None
+    assert pacer.overrun.action == "abort"
+    assert pacer.overruns["compute"] == 6
+    pacer.stop()
+    assert pacer.log.frames == 6
+
+
+def test_a_frame_on_time_starts_the_count_again() -> None:
+    pacer, clock = make(CatchUp(1))
+    found = fly(pacer, clock, [1_500_000, 200_000] * 10)
+    assert [o.consecutive for o in found] == [1] * 10
+
+
+def test_a_late_wake_is_told_from_slow_computing() -> None:
+    pacer, clock = make(CatchUp(5), late=[0, 2_300_000])
+    found = fly(pacer, clock, [100_000] * 8)
+    assert [(o.tag_ns, o.cause) for o in found] == [
+        (2 * MS, "wake"),
+        (3 * MS, "wake"),  # handed on: with a wake in time it would have been in time
+        (4 * MS, "wake"),
+    ]
+    assert [o.amount_ns for o in found] == [2_300_000, 1_400_000, 500_000]
+    assert "the wake came 2.300 ms late" in str(found[0])
+    assert found[0].job == ""
+    pacer.stop()
+    assert pacer.log.lateness.max == 2_300_000
+
+
+def test_computing_that_makes_more_of_the_lateness_is_its_cause() -> None:
+    pacer, clock = make(CatchUp(5), late=[50_000])
+    found = fly(pacer, clock, [100_000, 1_950_000, 900_000])
+    assert [o.cause for o in found] == ["compute", "compute"]
+    assert found[0].amount_ns == 1_000_000
+
+
+def test_creeping_overload_is_an_overrun_once_it_exceeds_the_tolerance() -> None:
+    pacer, clock = make(Abort(), late=[1_000])
+    with pytest.raises(OverrunError, match="consecutive 1 / allowed 0") as error:
+        fly(pacer, clock, [900_000] + [1_020_000] * 20)
+    assert pacer.overrun is not None
+    assert pacer.overrun.cause == "compute"
+    assert pacer.overrun.amount_ns == 101_000 + 20_000 - 20_000  # 1 us of wake, 5 times 20 us
+    assert "--overrun" in str(error.value)
+
+
+def test_slip_takes_the_late_tag_as_due_now_and_does_not_sprint() -> None:
+    pacer, clock = make(Slip(5))
+    begun = []
+    pacer.start(0)
+    for k, spent in enumerate([3_500_000, 100_000, 100_000], 1):
+        clock.advance(spent)
+        pacer.wait(k * MS)
+        begun.append(clock.now())
+    assert [b - a for a, b in itertools.pairwise(begun)] == [MS, MS]
+    assert pacer.slipped_ns == 2_500_000
+    assert pacer.overruns == {"compute": 1, "wake": 0}
+
+
+def test_slip_after_a_late_wake() -> None:
+    pacer, clock = make(Slip(5), late=[700_000])
+    found = fly(pacer, clock, [100_000] * 3)
+    assert [(o.cause, o.action, o.amount_ns) for o in found] == [("wake", "slip", 700_000)]
+    assert pacer.slipped_ns == 700_000
+    pacer.stop()
+    assert pacer.log.worst[0].late_ns == 700_000
+
+
+def test_slip_has_a_limit_too() -> None:
+    pacer, clock = make(Slip(3))
+    with pytest.raises(OverrunError, match=r"consecutive 4 / allowed 3; type .*slip:8"):
+        fly(pacer, clock, [1_500_000] * 20)
+
+
+def test_freeze_stops_simulated_time_before_the_late_tag_until_resumed() -> None:
+    pacer, clock = make(Freeze(10.0))
+    wake = Wake()
+    pacer.start(0)
+    clock.advance(1_500_000)
+    assert not pacer.wait(MS, wake)
+    assert pacer.frozen
+    first = pacer.overrun
+    assert first is not None
+    assert (first.action, first.amount_ns) == ("freeze", 500_000)
+
+    clock.call_at(clock.now() + 7_000 * MS, wake.set)  # an operator, seven seconds later
+    assert (pacer.wait(MS, wake), pacer.frozen) == (False, True)
+    assert pacer.overrun is not first  # it is recorded once
+    wake.clear()
+    pacer.resume()
+    before = clock.now()
+    assert pacer.wait(MS, wake)
+    assert clock.now() == before  # due now
+    assert pacer.wait(2 * MS, wake)
+    assert clock.now() == before + MS  # no sprint
+    assert pacer.overruns == {"compute": 1, "wake": 0}
+    assert pacer.slipped_ns == 7_000 * MS
+
+
+def test_freeze_that_nobody_resumes_ends_the_run() -> None:
+    pacer, clock = make(Freeze(10.0), late=[300_000])
+    pacer.start(0)
+    assert not pacer.wait(MS)
+    frozen_at = clock.now()
+    with pytest.raises(OverrunError, match=r"nobody resumed within 10 s; type .*freeze:300"):
+        pacer.wait(MS)
+    assert clock.now() - frozen_at == 10_000 * MS
+    pacer.stop()
+    assert pacer.log.lateness.max == 300_000  # the late wake is counted, though no tag followed
+
+
+@pytest.mark.parametrize(("late", "compute"), [([200_000], 0), ([], 1_200_000)])
+def test_abort_ends_the_run_at_the_first_overrun(late: list[int], compute: int) -> None:
+    pacer, clock = make(Abort(), late=late)
+    with pytest.raises(OverrunError, match="consecutive 1 / allowed 0"):
+        fly(pacer, clock, [compute])
+    pacer.stop()
+    assert sum(pacer.overruns.values()) == 1
+    assert pacer.log.lateness.count == len(late)
+
+
+def test_within_the_tolerance_nothing_is_an_overrun() -> None:
+    clock = FakeClock()
+    pacer = Pacer(clock, Abort(), frame_ns=5 * MS)  # tolerance 0.5 ms
+    pacer.start(0)
+    for ns in (5 * MS, 5 * MS + 1_000, 5 * MS + 2_000, 10 * MS):  # messages 1 us apart
+        clock.advance(30_000)
+        assert pacer.wait(ns)
+    assert clock.now() == clock.wall(10 * MS)
+
+
+def test_tags_within_one_frame_count_as_one() -> None:
+    pacer, clock = make(CatchUp(100))
+    pacer.start(0)
+    clock.advance(5 * MS)
+    counts = []
+    for ns in (MS, MS + 300_000, MS + 600_000, 2 * MS, 2 * MS + 500_000, 3 * MS):
+        pacer.wait(ns)
+        assert pacer.overrun is not None
+        counts.append(pacer.overrun.consecutive)
+    assert counts == [1, 1, 1, 2, 2, 3]
+
+
+def test_an_event_input_ends_the_wait_and_waiting_is_not_computing() -> None:
+    pacer, clock = make(Abort())
+    wake = Wake()
+    pacer.start(0)
+    clock.advance(100_000)
+    clock.call_at(clock.wall(600_000), wake.set)
+    assert not pacer.wait(MS, wake)
+    assert pacer.overrun is None
+    wake.clear()
+    clock.advance(50_000)  # it looks again
+    assert pacer.wait(700_000, wake)
+    clock.advance(1_000_000)
+    wake.set()
+    assert not pacer.wait(MS, wake)  # late, and an event input that came before: look first
+    wake.clear()
+    with pytest.raises(OverrunError):
+        pacer.wait(MS, wake)
+    pacer.stop()
+    assert pacer.log.compute.count == 2
+    assert pacer.log.compute.min == 150_000
+
+
+def test_after_a_pause_it_neither_sprints_nor_stalls() -> None:
+    pacer, clock = make(Abort())
+    fly(pacer, clock, [100_000] * 3)
+    clock.advance(60_000 * MS)  # somebody went for coffee
+    pacer.start(3 * MS)
+    before = clock.now()
+    for k in range(4, 8):
+        assert pacer.wait(k * MS)
+        assert clock.now() == before + (k - 3) * MS
+    assert sum(pacer.overruns.values()) == 0
+
+
+def test_a_restore_to_an_earlier_time_and_another_rate() -> None:
+    pacer, clock = make(Abort())
+    fly(pacer, clock, [100_000] * 5)
+    pacer.start(2 * MS)
+    pacer.set_rate(0.5, 2 * MS)
+    before = clock.now()
+    assert pacer.wait(3 * MS)
+    assert clock.now() == before + 2 * MS
+
+
+def test_the_worst_frames_come_with_their_jobs() -> None:
+    pacer, clock = make(CatchUp(), late=[0, 40_000])
+    pacer.start(0)
+    for k in range(1, 41):
+        for name, ns in (("plant", 100_000), ("law", 20_000 * (k == 7)), ("plant", 5_000)):
+            start = clock.now()
+            clock.advance(ns)
+            pacer.job(name, start, clock.now())
+        pacer.ready(k * MS)
+        clock.advance(10_000)  # after ready(): not computing
+        pacer.wait(k * MS)
+    pacer.stop()
+    assert len(pacer.log.worst) == 10
+    first, second = pacer.log.worst[:2]
+    assert (first.tag_ns, first.late_ns, first.compute_ns) == (2 * MS, 40_000, 105_000)
+    assert (second.tag_ns, second.jobs) == (6 * MS, {"plant": 105_000, "law": 20_000})
+
+
+def test_an_overrun_outside_the_named_jobs_says_so() -> None:
+    pacer, clock = make(CatchUp())
+    pacer.start(0)
+    clock.advance(10_000)
+    pacer.lap("plant")
+    clock.advance(2 * MS)
+    pacer.wait(MS)
+    assert pacer.overrun is not None
+    assert pacer.overrun.job == REST
+
+
+def test_a_virtual_clock_is_never_late_and_computing_is_still_measured() -> None:
+    pacer = Pacer(VirtualClock(), Abort(), frame_ns=MS)
+    pacer.start(0)
+    for k in range(1, 10_001):
+        assert pacer.wait(k * MS)
+    pacer.stop()
+    assert pacer.log.frames == pacer.log.compute.count == 10_001
+    assert pacer.log.lateness.count == pacer.log.margin.count == 0
+    assert pacer.log.compute.min is not None
+    assert pacer.log.compute.min >= 0
+
+
+def test_memory_does_not_grow_with_the_run() -> None:
+    pacer, clock = make(CatchUp())
+    pacer.start(0)
+    for k in range(1, 20_001):
+        clock.advance(1000)
+        pacer.wait(k * MS)
+        clock.waits.clear()
+        assert pacer.log.buffered < 4096
+    pacer.stop()
+    assert pacer.log.compute.count == 20_001
+    assert len(pacer.log.worst) == 10
+
+
+@pytest.mark.parametrize("policy", [CatchUp(), CatchUp(5), Slip(7), Freeze(), Freeze(2.5), Abort()])
+def test_policies_are_read_from_their_own_text(policy: Policy) -> None:
+    assert parse_policy(str(policy)) == policy
+    assert parse_policy(policy) is policy
+
+
+def test_policies_have_finite_defaults() -> None:
+    assert parse_policy("catch_up") == CatchUp(100)
+    assert parse_policy("slip") == Slip(1000)
+    assert parse_policy(" freeze ") == Freeze(30.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "catchup", "catch_up:x", "catch_up:-1", "slip:inf", "slip:99999999999", *ODD],
+)
+def test_a_policy_that_cannot_be_read_says_what_to_type(text: str) -> None:
+    with pytest.raises(ScenarioError, match=r"catch_up:100|slip:100|freeze:30"):
+        parse_policy(text)
+
+
+def test_a_pacer_refuses_negative_numbers() -> None:
+    with pytest.raises(ScenarioError, match="must be >= 0"):
+        Pacer(FakeClock(), frame_ns=-1)

@@ -69,18 +69,18 @@ class Topic:
 class Bus:
     """Messages in flight.  ``record`` sees each message once, when its stamps are known."""
 
-    def __init__(self, streams: RandomStreams, record: Callable[[Message], None]) -> None:
+    def __init__(self, streams: RandomStreams) -> None:
         self._streams = streams
-        self._record = record
-        self._topics: dict[str, Topic] = {}
+        self.record: Callable[[Message], None] = _unrecorded
+        self.topics: dict[str, Topic] = {}
         self._sequence: dict[str, int] = {}
         self._last_arrival: dict[str, Tag] = {}
         self._flight: list[tuple[Tag, str, str, int, int, Message]] = []
 
     def add(self, topic: Topic) -> None:
-        if topic.name in self._topics:
+        if topic.name in self.topics:
             raise ScenarioError(f"topic {topic.name} has two senders; give one another name")
-        self._topics[topic.name] = topic
+        self.topics[topic.name] = topic
         self._sequence[topic.name] = 0
         self._last_arrival[topic.name] = Tag(-1, 0)
 
@@ -89,7 +89,7 @@ class Bus:
 
         Raises :class:`LatencyError` where the topic's transport model answers what no link can do.
         """
-        topic = self._topics[name]
+        topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
         content = payload.copy()
@@ -101,14 +101,14 @@ class Bus:
             lost = Message(
                 name, topic.source, sequence, initiated, completed, LOST_ARRIVAL, content, LOST
             )
-            self._record(lost)
+            self.record(lost)
         for copy, delay in enumerate(delays):
             arrival = self._arrival(topic, initiated, completed, delay)
             status = COPY if copy else DELIVERED
             message = Message(
                 name, topic.source, sequence, initiated, completed, arrival, content, status
             )
-            self._record(message)
+            self.record(message)
             entry = (arrival, topic.source, name, sequence, copy, message)
             heapq.heappush(self._flight, entry)
 
@@ -163,7 +163,7 @@ class Bus:
         for row in saved["flight"]:
             payload = np.array(row["payload"], dtype=np.float64)
             payload.flags.writeable = False
-            source = self._topics[row["topic"]].source
+            source = self.topics[row["topic"]].source
             initiated, completed, arrival = (
                 Tag(*row[k]) for k in ("initiated", "completed", "arrival")
             )
@@ -179,3 +179,7 @@ class Bus:
             )
             entry = (arrival, source, row["topic"], row["sequence"], row["copy"], message)
             heapq.heappush(self._flight, entry)
+
+
+def _unrecorded(message: Message) -> None:
+    """Where messages go while nobody listens."""

@@ -52,7 +52,7 @@ ABSENT = Native(lambda *_: None, 0)
 
 
 def compile_function(function: Callable[..., Any], signature: Any, what: str) -> Native:
-    """Compile ``function`` for ``signature``; :class:`ModelError` names ``what`` if it cannot be."""
+    """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise."""
     plain = getattr(function, "py_func", function)
     with _cache_for(plain):
         jitted = numba.njit(cache=_has_source_file(plain))(plain)
@@ -109,23 +109,23 @@ def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> An
     return context.get_dummy_value()
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _equation_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:
     kinds = (handle, t, x, z, u, p, out)
     return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _project_at(_: Any, handle: Any, x: Any) -> Any:
     kinds = (handle, x)
     return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
 
 
-@overload(call_equation, strict=False)  # type: ignore[untyped-decorator]
+@overload(call_equation, strict=False)
 def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # noqa: ARG001
     return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
 
 
-@overload(call_project, strict=False)  # type: ignore[untyped-decorator]
+@overload(call_project, strict=False)
 def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
     return lambda handle, x: _project_at(handle, x)

@@ -82,7 +82,8 @@ class PythonController:
         self.parameters = parameters or Signals()
         self.memory = memory or Signals()
         self.law = law
-        self.p = self.parameters.initial(values)
+        self.values: dict[str, object] = dict(values or {})
+        self.p = self.parameters.initial(self.values)
         self.s = self.memory.initial()
         self._y = np.zeros(outputs.size)
         self._call = (
@@ -91,6 +92,12 @@ class PythonController:
             else getattr(law, "py_func", law)
         )
         self._pending: Tag | None = None
+
+    def reset(self) -> None:
+        """Back to the declared start, for another run."""
+        self.p[:] = self.parameters.initial(self.values)
+        self.s[:] = self.memory.initial()
+        self._pending = None
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         self._call(tag.ns / 1_000_000_000, inputs, self.s, self.p, self._y)

@@ -24,10 +24,12 @@ Vector: TypeAlias = NDArray[np.float64]
 Kind = Literal["scalar", "angle", "quaternion"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SPEC = re.compile(r"\s*(?P<name>\S+?)\s*(?:\[(?P<unit>[^\]]*)\])?\s*(?:=\s*(?P<initial>\S+))?\s*\Z")
+_SPEC = re.compile(
+    r"\s*(?P<name>\S+?)\s*(?:\[(?P<unit>[^\]]*)\])?\s*(?:=\s*(?P<initial>\S+))?\s*\Z"
+)
 TYPES = frozenset(
-    ("float64", "float32", "bool")
-    + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+    {"float64", "float32", "bool"}
+    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 
 
@@ -65,7 +67,7 @@ class Signal:
             raise ScenarioError(f"quaternion {self.name} has {self.size} elements; give shape=(4,)")
         if isinstance(self.initial, tuple) and len(self.initial) != self.size:
             raise ShapeError(
-                f"signal {self.name} has {self.size} elements but {len(self.initial)} initial values"
+                f"signal {self.name} has {self.size} elements, not {len(self.initial)} (initial)"
             )
 
     @property
@@ -77,9 +79,7 @@ class Signal:
         """One name for each element: ``q_0 … q_3`` for an array, the name itself for a scalar."""
         if not self.shape:
             return (self.name,)
-        return tuple(
-            "_".join((self.name, *map(str, index))) for index in np.ndindex(*self.shape)
-        )
+        return tuple("_".join((self.name, *map(str, index))) for index in np.ndindex(*self.shape))
 
     @classmethod
     def of(cls, spec: str | Signal) -> Signal:
@@ -227,6 +227,6 @@ class Signals:
 
     @cached_property
     def schema_hash(self) -> str:
-        """16 hex digits over names, units, types and shapes, in order: the layout, not the values."""
+        """16 hex digits over names, units, types and shapes, in order: layout, not values."""
         layout = [[s.name, s.unit, s.type, list(s.shape), s.kind, s.derivative_of] for s in self]
         return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]

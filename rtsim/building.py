@@ -1,0 +1,188 @@
+"""From declared parts to a system that runs: names resolved, vectors laid out, functions bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rtsim.bus import Bus, Topic
+from rtsim.controller import PythonController
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.inlets import Inlet
+from rtsim.model import bind
+from rtsim.parts import (
+    ControllerPart,
+    InletPart,
+    NoisePart,
+    Part,
+    PlantPart,
+    SensorPart,
+    SourcePart,
+    Values,
+)
+from rtsim.plant import Plant
+from rtsim.ports import Port, Wiring, resolve
+from rtsim.random_streams import RandomStreams
+from rtsim.signals import Signals, Vector
+from rtsim.system import Change, System, reaction_order
+from rtsim.tasks import ControllerTask, NoiseTask, SensorTask, Task, UpdateTask
+
+
+class Builder:
+    """Makes one system of a scenario."""
+
+    def __init__(
+        self,
+        parts: Mapping[str, Part],
+        orders: Sequence[tuple[str, str]],
+        changes: Sequence[tuple[int, str, object]],
+        seed: int,
+        compile: bool,
+        inlets: Mapping[str, Inlet],
+    ) -> None:
+        self.parts = parts
+        self.orders = orders
+        self.scheduled = changes
+        self.compile = compile
+        self.replaced = inlets
+        self.streams = RandomStreams(seed)
+        self.bus = Bus(self.streams)
+        self.ports: dict[str, Port] = {}
+        self.plants: dict[str, Plant] = {}
+        self.tasks: list[Task] = []
+        self.controllers: dict[str, ControllerTask] = {}
+        self.inlets: list[Inlet] = []
+        self.wirings: dict[str, Wiring] = {}
+
+    def system(self) -> System:
+        for name, part in sorted(self.parts.items()):
+            if isinstance(part, PlantPart):
+                self._plant(name, part)
+            elif isinstance(part, ControllerPart):
+                self._controller(name, part)
+            elif isinstance(part, SensorPart):
+                self._sensor(name, part)
+            else:
+                self._source(name, part)
+        for name, wiring in self.wirings.items():
+            read = wiring.connect(self.ports)
+            if name in self.plants:
+                plant = self.plants[name]
+                plant.sources = read
+                plant.reads_plants = any(n in self.plants for n in read)
+        for before, _ in self.orders:
+            self.controllers[before].immediate = True
+        return System(
+            plants=[self.plants[n] for n in sorted(self.plants)],
+            ports=self.ports,
+            tasks=reaction_order(self.tasks, self.orders),
+            controllers=[self.controllers[n] for n in sorted(self.controllers)],
+            inlets=self.inlets,
+            bus=self.bus,
+            streams=self.streams,
+            changes=self._changes(),
+            triggers=self._triggers(),
+        )
+
+    def _port(self, name: str, signals: Signals, values: Values | None = None) -> Port:
+        port = Port(name, signals, signals.initial(values))
+        self.ports[name] = port
+        return port
+
+    def _plant(self, name: str, part: PlantPart) -> None:
+        model = part.model
+        constants = {k: v for k, v in part.inputs.items() if not isinstance(v, str)}
+        x = model.states.initial(part.states)
+        z = model.discrete.initial(part.discrete)
+        u = model.inputs.initial(constants)
+        p = model.parameters.initial(part.parameters)
+        bound = bind(model, compile=self.compile, x=x, p=p, u=u)
+        plant = Plant(name, bound, part.solver, part.step, (x, z, u, p))
+        plant.wiring = Wiring(plant.u, model.inputs, part.inputs, name)
+        self.plants[name], self.ports[name], self.wirings[name] = plant, plant.port, plant.wiring
+        if part.update_period is not None:
+            task = UpdateTask(plant, part.update_period, part.update_offset_ns, part.priority)
+            self.tasks.append(task)
+
+    def _controller(self, name: str, part: ControllerPart) -> None:
+        controller = part.controller
+        if isinstance(controller, PythonController):
+            controller.reset()
+        wiring = Wiring(controller.inputs.initial(), controller.inputs, part.inputs, name)
+        task = ControllerTask(
+            name,
+            controller,
+            wiring,
+            part.period,
+            part.offset_ns,
+            part.priority,
+            part.compute,
+            part.late,
+        )
+        self._port(name, controller.outputs)
+        self.wirings[name], self.controllers[name] = wiring, task
+        immediate = any(before == name for before, _ in self.orders)
+        self.bus.add(Topic(name, name, controller.outputs, part.transport, immediate))
+        self.tasks.append(task)
+
+    def _sensor(self, name: str, part: SensorPart) -> None:
+        wiring = Wiring(part.signals.initial(), part.signals, part.sources, name)
+        self._port(name, part.signals)
+        self.wirings[name] = wiring
+        self.bus.add(Topic(name, name, part.signals, part.transport))
+        self.tasks.append(SensorTask(name, wiring, part.period, part.offset_ns, part.priority))
+
+    def _source(self, name: str, part: NoisePart | SourcePart | InletPart) -> None:
+        if isinstance(part, SourcePart):
+            self._port(name, part.signals, part.values)
+        elif isinstance(part, NoisePart):
+            port = self._port(name, part.signals)
+            self.tasks.append(NoiseTask(port, part.mean, part.deviation, part.period))
+        else:
+            inlet = self.replaced.get(name, part.inlet)
+            self._port(name, inlet.signals)
+            self.inlets.append(inlet)
+
+    def _triggers(self) -> dict[str, list[Task]]:
+        out: dict[str, list[Task]] = {}
+        for name, part in sorted(self.parts.items()):
+            for topic in part.on if isinstance(part, ControllerPart) else ():
+                if topic not in self.bus.topics:
+                    raise UnknownName("topic", topic, sorted(self.bus.topics), f"on= of {name}")
+                out.setdefault(topic, []).append(self.controllers[name])
+        return out
+
+    def _changes(self) -> list[Change]:
+        changes = [self._change(*row) for row in self.scheduled]
+        return sorted(changes, key=lambda c: (c.ns, c.name))
+
+    def _change(self, ns: int, target: str, value: object) -> Change:
+        part_name, _, name = target.partition(".")
+        part = self.parts[part_name]
+        if isinstance(part, PlantPart) and name in part.model.parameters:
+            plant = self.plants[part_name]
+            layout, vector, owner = part.model.parameters, plant.p, plant
+            return _changed(ns, target, layout, vector, name, value, owner)
+        if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
+            if name in part.controller.parameters:
+                controller = part.controller
+                return _changed(ns, target, controller.parameters, controller.p, name, value, None)
+        elif isinstance(part, SourcePart):
+            port, _ = resolve(target, self.ports, "a scheduled change")
+            return _changed(ns, target, port.signals, port.value, name, value, port)
+        raise ScenarioError(
+            f"{target} cannot change while running; a source's values and parameters can"
+        )
+
+
+def _changed(
+    ns: int,
+    target: str,
+    layout: Signals,
+    vector: Vector,
+    name: str,
+    value: object,
+    owner: Plant | Port | None,
+) -> Change:
+    checked = layout.initial({name: value})
+    where = layout.slice(name)
+    return Change(ns, target, vector, where, checked[where].copy(), owner)

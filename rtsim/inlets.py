@@ -1,0 +1,75 @@
+"""Outside inputs: what a person, a device or a network decides while a run goes on.
+
+An inlet is read at each tag; what it says then is latched, recorded with the tag, and fed from the
+recording in a replay.  It never makes a tag of its own, unless it is declared an event input (an
+edge on a rig's pin), which interrupts the wait and inserts one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from rtsim.clock import Wake
+from rtsim.signals import Signals, Vector
+
+FAR = 2**63 - 1
+
+
+class Device(Protocol):
+    """What stands behind an inlet; asked once at each tag, must not block."""
+
+    def poll(self) -> Vector | None:
+        """New values (n,), or ``None`` where nothing changed."""
+        ...
+
+
+class Inlet:
+    """A named outside input; ``wake`` makes it an event input that inserts a tag."""
+
+    next_ns = FAR
+
+    def __init__(
+        self, name: str, signals: Signals, device: Device, wake: Wake | None = None
+    ) -> None:
+        self.name = name
+        self.signals = signals
+        self.wake = wake
+        """Set by the device's side; all event inputs of one scenario share one."""
+        self._device = device
+
+    def read(self, ns: int) -> Vector | None:  # noqa: ARG002
+        """What to latch at the tag at ``ns``."""
+        return self._device.poll()
+
+
+class FedInlet(Inlet):
+    """Says again what a recording holds, at the same tags."""
+
+    def __init__(
+        self, name: str, signals: Signals, values: Mapping[int, Vector], event: bool = False
+    ) -> None:
+        super().__init__(name, signals, _Silent())
+        self._at = sorted(values)
+        self._values = values
+        self._next = 0
+        self._event = event
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        # Only an event input made tags of its own; any other was latched at one that exists anyway.
+        left = self._next < len(self._at)
+        self.next_ns = self._at[self._next] if self._event and left else FAR
+
+    def read(self, ns: int) -> Vector | None:
+        if self._next >= len(self._at) or ns < self._at[self._next]:
+            return None
+        value = self._values[self._at[self._next]]
+        self._next += 1
+        self._look_ahead()
+        return value
+
+
+class _Silent:
+    def poll(self) -> Vector | None:
+        return None

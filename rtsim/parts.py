@@ -1,0 +1,139 @@
+"""What a scenario declares of each part, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.controller import Controller
+from rtsim.inlets import Inlet
+from rtsim.latency import LatencyModel
+from rtsim.model import Model
+from rtsim.ports import Source
+from rtsim.signals import Signals
+from rtsim.solve import Solver
+from rtsim.tag import Period
+
+Values = Mapping[str, object]
+
+
+@dataclass
+class PlantPart:
+    """What was declared of a plant."""
+
+    model: Model
+    step: Period
+    solver: Solver
+    states: dict[str, object]
+    inputs: dict[str, Source]
+    parameters: dict[str, object]
+    discrete: dict[str, object]
+    update_period: Period | None
+    update_offset_ns: int
+    priority: int
+
+
+@dataclass
+class ControllerPart:
+    """What was declared of a controller."""
+
+    controller: Controller
+    period: Period | None
+    offset_ns: int
+    priority: int
+    inputs: dict[str, Source]
+    compute: LatencyModel
+    transport: LatencyModel
+    late: str
+    on: tuple[str, ...]
+
+
+@dataclass
+class SensorPart:
+    """What was declared of a sensor."""
+
+    signals: Signals
+    sources: dict[str, Source]
+    period: Period
+    offset_ns: int
+    priority: int
+    transport: LatencyModel
+
+
+@dataclass
+class NoisePart:
+    """What was declared of a noise."""
+
+    signals: Signals
+    mean: float
+    deviation: float
+    period: Period
+
+
+@dataclass
+class SourcePart:
+    """Named values that only scheduled changes write."""
+
+    signals: Signals
+    values: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class InletPart:
+    """What was declared of an outside input."""
+
+    inlet: Inlet
+
+
+Part = PlantPart | ControllerPart | SensorPart | NoisePart | SourcePart | InletPart
+
+
+def describe_part(part: Part) -> dict[str, Any]:
+    """One part as plain data."""
+    if isinstance(part, PlantPart):
+        return {
+            "kind": "plant",
+            "model": part.model.name,
+            "solver": part.solver.name,
+            "step": str(part.step.ns),
+            "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
+            "states": _numbers(part.model.states, part.states),
+            "parameters": _numbers(part.model.parameters, part.parameters),
+        }
+    if isinstance(part, ControllerPart):
+        parameters = getattr(part.controller, "parameters", Signals())
+        return {
+            "kind": "controller",
+            "type": type(part.controller).__name__,
+            "period": None if part.period is None else str(part.period.ns),
+            "offset": part.offset_ns,
+            "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
+            "compute": repr(part.compute),
+            "transport": repr(part.transport),
+            "late": part.late,
+            "parameters": _numbers(parameters, getattr(part.controller, "values", {})),
+        }
+    if isinstance(part, SensorPart):
+        return {
+            "kind": "sensor",
+            "period": str(part.period.ns),
+            "sources": {k: str(v) for k, v in sorted(part.sources.items())},
+            "transport": repr(part.transport),
+        }
+    if isinstance(part, NoisePart):
+        return {"kind": "noise", "mean": part.mean, "deviation": part.deviation}
+    if isinstance(part, SourcePart):
+        return {"kind": "source", "values": _numbers(part.signals, part.values)}
+    return {"kind": "inlet", "signals": part.inlet.signals.to_json()}
+
+
+def _numbers(signals: Signals, values: Values) -> dict[str, Any]:
+    """Each signal's value at the start, with its unit in the key's signal declaration."""
+    vector = signals.initial(values)
+    return {
+        s.name: vector[signals.slice(s.name)].tolist()
+        if s.shape
+        else float(vector[signals.slice(s.name)][0])
+        for s in signals
+    }

@@ -1,0 +1,133 @@
+"""A model at work: its state, its own grid, and the step it has taken ahead of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import ModelError
+from rtsim.model import BoundModel
+from rtsim.ports import Port, Wiring
+from rtsim.signals import Signals, Vector
+from rtsim.solve import Solver
+from rtsim.tag import NS_PER_S, Period, Tag
+
+NONE_NS = -1
+
+
+class Plant:
+    """One plant of a run.
+
+    ``values`` is ``[x, z, u, y]`` in one vector, so that one copy records it; ``x``, ``z``, ``u``
+    and ``y`` are views of it.  ``target_ns`` is where the provisional step ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bound: BoundModel,
+        solver: Solver,
+        step: Period,
+        vectors: tuple[Vector, Vector, Vector, Vector],
+        wiring: Wiring | None = None,
+    ) -> None:
+        model = bound.model
+        self.name = name
+        self.bound = bound
+        self.solver = solver
+        self.stepper = solver.stepper(bound)
+        self.step = step
+        self.signals: Signals = model.states + model.discrete + model.inputs + model.outputs
+        self.values = np.zeros(self.signals.size)
+        sizes = (model.states.size, model.discrete.size, model.inputs.size, model.outputs.size)
+        self.x, self.z, self.u, self.y = np.split(self.values, np.cumsum(sizes)[:-1])
+        x, z, u, self.p = vectors
+        self.x[:], self.z[:], self.u[:] = x, z, u
+        self.port = Port(name, self.signals, self.values)
+        self.wiring = wiring
+        self.ns = 0
+        self.target_ns = NONE_NS
+        self._k = 1
+        self._grid_ns = step.tick(1)
+        self.next_x = np.zeros(sizes[0])
+        self._u_before = np.zeros(sizes[2])
+        self.reads_plants = False
+        """Wired to another plant: its inputs are sampled at each of its own tags."""
+        self.stale = True
+        """A port that it reads was written since it last read its wires."""
+        self.touched = False
+        """z was written in this microstep."""
+        self.sources: set[str] = set()
+        """Ports that its wires read."""
+        self.sample()
+
+    def propagate(self, limit_ns: int) -> None:
+        """Step provisionally to the next grid point, or to ``limit_ns`` if that comes first."""
+        target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
+        bad = self.stepper.advance(self.ns, target, self.x, self.z, self.u, self.p, self.next_x)
+        if bad >= 0:
+            self._complain(bad, target)
+        self.target_ns = target
+
+    def _complain(self, bad: int, target: int) -> None:
+        column = self.bound.model.states.columns[bad]
+        raise ModelError(
+            f"state {column} of {self.name} (model {self.bound.model.name}) became "
+            f"{self.next_x[bad]} between {Tag(self.ns)} and {Tag(target)}; the last good value is "
+            f"{self.x[bad]:g}: take a smaller step than {self.step}, or mend the equations"
+        )
+
+    def discard(self) -> None:
+        """Forget the provisional step; solver memory goes with it."""
+        self.target_ns = NONE_NS
+
+    def commit(self) -> None:
+        """The provisional step becomes the state, and its outputs are sampled."""
+        self.ns = self.target_ns
+        self.target_ns = NONE_NS
+        self.x[:] = self.next_x
+        self.stepper.accept()
+        if self.ns == self._grid_ns:
+            self._k += 1
+            self._grid_ns = self.step.tick(self._k)
+        self.sample()
+
+    def sample(self) -> None:
+        """Compute the outputs at the present state and inputs."""
+        self.bound.output.call(self.ns / NS_PER_S, self.x, self.z, self.u, self.p, self.y)
+
+    def changed(self) -> None:
+        """x, z, u or p was written from outside the solver."""
+        self.stepper.forget()
+        self.sample()
+
+    def settle(self) -> bool:
+        """After the writes of a microstep: read the wires; true where x+ differs from x-."""
+        written, self.touched = self.touched, False
+        if self.wiring is not None and (self.stale or self.reads_plants):
+            self.stale = False
+            self._u_before[:] = self.u
+            self.wiring.gather()
+            written = written or self._u_before.tobytes() != self.u.tobytes()
+        if written:
+            self.changed()
+        return written
+
+    def save(self) -> dict[str, Any]:
+        """Committed state only: a provisional step is computed again."""
+        return {
+            "ns": self.ns,
+            "k": self._k,
+            "values": self.values.tolist(),
+            "p": self.p.tolist(),
+            "solver": self.stepper.save(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.ns, self._k = saved["ns"], saved["k"]
+        self._grid_ns = self.step.tick(self._k)
+        self.values[:] = saved["values"]
+        self.p[:] = saved["p"]
+        self.stepper.restore(saved["solver"])
+        self.target_ns = NONE_NS

@@ -1,0 +1,92 @@
+"""Ports and wires: who reads whose values.
+
+A port is a named vector that others read: a plant's values, what a controller's messages brought,
+a source's settings.  A wiring fills one consumer's inputs from the ports it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.signals import Signals, Vector
+
+Source = str | float
+"""Where an input comes from: ``"part.signal"``, or a constant."""
+
+
+@dataclass(eq=False)
+class Port:
+    """A named vector; ``value`` is overwritten in place, never replaced."""
+
+    name: str
+    signals: Signals
+    value: Vector
+    readers: set[str] = field(default_factory=set)
+    """Names of the plants whose inputs hang on it."""
+
+
+class Wiring:
+    """Fills ``into`` from ports, element by element, as declared by name."""
+
+    def __init__(
+        self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
+    ) -> None:
+        self.into = into
+        self.sources = dict(sources)
+        self._signals = signals
+        self._owner = owner
+        self._links: list[tuple[Any, Vector, Any]] = []
+        for name, source in self.sources.items():
+            where = signals.slice(name)
+            if not isinstance(source, str):
+                into[where] = source
+
+    def connect(self, ports: Mapping[str, Port]) -> set[str]:
+        """Resolve names once all ports exist; returns the names of the ports that are read."""
+        runs: dict[str, tuple[list[int], list[int]]] = {}
+        for name, source in sorted(self.sources.items()):
+            if not isinstance(source, str):
+                continue
+            port, where = resolve(source, ports, f"input {name} of {self._owner}")
+            here = self._signals.slice(name)
+            if where.stop - where.start != here.stop - here.start:
+                raise ShapeError(
+                    f"input {name} of {self._owner} has {here.stop - here.start} elements, "
+                    f"{source} has {where.stop - where.start}"
+                )
+            into, out = runs.setdefault(port.name, ([], []))
+            into.extend(range(here.start, here.stop))
+            out.extend(range(where.start, where.stop))
+        for name, (into, out) in runs.items():
+            self._links.append((_compact(into), ports[name].value, _compact(out)))
+        return set(runs)
+
+    def gather(self) -> None:
+        """Copy the current values of the sources."""
+        for here, value, there in self._links:
+            self.into[here] = value[there]
+
+
+def _compact(indices: Iterable[int]) -> Any:
+    """A slice where the indices are consecutive (much faster to copy), else an index array."""
+    listed = list(indices)
+    if listed == list(range(listed[0], listed[0] + len(listed))):
+        return slice(listed[0], listed[0] + len(listed))
+    return np.array(listed)
+
+
+def resolve(source: str, ports: Mapping[str, Port], wanted_by: str) -> tuple[Port, slice]:
+    """The port and the place in it that ``"part.signal"`` names."""
+    part, dot, signal = source.partition(".")
+    if not dot:
+        raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'part.signal'")
+    if part not in ports:
+        raise UnknownName("part", part, sorted(ports), wanted_by)
+    if signal not in ports[part].signals:
+        raise UnknownName("signal", signal, ports[part].signals.names, f"{part} ({wanted_by})")
+    return ports[part], ports[part].signals.slice(signal)

@@ -1,0 +1,272 @@
+"""Scenario: plants, controllers and the links between them, declared by name.
+
+Parts may be declared in any order: names and declared priorities decide what comes first, never
+the order of the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rtsim.building import Builder
+from rtsim.clock import Wake
+from rtsim.controller import Controller, PythonController
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.inlets import Device, Inlet
+from rtsim.latency import ZERO, LatencyModel
+from rtsim.model import Model
+from rtsim.parts import (
+    ControllerPart,
+    InletPart,
+    NoisePart,
+    Part,
+    PlantPart,
+    SensorPart,
+    SourcePart,
+    Values,
+    describe_part,
+)
+from rtsim.ports import Source
+from rtsim.signals import Signals
+from rtsim.solve import Solver, solver_named
+from rtsim.system import System
+from rtsim.tag import Duration, Period, to_ns
+
+
+class Scenario:
+    """One experiment; ``build`` makes a fresh system of it as often as wanted.
+
+    ``assumptions`` and ``limits`` are stated in every recording, with those of its models.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        until: Duration = 10,
+        assumptions: Sequence[str] = (),
+        limits: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.until_ns = to_ns(until, "until")
+        if self.until_ns <= 0:
+            raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
+        self.assumptions = tuple(assumptions)
+        self.limits = tuple(limits)
+        self.parts: dict[str, Part] = {}
+        self._orders: list[tuple[str, str]] = []
+        self._changes: list[tuple[int, str, object]] = []
+        self.origin: dict[str, Any] = {}
+        """Where it was loaded from, so that a replay can load it again."""
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def plant(
+        self,
+        name: str,
+        model: Model,
+        *,
+        step: Duration | Period,
+        solver: str | Solver = "rk4",
+        states: Values | None = None,
+        inputs: Mapping[str, Source] | None = None,
+        parameters: Values | None = None,
+        discrete: Values | None = None,
+        update_period: Duration | Period | None = None,
+        update_offset: Duration = 0,
+        priority: int = 0,
+    ) -> None:
+        """A model, its solver and its step (s); ``inputs``: name to ``"part.signal"`` or number."""
+        if model.update is not None and update_period is None:
+            raise ScenarioError(f"plant {name}: {model.name} has an update; give update_period=")
+        self._add(
+            name,
+            PlantPart(
+                model,
+                Period.of(step),
+                solver_named(solver),
+                dict(states or {}),
+                dict(inputs or {}),
+                dict(parameters or {}),
+                dict(discrete or {}),
+                None if update_period is None else Period.of(update_period),
+                to_ns(update_offset),
+                priority,
+            ),
+        )
+
+    def controller(
+        self,
+        name: str,
+        controller: Controller,
+        *,
+        period: Duration | Period | None = None,
+        offset: Duration = 0,
+        inputs: Mapping[str, Source] | None = None,
+        compute: LatencyModel = ZERO,
+        transport: LatencyModel = ZERO,
+        late: str = "hold",
+        priority: int = 0,
+        on: Sequence[str] = (),
+    ) -> None:
+        """A controller sampled each ``period`` s, or whenever a message of a topic in ``on`` comes.
+
+        Its answer leaves ``compute`` after the sample and has its effect ``transport`` later.
+        """
+        if (period is None) == (not on):
+            raise ScenarioError(f"controller {name}: give either period= or on=, one of the two")
+        self._add(
+            name,
+            ControllerPart(
+                controller,
+                None if period is None else Period.of(period),
+                to_ns(offset),
+                priority,
+                dict(inputs or {}),
+                compute,
+                transport,
+                late,
+                tuple(on),
+            ),
+        )
+
+    def sensor(
+        self,
+        name: str,
+        sources: Mapping[str, str],
+        *,
+        period: Duration | Period,
+        offset: Duration = 0,
+        transport: LatencyModel = ZERO,
+        units: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> None:
+        """Samples ``{signal: "part.signal"}`` each ``period`` s and sends it as a message."""
+        for label in units or {}:
+            if label not in sources:
+                raise UnknownName("signal", label, sources, f"units of sensor {name}")
+        signals = Signals(*(f"{s} [{(units or {}).get(s, '1')}]" for s in sorted(sources)))
+        part = SensorPart(
+            signals, dict(sources), Period.of(period), to_ns(offset), priority, transport
+        )
+        self._add(name, part)
+
+    def noise(
+        self,
+        name: str,
+        signals: Signals,
+        *,
+        deviation: float,
+        period: Duration | Period,
+        mean: float = 0.0,
+    ) -> None:
+        """White noise held over each ``period`` s: N(mean, deviation^2 / period)."""
+        self._add(name, NoisePart(signals, mean, deviation, Period.of(period)))
+
+    def source(self, name: str, signals: Signals, values: Values | None = None) -> None:
+        """Named values, such as an autopilot's commands, that :meth:`at` changes."""
+        self._add(name, SourcePart(signals, dict(values or {})))
+
+    def inlet(
+        self, name: str, signals: Signals, device: Device, *, wake: Wake | None = None
+    ) -> None:
+        """An outside input: latched at each tag, recorded, fed again in a replay."""
+        self._add(name, InletPart(Inlet(name, signals, device, wake)))
+
+    def _add(self, name: str, part: Part) -> None:
+        if not name.isidentifier():
+            raise ScenarioError(f"part name {name!r} is not an identifier; use letters, digits, _")
+        if name in self.parts:
+            raise ScenarioError(f"part {name} is declared twice")
+        self.parts[name] = part
+
+    # -- relations and settings ------------------------------------------------------------------
+
+    def order(self, *names: str) -> None:
+        """These react one after the other in a microstep, each seeing the answer of those before.
+
+        Only within one process: an answer that takes no time arrives in the same microstep.
+        """
+        for name in names:
+            if not isinstance(self.part(name), ControllerPart):
+                raise ScenarioError(f"order() takes controllers; {name} is not one")
+        self._orders.extend(pairwise(names))
+
+    def at(self, time: Duration, target: str, value: object) -> None:
+        """At ``time`` s, ``part.name`` (a source's value, a parameter) becomes ``value``."""
+        ns = to_ns(time, "time of a change")
+        if ns < 0:
+            raise ScenarioError(f"change of {target} at {time!r} s is before the start")
+        self._layout_of(target)
+        self._changes.append((ns, target, value))
+
+    def set(self, target: str, value: object) -> None:
+        """``part.name`` starts as ``value``: a parameter, an initial state, a source's value."""
+        part = self.part(target.partition(".")[0])
+        values, layout = self._layout_of(target)
+        name = target.partition(".")[2]
+        layout.initial({name: value})
+        values[name] = value
+        if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
+            part.controller.values[name] = value
+
+    def part(self, name: str) -> Part:
+        if name not in self.parts:
+            raise UnknownName("part", name, sorted(self.parts), f"scenario {self.name}")
+        return self.parts[name]
+
+    def _layout_of(self, target: str) -> tuple[dict[str, Any], Signals]:
+        """Where the declared value of ``part.name`` is kept, and the signals that name it."""
+        part_name, dot, name = target.partition(".")
+        if not dot:
+            raise ScenarioError(f"{target!r} names no value; write 'part.name'")
+        part = self.part(part_name)
+        choices: list[tuple[dict[str, Any], Signals]] = []
+        if isinstance(part, PlantPart):
+            choices = [
+                (part.parameters, part.model.parameters),
+                (part.states, part.model.states),
+                (part.inputs, part.model.inputs),
+                (part.discrete, part.model.discrete),
+            ]
+        elif isinstance(part, ControllerPart):
+            parameters = getattr(part.controller, "parameters", Signals())
+            choices = [({}, parameters), (part.inputs, part.controller.inputs)]
+        elif isinstance(part, SourcePart):
+            choices = [(part.values, part.signals)]
+        for values, signals in choices:
+            if name in signals:
+                return values, signals
+        known = [n for _, signals in choices for n in signals.names]
+        raise UnknownName("value", name, known, part_name)
+
+    # -- building --------------------------------------------------------------------------------
+
+    def build(
+        self, seed: int = 0, *, compile: bool = True, inlets: Mapping[str, Inlet] | None = None
+    ) -> System:
+        """A fresh system, every part at its start; ``inlets`` replace declared ones (replay)."""
+        return Builder(
+            self.parts, self._orders, self._changes, seed, compile, inlets or {}
+        ).system()
+
+    def describe(self) -> dict[str, Any]:
+        """The scenario as plain data, for the recording."""
+        models = [p.model for _, p in sorted(self.parts.items()) if isinstance(p, PlantPart)]
+        return {
+            "name": self.name,
+            "until": self.until_ns,
+            "origin": self.origin,
+            "assumptions": [*self.assumptions, *(a for m in models for a in m.assumptions)],
+            "limits": [*self.limits, *(limit for m in models for limit in m.limits)],
+            "parts": {name: describe_part(part) for name, part in sorted(self.parts.items())},
+            "order": [list(pair) for pair in sorted(self._orders)],
+            "changes": [
+                {"ns": ns, "target": target, "value": np.asarray(value, dtype=float).tolist()}
+                for ns, target, value in sorted(self._changes, key=lambda c: c[:2])
+            ],
+        }

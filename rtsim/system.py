@@ -1,0 +1,146 @@
+"""All that a run depends on, in one place, so that it can be saved and restored as a whole."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.bus import Bus, Message
+from rtsim.errors import ScenarioError
+from rtsim.inlets import Inlet
+from rtsim.plant import Plant
+from rtsim.ports import Port
+from rtsim.random_streams import RandomStreams
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+from rtsim.tasks import FAR, ControllerTask, Task
+
+
+@dataclass(frozen=True)
+class Change:
+    """A scheduled event: at ``ns`` a vector takes new elements.
+
+    ``owner`` is the plant whose parameters (or the port whose values) they are; ``None`` for a
+    controller's parameters, which act at its next tick.
+    """
+
+    ns: int
+    name: str
+    vector: Vector
+    where: slice
+    value: Vector
+    owner: Plant | Port | None
+
+
+@dataclass
+class System:
+    """Plants, tasks, ports and what is under way between them; every list in its total order."""
+
+    plants: list[Plant]
+    ports: dict[str, Port]
+    tasks: list[Task]
+    """In reaction order: by declared order, then priority, then name."""
+    controllers: list[ControllerTask]
+    inlets: list[Inlet]
+    bus: Bus
+    streams: RandomStreams
+    changes: list[Change]
+    triggers: dict[str, list[Task]] = field(default_factory=dict)
+    """Tasks that react when a message of a topic arrives."""
+    next_change: int = 0
+    ns: int = 0
+
+    def deliver(self, messages: Iterable[Message]) -> set[str]:
+        """Effects of arrival: the topics' ports take the payloads; returns the ports written."""
+        written: set[str] = set()
+        for message in messages:
+            self.ports[message.topic].value[:] = message.payload
+            written.add(message.topic)
+        return written
+
+    def next_discrete_ns(self, until_ns: int) -> int:
+        """The earliest instant at which something other than a plant's own grid happens."""
+        ns = min(until_ns, self.bus.next_arrival().ns)
+        for task in self.tasks:
+            if task.next_ns < ns:
+                ns = task.next_ns
+        for controller in self.controllers:
+            if controller.due_ns < ns:
+                ns = controller.due_ns
+        if self.next_change < len(self.changes):
+            ns = min(ns, self.changes[self.next_change].ns)
+        for inlet in self.inlets:
+            ns = min(ns, inlet.next_ns)
+        return ns
+
+    def take_changes(self, ns: int) -> list[Change]:
+        """The scheduled changes that are due."""
+        first = self.next_change
+        while self.next_change < len(self.changes) and self.changes[self.next_change].ns <= ns:
+            self.next_change += 1
+        return self.changes[first : self.next_change]
+
+    def close(self) -> None:
+        """Let every controller go."""
+        for controller in self.controllers:
+            controller.controller.close()
+
+    def save(self) -> dict[str, Any]:
+        """Everything that the rest of the run depends on, as plain data (numbers, text, lists)."""
+        return {
+            "ns": self.ns,
+            "next_change": self.next_change,
+            "plants": {p.name: p.save() for p in self.plants},
+            "ports": {n: p.value.tolist() for n, p in self.ports.items()},
+            "tasks": {t.name: t.save() for t in self.tasks},
+            "bus": self.bus.save(),
+            "streams": self.streams.save(),
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Back to what :meth:`save` saw, in a system built from the same scenario."""
+        if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
+            t.name for t in self.tasks
+        }:
+            raise ScenarioError(
+                "the saved run has other parts than this scenario; build the scenario it came from"
+            )
+        self.ns, self.next_change = saved["ns"], saved["next_change"]
+        for name, value in saved["ports"].items():
+            self.ports[name].value[:] = value
+        for plant in self.plants:
+            plant.restore(saved["plants"][plant.name])
+        for task in self.tasks:
+            task.restore(saved["tasks"][task.name])
+        self.bus.restore(saved["bus"])
+        self.streams.restore(saved["streams"])
+
+
+def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:
+    """Sort by declared order first, then priority, then name; a cycle is an error."""
+    by_name = {t.name: t for t in tasks}
+    after: dict[str, set[str]] = {n: set() for n in by_name}
+    waiting = dict.fromkeys(by_name, 0)
+    for before, later in orders:
+        if later not in after[before]:
+            after[before].add(later)
+            waiting[later] += 1
+    ready = [(by_name[n].priority, n) for n, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    out: list[Task] = []
+    while ready:
+        _, name = heapq.heappop(ready)
+        out.append(by_name[name])
+        for later in after[name]:
+            waiting[later] -= 1
+            if waiting[later] == 0:
+                heapq.heappush(ready, (by_name[later].priority, later))
+    if len(out) != len(by_name):
+        stuck = sorted(n for n, count in waiting.items() if count > 0)
+        raise ScenarioError(f"the declared order runs in a circle through {', '.join(stuck)}")
+    return out
+
+
+__all__ = ["FAR", "Change", "System", "Tag", "reaction_order"]

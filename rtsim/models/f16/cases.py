@@ -1,0 +1,147 @@
+"""NASA's check cases for the F-16 as data that a scenario takes: 11, 12, 13.1 to 13.4, 15, 16.
+
+Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``; which references of the
+control law each simulation used was found by reproducing their trajectories.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from rtsim.errors import UnknownName
+from rtsim.models.f16.law import LAW_PARAMETERS
+from rtsim.models.f16.trim import Trim, trim
+from rtsim.models.units import DEG, FT
+from rtsim.signals import Vector
+
+Command = tuple[float, str, float]
+"""Time in s, input signal of the law or the guidance, and its new value."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Where a case starts: degrees, feet, feet per second; wings level along the course."""
+
+    latitude: float
+    longitude: float
+    altitude: float
+    speed: float
+    course: float
+
+
+@dataclass(frozen=True)
+class F16Case:
+    """One check case.
+
+    ``state`` (13,) and ``inputs`` are the trim; ``parameters`` those of the plant that differ from
+    its defaults.  With a ``guidance``, the law flies: ``law_inputs`` are its constant inputs and
+    the initial commands, ``commands`` what changes when, ``law_parameters`` its references.
+    """
+
+    name: str
+    state: Vector
+    inputs: Mapping[str, float]
+    parameters: Mapping[str, float]
+    duration: float
+    guidance: Literal["none", "course", "circle"]
+    guidance_parameters: Mapping[str, float]
+    law_inputs: Mapping[str, float]
+    law_parameters: Mapping[str, float]
+    commands: tuple[Command, ...]
+    trim: Trim
+
+
+_KFFA = (36.0 + 1.15 / 60.0, -(75.0 + 40.0 / 60.0 + 28.0 / 3600.0))
+"""First Flight Airport, Kitty Hawk, latitude and longitude"""
+_SUBSONIC = Condition(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0)
+_SUPERSONIC = Condition(*_KFFA, 30013.0, 2000.0, 45.0)
+_POLE = Condition(89.95, -45.0, 10000.0, 563.643, 90.0)
+_DATE_LINE = Condition(0.0, -179.95, 10000.0, 563.643, 0.0)
+
+_CASES: dict[str, tuple[Condition, float, Literal["none", "course", "circle"]]] = {
+    "11": (_SUBSONIC, 180.0, "none"),
+    "12": (_SUPERSONIC, 180.0, "none"),
+    "13.1": (_SUBSONIC, 60.0, "course"),
+    "13.2": (_SUBSONIC, 60.0, "course"),
+    "13.3": (_SUBSONIC, 60.0, "course"),
+    "13.4": (_SUBSONIC, 60.0, "course"),
+    "15": (_POLE, 180.0, "circle"),
+    "16": (_DATE_LINE, 180.0, "circle"),
+}
+NAMES = tuple(_CASES)
+
+
+def _commands(name: str, airspeed: float) -> tuple[Command, ...]:
+    return {
+        "13.1": ((5.0, "altitude_command", 10113.0),),
+        "13.2": ((5.0, "airspeed_command", airspeed - 5.0),),
+        "13.3": ((15.0, "course_command", 60.0),),
+        "13.4": ((20.0, "offset_command", 2000.0),),
+    }.get(name, ())
+
+
+@cache
+def case(name: str) -> F16Case:
+    """The case ``name`` of ``NAMES``, trimmed.  Raises :class:`UnknownName` for another."""
+    if name not in _CASES:
+        raise UnknownName("F-16 case", name, NAMES)
+    start, duration, guidance = _CASES[name]
+    found = trimmed(start)
+    airspeed = found.outputs["equivalent_airspeed_kt"]
+    references = {
+        "airspeed_trim": airspeed,
+        "long_stick_trim": found.inputs["elevator"] / -25.0,
+        "throttle_trim": found.inputs["power"] / 100.0,
+    }
+    guiding: dict[str, float] = {}
+    law_inputs = {
+        "sas_on": 1.0,
+        "autopilot_on": 1.0,
+        "airspeed_command": airspeed,
+        "altitude_command": start.altitude,
+    }
+    if guidance == "course":
+        # Case 13 holds the trim of this aircraft; case 15 and 16 keep theta and alpha of the file.
+        references |= {
+            "theta_trim": found.theta_deg,
+            "alpha_trim": found.outputs["alpha_deg"],
+        }
+        guiding = {
+            "from_latitude": start.latitude,
+            "from_longitude": start.longitude,
+            "track_course": start.course,
+        }
+        law_inputs |= {"course_command": start.course, "offset_command": 0.0}
+    elif guidance == "circle":
+        guiding = {"circle_pole": 1.0 if name == "15" else 0.0}
+    flown = guidance != "none"
+    defaults = dict(zip(LAW_PARAMETERS.names, map(float, LAW_PARAMETERS.initial()), strict=True))
+    return F16Case(
+        name=name,
+        state=found.state,
+        inputs=found.inputs,
+        parameters={},
+        duration=duration,
+        guidance=guidance,
+        guidance_parameters=guiding,
+        law_inputs=law_inputs if flown else {},
+        law_parameters={**defaults, **references} if flown else {},
+        commands=_commands(name, airspeed),
+        trim=found,
+    )
+
+
+def trimmed(start: Condition, parameters: Mapping[str, float] | None = None) -> Trim:
+    """The level trim at ``start`` with plant ``parameters`` that differ from the defaults."""
+    return trim(
+        latitude=start.latitude * DEG,
+        longitude=start.longitude * DEG,
+        altitude=start.altitude * FT,
+        speed=start.speed * FT,
+        course=start.course * DEG,
+        parameters=parameters,
+    )

@@ -1,0 +1,86 @@
+"""Lateral guidance: a position becomes a deviation from a track and the track's course.
+
+``circle`` is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): 3 nautical miles about the north pole,
+or about the point where the equator meets the date line.  ``course`` keeps a straight track; NASA
+leaves that computation to each simulation.  Both are without memory and write ``COURSE``, which the
+control law reads.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rtsim.models.earth import EQUATORIAL_RADIUS, FLATTENING
+from rtsim.models.f16.law import COURSE
+from rtsim.models.units import DEG, FT
+from rtsim.signals import Signal, Signals, Vector
+
+_FT_PER_NM = 6076.12
+_FT_PER_DEG = 60.0 * _FT_PER_NM
+_RADIUS_FT = 3.0 * _FT_PER_NM
+_PI = 3.14159265
+_POLAR_COURSE = 90.0
+
+GUIDANCE_INPUTS = Signals(
+    Signal("latitude_deg", "deg", kind="angle"),
+    Signal("longitude_deg", "deg", kind="angle"),
+)
+GUIDANCE_OUTPUTS = COURSE
+CIRCLE_PARAMETERS = Signals(
+    Signal("circle_pole", low=0.0, high=1.0, initial=1.0, description="0: equator and date line")
+)
+
+
+def circle(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
+    """Deviation (ft) from, and course (deg) along, a circle of 3 nmi flown with its centre left.
+
+    ``inputs`` (2,) is ``GUIDANCE_INPUTS``, ``parameters`` (1,) ``CIRCLE_PARAMETERS``.  The pole's
+    own course is 90 deg: due east.
+    """
+    latitude, longitude = inputs[0], inputs[1]
+    if parameters[0] > 0.5:
+        outputs[0] = _FT_PER_DEG * (90.0 - latitude) - _RADIUS_FT
+        outputs[1] = _POLAR_COURSE
+    else:
+        from_line = longitude - 180.0 if longitude > 0.0 else longitude + 180.0
+        north = latitude * _FT_PER_DEG
+        east = from_line * _FT_PER_DEG * math.cos(latitude * (_PI / 180.0))
+        outputs[0] = math.sqrt(east * east + north * north) - _RADIUS_FT
+        outputs[1] = -180.0 / _PI * math.atan2(north, east)
+
+
+COURSE_INPUTS = GUIDANCE_INPUTS + Signals(
+    Signal("course_command", "deg", kind="angle"),
+    Signal("offset_command", "ft", description="of the new track, right of the old one"),
+)
+COURSE_PARAMETERS = Signals(
+    Signal("from_latitude", "deg", kind="angle", description="a point of the track"),
+    Signal("from_longitude", "deg", kind="angle"),
+    Signal("track_course", "deg", kind="angle", description="course of the track"),
+)
+_E2 = FLATTENING * (2.0 - FLATTENING)
+
+
+def course(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
+    """Deviation (ft) from a line of constant course, or none while another course is commanded.
+
+    ``inputs`` (4,) is ``COURSE_INPUTS``, ``parameters`` (3,) ``COURSE_PARAMETERS``.  Distances are
+    those of the WGS-84 ellipsoid at the middle latitude: for tracks of tens of kilometres away from
+    the poles.
+    """
+    track = parameters[2]
+    outputs[0] = 0.0
+    outputs[1] = inputs[2]
+    if abs(inputs[2] - track) > 1e-9:
+        return
+    middle = 0.5 * (inputs[0] + parameters[0]) * DEG
+    sine = math.sin(middle)
+    root = math.sqrt(1.0 - _E2 * sine * sine)
+    normal = EQUATORIAL_RADIUS / root
+    meridian = normal * (1.0 - _E2) / (root * root)
+    turn = inputs[1] - parameters[1]
+    turn -= 360.0 * math.floor(turn / 360.0 + 0.5)
+    north = (inputs[0] - parameters[0]) * DEG * meridian
+    east = turn * DEG * normal * math.cos(middle)
+    right = east * math.cos(track * DEG) - north * math.sin(track * DEG)
+    outputs[0] = right / FT - inputs[3]

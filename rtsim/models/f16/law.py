@@ -1,0 +1,126 @@
+"""NASA's control law for the F-16: stability augmentation and autopilot, without memory.
+
+Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675).  Two linear-quadratic regulators hold
+airspeed, pitch, roll and sideslip; the autopilot turns altitude and course errors into the pitch
+and roll that they hold.  Units are those of the source: deg, ft, kt, rad/s and fractions of travel.
+
+The law holds departures from a trim; ``theta_trim`` … ``throttle_trim`` say which.  NASA's
+simulations use their own (see :mod:`rtsim.models.f16.cases`), the defaults are those of the file.
+"""
+
+from __future__ import annotations
+
+from rtsim.compiling import compiled
+from rtsim.models.f16.plant import CONTROLS, SENSORS
+from rtsim.signals import Signal, Signals, Vector
+
+PILOT = Signals(
+    Signal("throttle", low=0.0, high=1.0),
+    Signal("long_stick", low=-1.0, high=1.0, description="aft is positive"),
+    Signal("lat_stick", low=-1.0, high=1.0, description="right is positive"),
+    Signal("pedal", low=-1.0, high=1.0, description="nose right is positive"),
+)
+MODES = Signals(
+    Signal("sas_on", low=0.0, high=1.0, description="stability augmentation"),
+    Signal("autopilot_on", low=0.0, high=1.0, description="brings the augmentation with it"),
+)
+COMMANDS = Signals(
+    Signal("airspeed_command", "kt", description="equivalent airspeed"),
+    Signal("altitude_command", "ft"),
+)
+COURSE = Signals(
+    Signal("lateral_deviation", "ft", description="to the right of the desired track"),
+    Signal("base_course", "deg", kind="angle", description="of the desired track, from north"),
+)
+FEEDBACK = Signals(
+    *(SENSORS[name] for name in SENSORS.names if name not in ("latitude_deg", "longitude_deg")),
+    Signal("roll_rate", "rad/s"),
+    Signal("pitch_rate", "rad/s"),
+    Signal("yaw_rate", "rad/s"),
+)
+
+LAW_INPUTS = PILOT + MODES + COMMANDS + COURSE + FEEDBACK
+LAW_OUTPUTS = Signals(*(Signal(s.name, s.unit, low=s.low, high=s.high) for s in CONTROLS))
+LAW_PARAMETERS = Signals(
+    Signal("theta_trim", "deg", initial=2.653813535191715),
+    Signal("alpha_trim", "deg", initial=2.653813535191715),
+    Signal("airspeed_trim", "kt", initial=287.8088596053291),
+    Signal("long_stick_trim", initial=0.1296382327486013),
+    Signal("throttle_trim", initial=0.1390191130965607),
+    Signal("altitude_gain", "deg/ft", initial=-0.05),
+    Signal("deviation_gain", "deg/ft", initial=-0.01),
+    Signal("course_gain", "deg/deg", initial=-10.0),
+    Signal("stick_airspeed", "1/kt", initial=-0.063009074230494),
+    Signal("stick_alpha", "1/deg", initial=0.113230403179271),
+    Signal("stick_pitch_rate", "s/rad", initial=10.113432224566077),
+    Signal("stick_pitch", "1/deg", initial=3.154983341632913),
+    Signal("throttle_airspeed", "1/kt", initial=0.997260602961658),
+    Signal("throttle_alpha", "1/deg", initial=-0.025467711176391),
+    Signal("throttle_pitch_rate", "s/rad", initial=1.213308488207827),
+    Signal("throttle_pitch", "1/deg", initial=0.208744369535208),
+    Signal("lateral_roll", "1/deg", initial=3.078043941515770),
+    Signal("lateral_beta", "1/deg", initial=0.032365863044163),
+    Signal("lateral_roll_rate", "s/rad", initial=4.557858908828332),
+    Signal("lateral_yaw_rate", "s/rad", initial=0.589443156647647),
+    Signal("pedal_roll", "1/deg", initial=-0.705817452754520),
+    Signal("pedal_beta", "1/deg", initial=-0.256362860634868),
+    Signal("pedal_roll_rate", "s/rad", initial=-1.073666149713151),
+    Signal("pedal_yaw_rate", "s/rad", initial=0.822114635953878),
+)
+
+_PITCH_AUTHORITY, _COURSE_AUTHORITY, _ROLL_AUTHORITY = 5.0, 30.0, 30.0
+_ELEVATOR_PER_STICK, _AILERON_PER_STICK, _RUDDER_PER_PEDAL = -25.0, -21.5, -30.0
+_RUDDER_PER_AILERON = 0.008
+_ON = 0.5
+
+
+@compiled
+def limited(value: float, low: float, high: float) -> float:
+    """``value`` kept within ``low`` and ``high``."""
+    return max(low, min(high, value))
+
+
+def control_law(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
+    """Surfaces (deg) and power (%) from ``LAW_INPUTS`` (20,) and ``LAW_PARAMETERS`` (24,).
+
+    Writes ``LAW_OUTPUTS`` (4,): elevator, aileron, rudder, power.
+    """
+    k = parameters
+    throttle, long_stick, lat_stick, pedal = inputs[0], inputs[1], inputs[2], inputs[3]
+    autopilot = inputs[5] > _ON
+    augmented = inputs[4] + inputs[5] > _ON
+    altitude, airspeed, alpha, beta = inputs[10], inputs[11], inputs[12], inputs[13]
+    roll, pitch, yaw = inputs[14], inputs[15], inputs[16]
+    roll_rate, pitch_rate, yaw_rate = inputs[17], inputs[18], inputs[19]
+
+    airspeed_command, pitch_command, roll_command = k[2], k[0], 0.0
+    if autopilot:
+        throttle, long_stick, lat_stick, pedal = 0.0, 0.0, 0.0, 0.0
+        airspeed_command = inputs[6]
+        climb = k[5] * (altitude - inputs[7])
+        pitch_command += limited(climb, -_PITCH_AUTHORITY, _PITCH_AUTHORITY)
+        intercept = limited(k[6] * inputs[8], -_COURSE_AUTHORITY, _COURSE_AUTHORITY)
+        error = beta + yaw - (intercept + inputs[9])
+        if error > 180.0:
+            error -= 360.0
+        elif error < -180.0:
+            error += 360.0
+        roll_command = limited(k[7] * error, -_ROLL_AUTHORITY, _ROLL_AUTHORITY)
+
+    if augmented:
+        speed_error, alpha_error = airspeed - airspeed_command, alpha - k[1]
+        roll_error, pitch_error = roll - roll_command, pitch - pitch_command
+        long_stick -= (
+            k[8] * speed_error + k[9] * alpha_error + k[10] * pitch_rate + k[11] * pitch_error
+        )
+        throttle -= (
+            k[12] * speed_error + k[13] * alpha_error + k[14] * pitch_rate + k[15] * pitch_error
+        )
+        lat_stick -= k[16] * roll_error + k[17] * beta + k[18] * roll_rate + k[19] * yaw_rate
+        pedal -= k[20] * roll_error + k[21] * beta + k[22] * roll_rate + k[23] * yaw_rate
+
+    aileron = _AILERON_PER_STICK * limited(lat_stick, -1.0, 1.0)
+    outputs[0] = _ELEVATOR_PER_STICK * limited(k[3] + long_stick, -1.0, 1.0)
+    outputs[1] = aileron
+    outputs[2] = _RUDDER_PER_PEDAL * limited(pedal, -1.0, 1.0) + _RUDDER_PER_AILERON * aileron
+    outputs[3] = 100.0 * limited(k[4] + throttle, 0.0, 1.0)

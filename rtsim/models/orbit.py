@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 
 from rtsim.model import Model
+from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import Duration
 
 PERIOD = 30.0
 MU = (2.0 * math.pi / PERIOD) ** 2
@@ -37,3 +39,10 @@ ORBIT = Model(
     derivative=derivative,
     assumptions=("the planet does not move", "point masses, no other bodies"),
 )
+
+
+def scenario(step: Duration = 0.1, solver: str = "rk4", until: Duration = 30) -> Scenario:
+    """One orbit; a time unit of the model is one second of the run."""
+    out = Scenario("orbit", until=until)
+    out.plant("moon", ORBIT, step=step, solver=solver)
+    return out

@@ -1,0 +1,23 @@
+"""Shared by all tests: where published data lies, and the marks of docs/semantics.md."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("RTSIM_SHARED_DATA", ROOT.parent / "shared" / "data"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "rule(name): shows the rule of that name in semantics.md")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Figures of others, kept beside the checkout; tests that need them skip where they are not."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no published data at {SHARED}; set RTSIM_SHARED_DATA to where it lies")
+    return SHARED

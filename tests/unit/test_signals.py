@@ -1,0 +1,72 @@
+"""Signals: layout, units, bounds, hash."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from rtsim.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.signals import Signal, Signals
+
+LAYOUT = Signals("altitude [m] = 100", Signal("q", shape=(4,), kind="quaternion"), "speed [m/s]")
+
+
+def test_layout_is_flat_and_named() -> None:
+    assert LAYOUT.size == 6
+    assert LAYOUT.columns == ("altitude", "q_0", "q_1", "q_2", "q_3", "speed")
+    assert LAYOUT.slice("q") == slice(1, 5)
+    assert LAYOUT["altitude"].unit == "m"
+    assert LAYOUT.initial()[0] == 100.0
+
+
+def test_values_replace_initial_ones() -> None:
+    vector = LAYOUT.initial({"q": (1, 0, 0, 0), "speed": 3})
+    assert vector.tolist() == [100.0, 1.0, 0.0, 0.0, 0.0, 3.0]
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean altitude"):
+        LAYOUT.initial({"altitud": 1.0})
+
+
+def test_wrong_length_and_range_are_refused() -> None:
+    with pytest.raises(ShapeError, match="q has 4 elements, got 3"):
+        LAYOUT.initial({"q": (1, 0, 0)})
+    bounded = Signals(Signal("gain", "1", low=0.0, high=2.0))
+    for bad in (3.0, float("nan")):
+        with pytest.raises(ScenarioError, match="outside its range"):
+            bounded.initial({"gain": bad})
+    with pytest.raises(ShapeError, match="expected a vector of 6"):
+        LAYOUT.check(np.zeros(5), "somewhere")
+
+
+@pytest.mark.parametrize("bad", ["1up [m]", "a [m] = tall", "a b [m", Signal])
+def test_unreadable_declarations_are_refused(bad: object) -> None:
+    with pytest.raises((ScenarioError, TypeError)):
+        Signals(bad)  # type: ignore[arg-type]
+
+
+def test_declared_twice() -> None:
+    with pytest.raises(ScenarioError, match="declared twice"):
+        Signals("a [m]", "a [s]")
+
+
+def test_schema_hash_covers_the_layout_and_not_the_values() -> None:
+    base = Signals("a [m] = 1", "b [s]")
+    assert base.schema_hash == Signals("a [m] = 2", "b [s]").schema_hash
+    others = [
+        Signals("b [s]", "a [m]"),
+        Signals("a [ft]", "b [s]"),
+        Signals(Signal("a", "m", type="float32"), "b [s]"),
+        Signals(Signal("a", "m", shape=(1,)), "b [s]"),
+        Signals("a [m]"),
+    ]
+    assert len({base.schema_hash, *(o.schema_hash for o in others)}) == 6
+
+
+def test_json_round_trip_keeps_bounds() -> None:
+    signals = Signals(Signal("a", "m", low=-1.0, initial=0.5), Signal("q", shape=(2,)))
+    again = Signals.from_json(json.loads(json.dumps(signals.to_json())))
+    assert again == signals

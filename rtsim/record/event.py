@@ -1,0 +1,94 @@
+"""What happened once in a run: overruns, late answers, commands, and their protobuf form."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from google.protobuf import descriptor_pb2
+
+from rtsim.record.schema import EVENT_TYPE, PACKAGE, message_class
+from rtsim.tag import Tag
+
+Value: TypeAlias = float | int | str
+
+_Field = descriptor_pb2.FieldDescriptorProto
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened once: an overrun, a Late, a Missed, a command."""
+
+    tag: Tag
+    kind: str
+    source: str
+    text: str = ""
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        message = _event_class()()
+        message.step = self.tag.step
+        message.kind, message.source, message.text = self.kind, self.source, self.text
+        for name, value in self.values.items():
+            _fill(message.values.add(name=name), value)
+        data: bytes = message.SerializeToString()
+        return data
+
+    @classmethod
+    def decode(cls, ns: int, data: bytes) -> Event:
+        message = _event_class().FromString(data)
+        values = {v.name: getattr(v, v.WhichOneof("value") or "text") for v in message.values}
+        return cls(Tag(ns, message.step), message.kind, message.source, message.text, values)
+
+
+def _fill(entry: Any, value: Value) -> None:
+    if isinstance(value, (bool, int, np.integer)) and -(2**63) <= int(value) < 2**63:
+        entry.integer = int(value)
+    elif isinstance(value, (float, np.floating)):
+        entry.number = float(value)
+    else:
+        entry.text = str(value)
+
+
+@functools.cache
+def event_descriptor() -> bytes:
+    """A FileDescriptorSet with the Event message."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"{PACKAGE}/Event.proto", package=PACKAGE, syntax="proto3"
+    )
+    value = file.message_type.add(name="EventValue")
+    value.oneof_decl.add(name="value")
+    value.field.add(name="name", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
+    for number, (name, kind) in enumerate(
+        (
+            ("number", _Field.TYPE_DOUBLE),
+            ("integer", _Field.TYPE_SFIXED64),
+            ("text", _Field.TYPE_STRING),
+        ),
+        start=2,
+    ):
+        value.field.add(
+            name=name, number=number, type=kind, label=_Field.LABEL_OPTIONAL, oneof_index=0
+        )
+    event = file.message_type.add(name="Event")
+    event.field.add(name="step", number=1, type=_Field.TYPE_SFIXED64, label=_Field.LABEL_OPTIONAL)
+    for number, name in enumerate(("kind", "source", "text"), start=2):
+        event.field.add(
+            name=name, number=number, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL
+        )
+    event.field.add(
+        name="values",
+        number=5,
+        type=_Field.TYPE_MESSAGE,
+        label=_Field.LABEL_REPEATED,
+        type_name=f".{PACKAGE}.EventValue",
+    )
+    return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+@functools.cache
+def _event_class() -> Any:
+    return message_class(event_descriptor(), EVENT_TYPE)

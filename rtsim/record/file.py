@@ -1,0 +1,328 @@
+"""Recording into a file that another process writes: the loop hands over and never waits for it.
+
+The two are joined by a socket pair.  ``pump`` sends without blocking; what the socket cannot take
+is kept aside in memory, counted, and sent first the next time.  If this process is killed, the
+writer sees the end of the stream and closes the file; if the writer dies, the run goes on and
+:meth:`FileRecorder.finish` says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+
+from rtsim.errors import RecordingError
+from rtsim.record.event import Value
+from rtsim.record.frames import LONGEST_STATUS, Kind, pack
+from rtsim.record.tape import Track, Tracks
+from rtsim.signals import Signals
+from rtsim.tag import Tag
+
+HAND_OVER_NS = 100_000_000
+FLUSH_NS = 200_000_000
+_POLL_S = 0.5
+
+
+@dataclass
+class Handed:
+    """What was handed over, and what the writer could not take in time."""
+
+    rows: int = 0
+    events: int = 0
+    aside_bytes: int = 0
+    most_aside_bytes: int = 0
+    dropped_rows: int = 0
+
+
+class FileRecorder:
+    """Records into an MCAP file at ``path``, written by another process.
+
+    ``now`` reads a monotonic clock in ns.  The file is opened here, so that a path that cannot be
+    written raises :class:`RecordingError` before anything runs.  ``patience`` is how long (s) a
+    writer may make no progress while something waits for it; ``keep_aside`` is how many bytes may
+    wait in memory before rows are dropped and counted, and the recording fails.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        now: Callable[[], int],
+        *,
+        patience: float = 60.0,
+        keep_aside: int = 1 << 30,
+    ) -> None:
+        self.path = Path(path)
+        self.handed = Handed()
+        self.failed: str | None = None
+        self._now = now
+        self._patience = patience
+        self._keep_aside = keep_aside
+        self._tracks = Tracks()
+        self._events: list[tuple[Tag, str, str, str, dict[str, Value]]] = []
+        self._aside: deque[memoryview] = deque()
+        self._heard = bytearray()
+        self._last_words = ""
+        self._ready = self._done = self._closed = False
+        self._handed_at = self._flushed_at = 0
+        _try_to_write(self.path)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = _start_writer(self.path, theirs, self._stderr.fileno())
+        self._socket.setblocking(False)
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        return self._tracks.add(name, integers, signals, about)
+
+    def start(self, header: Mapping[str, object]) -> None:
+        """Wait for the writer to be there, and send what this run is."""
+        self._tracks.started = True
+        tracks = [spec.to_json() for spec in self._tracks.specs]
+        self._send(Kind.START, 0, _json({"header": dict(header), "tracks": tracks}), wait=True)
+        while not self._ready and not self.failed:
+            self._listen(self._patience)
+        self._raise_if_failed()
+        self._handed_at = self._flushed_at = self._now()
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        self._events.append((tag, kind, source, text, dict(values or {})))
+
+    def pump(self, wait: bool = False) -> None:
+        """Send what is due: all of it when a block is full, or 0.1 s after the last time."""
+        now = self._now()
+        if self._aside:
+            self._send_aside(wait)
+        if self._tracks.due or now - self._handed_at >= HAND_OVER_NS:
+            self._handed_at = now
+            self._hand_over(wait)
+            if now - self._flushed_at >= FLUSH_NS:
+                self._flushed_at = now
+                self._send(Kind.FLUSH, 0, b"", wait)
+            self._listen(0.0)
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        """Send all that is left and wait until the file is closed.
+
+        Raises :class:`RecordingError`, naming the file and the cause, if not everything got there.
+        """
+        if self._closed:
+            return
+        try:
+            self._hand_over(wait=True)
+            self._send(Kind.FINISH, 0, _json(dict(footer)), wait=True)
+            while not self._done and not self.failed:
+                self._listen(self._patience)
+        finally:
+            self.close()
+        self._raise_if_failed()
+
+    def close(self) -> None:
+        """End without last words: the writer closes the file, which then counts as cut off."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._tracks.started and not self.failed and not self._done:
+            self._hand_over(wait=True)
+        self._socket.close()
+        try:
+            self._process.wait(self._patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            self._fail(f"the writing process did not end within {self._patience:g} s")
+        self._last_words = _how_it_ended(self._process.returncode, self._stderr)
+        self._stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _hand_over(self, wait: bool) -> None:
+        self._tracks.due = False
+        for number, track in enumerate(self._tracks.by_name.values()):
+            for words in track.take():
+                if self._send(Kind.ROWS, number, words.reshape(-1).view(np.uint8).data, wait):
+                    self.handed.rows += len(words)
+                else:
+                    self.handed.dropped_rows += len(words)
+        for tag, kind, source, text, values in self._events:
+            data = _json([tag.ns, tag.step, kind, source, text, values])
+            self._send(Kind.EVENT, 0, data, wait)
+        self.handed.events += len(self._events)
+        self._events.clear()
+
+    def _send(self, kind: Kind, track: int, data: bytes | memoryview, wait: bool) -> bool:
+        """Send one frame or keep it aside; False if it is lost, because the recording failed."""
+        if self.failed:
+            return False
+        if self.handed.aside_bytes + len(data) > self._keep_aside:
+            self._fail(
+                f"the writing process is too slow: {self.handed.aside_bytes} bytes wait in memory, "
+                f"{self._keep_aside} are allowed; record to a faster disk"
+            )
+            return False
+        frame = memoryview(pack(kind, track, data))
+        self._aside.append(frame)
+        self.handed.aside_bytes += len(frame)
+        self._send_aside(wait)
+        self.handed.most_aside_bytes = max(self.handed.most_aside_bytes, self.handed.aside_bytes)
+        return not self.failed
+
+    def _send_aside(self, wait: bool) -> None:
+        while self._aside and not self.failed:
+            first = self._aside[0]
+            try:
+                sent = self._socket.send(first)
+            except (BlockingIOError, InterruptedError):
+                if not wait:
+                    return
+                self._await_room()
+                continue
+            except OSError as error:
+                self._listen(0.0)
+                self._fail(f"the writing process ended during the run ({error.strerror})")
+                return
+            self.handed.aside_bytes -= sent
+            if sent == len(first):
+                self._aside.popleft()
+            else:
+                self._aside[0] = first[sent:]
+
+    def _await_room(self) -> None:
+        waited = 0.0
+        while waited < self._patience and not self.failed:
+            if select.select([], [self._socket], [], _POLL_S)[1]:
+                return
+            waited += _POLL_S
+            self._listen(0.0)
+        self._fail(f"the writing process took nothing for {self._patience:g} s")
+
+    def _listen(self, patience: float) -> None:
+        """Hear what the writer has said, waiting up to ``patience`` s for the first word."""
+        if self.failed:
+            return
+        if patience and not select.select([self._socket], [], [], patience)[0]:
+            self._fail(f"the writing process was silent for {patience:g} s")
+            return
+        try:
+            data = self._socket.recv(LONGEST_STATUS)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._fail(f"the writing process ended during the run ({error.strerror})")
+            return
+        if not data and not self._done:
+            self._fail("the writing process ended during the run")
+        self._heard += data
+        while b"\n" in self._heard:
+            line, _, self._heard = self._heard.partition(b"\n")
+            status = json.loads(line)
+            self._ready |= "ready" in status
+            self._done |= "done" in status
+            if "error" in status:
+                self._fail(str(status["error"]))
+
+    def _fail(self, cause: str) -> None:
+        if self.failed is None:
+            self.failed = cause
+            self._aside.clear()
+            self.handed.aside_bytes = 0
+
+    def _raise_if_failed(self) -> None:
+        if self.failed is None:
+            return
+        self.close()
+        raise RecordingError(
+            f"cannot record to {self.path}: {self.failed}{self._last_words}; "
+            "what was written before opens as a recording that was cut off"
+        )
+
+
+def _how_it_ended(status: int, stderr: IO[bytes]) -> str:
+    """A signal or a traceback of the writer, in words; empty where it spoke for itself."""
+    stderr.seek(0)
+    lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
+    said = next((f"; it said: {line.strip()}" for line in reversed(lines) if line.strip()), "")
+    return f" (killed by signal {-status}){said}" if status < 0 else said
+
+
+def _json(value: object) -> bytes:
+    try:
+        return json.dumps(value).encode()
+    except (TypeError, ValueError) as error:
+        raise RecordingError(
+            f"only plain JSON data can be recorded in a header, a footer or an event: {error}"
+        ) from error
+
+
+def _try_to_write(path: Path) -> None:
+    try:
+        with open(path, "wb"):
+            pass
+    except OSError as error:
+        hint = f"; create the folder {path.parent}" if not path.parent.is_dir() else ""
+        raise RecordingError(f"cannot record to {path}: {error.strerror}{hint}") from error
+
+
+def _start_writer(path: Path, theirs: socket.socket, stderr: int) -> subprocess.Popen[bytes]:
+    """The writer in a session of its own, so that Ctrl-C at the terminal does not reach it."""
+    # -P: a file in the working folder must not stand in for a module of the standard library.
+    command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
+    environment = dict(os.environ)
+    root = Path(__file__).resolve().parents[2]
+    if not {"site-packages", "dist-packages"} & set(root.parts):
+        known = filter(None, [str(root), os.environ.get("PYTHONPATH")])
+        environment["PYTHONPATH"] = os.pathsep.join(known)
+    if sys.platform == "win32":
+        process = subprocess.Popen(
+            [*command, "share", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stderr=stderr,
+            env=environment,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
+        )
+        assert process.stdin is not None
+        process.stdin.write(theirs.share(process.pid))
+        process.stdin.close()
+        return process
+    return subprocess.Popen(
+        [*command, str(theirs.fileno()), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stderr=stderr,
+        env=environment,
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+    )

@@ -1,0 +1,204 @@
+"""Recordings as numpy arrays by signal name.
+
+``rec["f16.altitude"]`` is one column, ``rec.rows("f16")`` everything of a track.  A recording that
+was cut off opens up to there, and says so in ``truncated``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from rtsim.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.record.event import Event
+from rtsim.record.salvage import Messages, Salvaged, salvage
+from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, TrackSpec, Words, unsealed
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Tag
+
+
+class Rows(NamedTuple):
+    """All rows of a track: ns (n,), integers (n, k), floats (n, m)."""
+
+    ns: NDArray[np.int64]
+    integers: NDArray[np.int64]
+    floats: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrackData:
+    """One track of a recording; ``words`` is (n, width), as :class:`TrackSpec` lays it out."""
+
+    spec: TrackSpec
+    words: Words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def integers(self) -> tuple[str, ...]:
+        return self.spec.integers
+
+    @property
+    def signals(self) -> Signals:
+        return self.spec.signals
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        return self.spec.about
+
+    @property
+    def rows(self) -> Rows:
+        head = 1 + len(self.spec.integers)
+        return Rows(self.words[:, 0], self.words[:, 1:head], self.words[:, head:].view(np.float64))
+
+    def column(self, name: str) -> Vector:
+        """One column by name as doubles (n,), or (n, size) for a signal that is an array."""
+        rows = self.rows
+        if name in self.signals:
+            where = self.signals.slice(name)
+            found = rows.floats[:, where]
+            return found if self.signals[name].shape else found[:, 0]
+        if name in self.signals.columns:
+            return rows.floats[:, self.signals.columns.index(name)]
+        if name in self.integers:
+            return rows.integers[:, self.integers.index(name)].astype(np.float64)
+        known = (*self.signals.names, *self.signals.columns, *self.integers)
+        raise UnknownName("signal", name, dict.fromkeys(known), f"track {self.name}")
+
+    def integer(self, name: str) -> NDArray[np.int64]:
+        """One integer column, exactly."""
+        if name not in self.integers:
+            raise UnknownName("integer column", name, self.integers, f"track {self.name}")
+        return self.rows.integers[:, self.integers.index(name)]
+
+    def tag(self, row: int) -> Tag:
+        """The tag of a row; microstep 0 where the track has none."""
+        step = self.integers.index("step") + 1 if "step" in self.integers else None
+        words = self.words[row]
+        return Tag(int(words[0]), 0 if step is None else int(words[step]))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run.  ``footer`` is None, and ``truncated`` says why, when it was cut off."""
+
+    source: str
+    header: Mapping[str, Any]
+    footer: Mapping[str, Any] | None
+    tracks: Mapping[str, TrackData]
+    events: list[Event] = field(default_factory=list)
+    truncated: str | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Recording:
+        """Read a file; :class:`RecordingError` if there is nothing of a recording in it."""
+        return _assembled(Path(path), salvage(Path(path)))
+
+    def track(self, name: str) -> TrackData:
+        try:
+            return self.tracks[name]
+        except KeyError:
+            raise UnknownName("track", name, self.tracks, self.source) from None
+
+    def __getitem__(self, name: str) -> Vector:
+        """``"track.signal"`` as an array (n,), or (n, size) for a signal that is an array."""
+        track, dot, signal = name.rpartition(".")
+        if not dot:
+            raise UnknownName("signal", name, self.names, self.source)
+        return self.track(track).column(signal)
+
+    @property
+    def names(self) -> list[str]:
+        """Every ``track.column`` of doubles."""
+        return [f"{t.name}.{c}" for t in self.tracks.values() for c in t.signals.columns]
+
+    def time(self, track: str) -> NDArray[np.int64]:
+        """The rows' simulated times in ns (n,)."""
+        return self.track(track).rows.ns
+
+    def rows(self, track: str) -> Rows:
+        return self.track(track).rows
+
+    @property
+    def end_ns(self) -> int:
+        """The last time that any row or event holds."""
+        ends = [int(t.words[:, 0].max()) for t in self.tracks.values() if len(t)]
+        return max([*ends, *(e.tag.ns for e in self.events)], default=0)
+
+    def digest(self) -> str:
+        """SHA-256 over every bit of every deterministic track: equal traces, equal digests."""
+        out = hashlib.sha256()
+        for name in sorted(self.tracks):
+            track = self.tracks[name]
+            if track.spec.deterministic:
+                layout = [name, track.integers, track.signals.columns, len(track)]
+                out.update(json.dumps(layout).encode())
+                out.update(np.ascontiguousarray(track.words, "<i8").tobytes())
+        return out.hexdigest()
+
+
+def _assembled(path: Path, parts: Salvaged) -> Recording:
+    try:
+        return _assemble(path, parts)
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        ScenarioError,
+    ) as error:
+        raise RecordingError(
+            f"{path} does not say what it holds: {type(error).__name__}: {error}; "
+            "it was written by another version of rtsim, or damaged"
+        ) from error
+
+
+def _assemble(path: Path, parts: Salvaged) -> Recording:
+    broken = parts.broken
+    if HEADER not in parts.metadata:
+        why = broken or "an MCAP file, but none that rtsim wrote"
+        raise RecordingError(f"{path} holds no recording of a run: {why}")
+    header = unsealed(parts.metadata[HEADER])
+    if header is None:
+        raise RecordingError(f"{path} is damaged: the checksum of its header does not fit")
+    footer = unsealed(parts.metadata.get(FOOTER, {}))
+    specs = [TrackSpec.from_json(data) for data in header["tracks"]]
+    tracks = {s.name: _track(s, parts.topics.get(s.name, Messages())) for s in specs}
+    events, damage = _events(parts.topics.get(EVENT_TOPIC, Messages()))
+    broken = broken or damage
+    if broken is None and footer is None:
+        broken = "the run was cut off before its end"
+    recording = Recording(str(path), header, footer, tracks, events)
+    if broken is None:
+        return recording
+    kept = "every row was kept" if parts.complete else f"kept up to {Tag(recording.end_ns)}"
+    return replace(recording, truncated=f"{broken}; {kept}")
+
+
+def _track(spec: TrackSpec, messages: Messages) -> TrackData:
+    times = np.array(messages.times, np.uint64).astype(np.int64)
+    return TrackData(spec, spec.decode(times, b"".join(messages.payloads)))
+
+
+def _events(messages: Messages) -> tuple[list[Event], str | None]:
+    out: list[Event] = []
+    for ns, data in zip(messages.times, messages.payloads, strict=True):
+        try:
+            out.append(Event.decode(ns, data))
+        except DecodeError as error:
+            return out, f"event {len(out)} is damaged ({error})"
+    return out, None

@@ -1,0 +1,257 @@
+"""What stands in a recording, as protobuf schemas that other tools read.
+
+Each track is one message type whose fields all have fixed width (``sfixed64``, ``double``), so that
+a row is constant tag bytes with eight bytes after each: numpy turns a whole block of rows into
+protobuf and back without touching a row.  Every bit of a double survives, NaN's included.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from numpy.typing import NDArray
+
+from rtsim.errors import RecordingError, ScenarioError
+from rtsim.signals import Signals
+
+PACKAGE = "rtsim"
+EVENT_TOPIC = "events"
+EVENT_TYPE = f"{PACKAGE}.Event"
+HEADER, FOOTER = "rtsim.header", "rtsim.footer"
+DETERMINISTIC = "deterministic"
+
+Words: TypeAlias = NDArray[np.int64]
+"""Rows of eight-byte words: ns, the integers, then the doubles as their bit patterns."""
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_FIXED64 = 1  # wire type
+_TAG_WIDTHS = ((1, 15), (16, 2047), (2048, 262143))  # field numbers whose tag is 1, 2, 3 bytes long
+
+
+@dataclass(frozen=True)
+class TrackSpec:
+    """One topic: ``integers`` name its int64 columns, ``signals`` its double columns after them.
+
+    ``about`` is free text by key; ``{"deterministic": "no"}`` keeps a track of wall-clock figures
+    out of what a replay must reproduce.
+    """
+
+    name: str
+    integers: tuple[str, ...]
+    signals: Signals
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name == EVENT_TOPIC or len(self.name) > 200:
+            raise ScenarioError(
+                f"a track cannot be called {self.name!r}; "
+                f"give a name of 1 to 200 characters other than {EVENT_TOPIC!r}"
+            )
+        for names in (self.integers, self.signals.columns):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            if twice:
+                raise ScenarioError(
+                    f"track {self.name}: two columns are called {', '.join(twice)}; "
+                    "rename one of the signals"
+                )
+        if len(self.integers) + self.signals.size > _TAG_WIDTHS[-1][1]:
+            raise ScenarioError(f"track {self.name} has more columns than a message can hold")
+
+    @property
+    def width(self) -> int:
+        """Words in a row, ns included."""
+        return 1 + len(self.integers) + self.signals.size
+
+    @property
+    def deterministic(self) -> bool:
+        return self.about.get(DETERMINISTIC) != "no"
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """Field names: the column names; one that comes again (in any case) gets a number."""
+        out: list[str] = []
+        taken: set[str] = set()
+        for column in (*self.integers, *self.signals.columns):
+            name, n = column, 1
+            while (key := name.replace("_", "").lower()) in taken:
+                n += 1
+                name = f"{column}_no{n}"
+            taken.add(key)
+            out.append(name)
+        return tuple(out)
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Unit by double column."""
+        return {column: s.unit for s in self.signals for column in s.columns}
+
+    @property
+    def message_type(self) -> str:
+        name = re.sub(r"[^A-Za-z0-9]", "_", self.name)
+        return f"{PACKAGE}.{name if name[0].isalpha() else 't' + name}"
+
+    @cached_property
+    def wire(self) -> np.dtype[np.void]:
+        """The layout of one row as a protobuf message."""
+        count = self.width - 1
+        groups = []
+        for width, (first, last) in enumerate(_TAG_WIDTHS, start=1):
+            n = min(count, last) - first + 1
+            if n > 0:
+                groups.append((f"g{width}", [("tag", "u1", (width,)), ("value", "<i8")], (n,)))
+        return np.dtype(groups)
+
+    @cached_property
+    def _blank(self) -> NDArray[np.void]:
+        """One row with its tag bytes and zeros for values."""
+        row = np.zeros(1, self.wire)
+        tags = b"".join(_varint(n << 3 | _FIXED64) for n in range(1, self.width))
+        for width, name in enumerate(self.wire.names or (), start=1):
+            shape = row[name]["tag"].shape
+            size = math.prod(shape)
+            row[name]["tag"] = np.frombuffer(tags[:size], np.uint8).reshape(shape)
+            tags = tags[size:]
+            assert shape[-1] == width
+        return row
+
+    def encode(self, words: Words) -> bytes:
+        """All rows of ``words`` (n, width) as protobuf messages, end to end, without their ns."""
+        out = np.repeat(self._blank, len(words))
+        at = 1
+        for name in self.wire.names or ():
+            values = out[name]["value"]
+            values[...] = words[:, at : at + values.shape[1]]
+            at += values.shape[1]
+        return out.tobytes()
+
+    def decode(self, ns: NDArray[np.int64], payload: bytes) -> Words:
+        """The inverse of :meth:`encode`; :class:`RecordingError` if it is not this layout."""
+        size = self.wire.itemsize
+        if len(payload) != len(ns) * size:
+            raise RecordingError(
+                f"track {self.name}: {len(ns)} rows of {size} bytes expected, got {len(payload)} "
+                "bytes; the file was not written by this version of rtsim"
+            )
+        words = np.empty((len(ns), self.width), np.int64)
+        words[:, 0] = ns
+        if not size:
+            return words
+        rows = np.frombuffer(payload, self.wire)
+        at = 1
+        for name in self.wire.names or ():
+            group = rows[name]
+            if not np.array_equal(
+                group["tag"], np.broadcast_to(self._blank[name]["tag"], group["tag"].shape)
+            ):
+                raise RecordingError(
+                    f"track {self.name}: its rows do not follow its own schema; "
+                    "the file was not written by this version of rtsim"
+                )
+            words[:, at : at + group.shape[1]] = group["value"]
+            at += group.shape[1]
+        return words
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "integers": list(self.integers),
+            "signals": self.signals.to_json(),
+            "about": dict(self.about),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrackSpec:
+        return cls(
+            str(data["name"]),
+            tuple(map(str, data["integers"])),
+            Signals.from_json(data["signals"]),
+            {str(k): str(v) for k, v in data["about"].items()},
+        )
+
+    def metadata(self) -> dict[str, str]:
+        """What a channel says of itself to any reader."""
+        return {
+            **self.about,
+            "units": json.dumps(self.units),
+            "signals": json.dumps(self.signals.to_json()),
+            "integers": json.dumps(self.integers),
+        }
+
+    def descriptor(self, message_type: str) -> bytes:
+        """A FileDescriptorSet with this track's message, its units and descriptions as comments."""
+        name = message_type.removeprefix(f"{PACKAGE}.")
+        file = descriptor_pb2.FileDescriptorProto(
+            name=f"{PACKAGE}/{name}.proto", package=PACKAGE, syntax="proto3"
+        )
+        message = file.message_type.add(name=name)
+        texts = [""] * len(self.integers) + [
+            f"[{s.unit}] {s.description}".rstrip() for s in self.signals for _ in s.columns
+        ]
+        for number, (column, text) in enumerate(zip(self.fields, texts, strict=True), start=1):
+            kind = _Field.TYPE_SFIXED64 if number <= len(self.integers) else _Field.TYPE_DOUBLE
+            message.field.add(
+                name=column, number=number, type=kind, label=_Field.LABEL_OPTIONAL, json_name=column
+            )
+            if text:
+                file.source_code_info.location.add(
+                    path=[4, 0, 2, number - 1], span=[number, 0, 0], leading_comments=f" {text}\n"
+                )
+        return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
+    """Message type by track name; names that differ only in their punctuation get a number."""
+    out: dict[str, str] = {}
+    taken = {EVENT_TYPE.lower()}
+    for spec in specs:
+        name, n = spec.message_type, 1
+        while name.lower() in taken:
+            n += 1
+            name = f"{spec.message_type}_{n}"
+        taken.add(name.lower())
+        out[spec.name] = name
+    return out
+
+
+def message_class(descriptor_set: bytes, name: str) -> Any:
+    """The class of message ``name``, from a FileDescriptorSet alone."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def _varint(n: int) -> bytes:
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def sealed(data: Mapping[str, object]) -> dict[str, str]:
+    """JSON text by key, and a checksum: an MCAP file has none over its metadata."""
+    texts = {key: json.dumps(value) for key, value in data.items()}
+    return {**texts, "crc32": _checksum(texts)}
+
+
+def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
+    """What was sealed; None where the checksum does not fit."""
+    data = {key: text for key, text in texts.items() if key != "crc32"}
+    if texts.get("crc32") != _checksum(data):
+        return None
+    return {key: json.loads(text) for key, text in data.items()}
+
+
+def _checksum(texts: Mapping[str, str]) -> str:
+    return str(zlib.crc32(json.dumps(list(texts.items())).encode()))

@@ -1,0 +1,267 @@
+"""The running loop's side of recording: rows into preallocated blocks, and nothing else in a frame.
+
+``Track.append`` writes one row; a full block makes place for the next one that lies ready.  What
+happens to the blocks is the recorder's business and takes place in :meth:`Recorder.pump`, in the
+slack of a frame.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.errors import ScenarioError, ShapeError
+from rtsim.record.event import Event, Value
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.schema import TrackSpec
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Tag
+
+BLOCK_BYTES = 1 << 16
+_SPARE_BLOCKS = 2
+
+
+class _Block:
+    """Memory for some rows of eight-byte words, seen as doubles and as bytes."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        # Filled, not only reserved: the first write to a fresh page would fault inside a frame.
+        self.words: NDArray[np.int64] = np.full((rows, width), -1, np.int64)
+        flat = self.words.reshape(-1)
+        self.bytes = flat.view(np.uint8).data
+        self.doubles = flat.view(np.float64).data
+
+
+class Track:
+    """One topic: rows of a fixed layout."""
+
+    def __init__(self, spec: TrackSpec, on_full: Callable[[], None]) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.integers = spec.integers
+        self.signals = spec.signals
+        self._on_full = on_full
+        self._width = spec.width
+        self._capacity = max(16, min(4096, BLOCK_BYTES // (8 * spec.width)))
+        self._head = 1 + len(spec.integers)
+        self._pack = struct.Struct(f"={self._head}q").pack_into
+        self._spare = [_Block(self._capacity, self._width) for _ in range(_SPARE_BLOCKS)]
+        self._full: list[_Block] = []
+        self._block = self._spare.pop()
+        self._row = 0
+        self._taken = 0
+
+    def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
+        """Add a row: its time, its integers, and float64 vectors that together fill the signals.
+
+        About 1 us.  Raises :class:`ShapeError` where a part has another type or length; no row is
+        added then.
+        """
+        block = self._block
+        at = self._row * self._width
+        try:
+            self._pack(block.bytes, at * 8, ns, *integers)
+            end = at + self._head
+            doubles = block.doubles
+            for part in parts:
+                start = end
+                end += part.size
+                doubles[start:end] = part  # type: ignore[call-overload]
+        except (ValueError, TypeError, struct.error) as error:
+            raise self._refused(integers, parts, error) from None
+        if end != at + self._width:
+            raise self._refused(integers, parts, None)
+        self._row += 1
+        if self._row == self._capacity:
+            self._roll()
+
+    def _roll(self) -> None:
+        self._full.append(self._block)
+        self._block = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
+        self._row = 0
+        self._on_full()
+
+    def take(self) -> Iterator[NDArray[np.int64]]:
+        """The rows (n, width) not taken before; each batch is valid until the next is asked for."""
+        for block in self._full:
+            yield block.words[self._taken :]
+            self._taken = 0
+            if len(self._spare) < _SPARE_BLOCKS:
+                self._spare.append(block)
+        self._full.clear()
+        if self._row > self._taken:
+            yield self._block.words[self._taken : self._row]
+            self._taken = self._row
+
+    def _refused(
+        self, integers: tuple[int, ...], parts: tuple[Vector, ...], error: Exception | None
+    ) -> ShapeError:
+        got = ", ".join(
+            f"{p.dtype}{list(p.shape)}" if isinstance(p, np.ndarray) else type(p).__name__
+            for p in parts
+        )
+        return ShapeError(
+            f"track {self.name}: a row is {len(self.integers)} integers "
+            f"({', '.join(self.integers)}) and {self.signals.size} float64, got {integers} and "
+            f"[{got}]" + (f": {error}" if error else "")
+        )
+
+
+class Recorder(Protocol):
+    """What the executive writes to."""
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        """Declare a topic, before :meth:`start`."""
+
+    def start(self, header: Mapping[str, object]) -> None:
+        """Say what this run is; ``header`` is plain JSON data.  Before the first row."""
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Note something that happened once: an overrun, a Late, a Missed, a command."""
+
+    def pump(self, wait: bool = False) -> None:
+        """Hand over what is ready; ``wait`` allows it to block until the taker has caught up."""
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        """Hand over everything, and the last words (the certificate)."""
+
+
+class Tracks:
+    """The tracks of a recorder, and what was noted beside them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Track] = {}
+        self.due = False
+        self.started = False
+
+    def _mark(self) -> None:
+        self.due = True
+
+    def add(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None,
+    ) -> Track:
+        if self.started:
+            raise ScenarioError(f"track {name} is declared after the start of the recording")
+        if name in self.by_name:
+            raise ScenarioError(f"track {name} is declared twice; give one of them another name")
+        track = Track(TrackSpec(name, integers, signals, dict(about or {})), self._mark)
+        self.by_name[name] = track
+        return track
+
+    @property
+    def specs(self) -> list[TrackSpec]:
+        return [t.spec for t in self.by_name.values()]
+
+
+class _NullTrack(Track):
+    def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
+        pass
+
+
+class NullRecorder:
+    """Records nothing."""
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        return _NullTrack(TrackSpec(name, integers, signals, dict(about or {})), lambda: None)
+
+    def start(self, header: Mapping[str, object]) -> None:
+        pass
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        pass
+
+    def pump(self, wait: bool = False) -> None:
+        pass
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        pass
+
+
+class MemoryRecorder:
+    """Keeps every row in memory, and reads like a file: for tests and studies."""
+
+    def __init__(self) -> None:
+        self._tracks = Tracks()
+        self._rows: dict[str, list[NDArray[np.int64]]] = {}
+        self._events: list[Event] = []
+        self._header: dict[str, object] = {}
+        self._footer: dict[str, object] | None = None
+
+    def track(
+        self,
+        name: str,
+        integers: tuple[str, ...],
+        signals: Signals,
+        about: Mapping[str, str] | None = None,
+    ) -> Track:
+        self._rows[name] = []
+        return self._tracks.add(name, integers, signals, about)
+
+    def start(self, header: Mapping[str, object]) -> None:
+        self._tracks.started = True
+        self._header = dict(header)
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        self._events.append(Event(tag, kind, source, text, dict(values or {})))
+
+    def pump(self, wait: bool = False) -> None:  # noqa: ARG002
+        if self._tracks.due:
+            self._collect()
+
+    def finish(self, footer: Mapping[str, object]) -> None:
+        self._footer = dict(footer)
+
+    def _collect(self) -> None:
+        self._tracks.due = False
+        for name, track in self._tracks.by_name.items():
+            self._rows[name].extend(words.copy() for words in track.take())
+
+    def recording(self) -> Recording:
+        """What was recorded so far."""
+        self._collect()
+        tracks = {}
+        for name, track in self._tracks.by_name.items():
+            empty = np.empty((0, track.spec.width), np.int64)
+            tracks[name] = TrackData(track.spec, np.concatenate([empty, *self._rows[name]]))
+        return Recording("memory", self._header, self._footer, tracks, list(self._events))

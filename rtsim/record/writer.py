@@ -1,0 +1,236 @@
+"""``python -m rtsim.record.writer PATH SOCKET PARENT``: the process that writes the file.
+
+It lives on until its input ends, whatever ended it, and then closes the file; so a recording opens
+after the simulation was killed.  It needs no clock: the loop says when to flush, and silence of a
+quarter of a second flushes too.  After a disk error it goes on reading, so that the loop never
+feels it, and answers with the cause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mcap.writer import CompressionType, Writer
+
+from rtsim.record.event import Event, event_descriptor
+from rtsim.record.frames import Frame, FrameBuffer, Kind
+from rtsim.record.schema import (
+    EVENT_TOPIC,
+    EVENT_TYPE,
+    FOOTER,
+    HEADER,
+    TrackSpec,
+    sealed,
+    unique_message_types,
+)
+from rtsim.tag import Tag
+
+CHUNK_BYTES = 1 << 20
+IDLE_S = 0.25
+_RECEIVE = 1 << 20
+
+
+class _Sink:
+    """An unbuffered file; a short write is completed or fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "wb", buffering=0)  # noqa: SIM115
+
+    def write(self, data: bytes) -> int:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[self._file.write(rest) :]
+        return len(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+    def cut(self, size: int) -> None:
+        """Give up what came after ``size``, a chunk that is not whole."""
+        with contextlib.suppress(OSError):
+            self._file.truncate(size)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class RecordingFile:
+    """Frames in, an MCAP file out."""
+
+    def __init__(self, path: Path) -> None:
+        self._sink = _Sink(path)
+        self._writer = Writer(
+            self._sink,  # type: ignore[arg-type]
+            chunk_size=CHUNK_BYTES,
+            compression=CompressionType.LZ4,
+            enable_data_crcs=True,
+        )
+        self._writer.start(profile="", library="rtsim")
+        self._whole = self._sink.tell()
+        self._tracks: list[tuple[TrackSpec, int]] = []
+        self._rows: list[int] = []
+        self._events = 0
+        self._event_channel = 0
+        self.finished = False
+
+    def take(self, frame: Frame) -> None:
+        if frame.kind == Kind.ROWS:
+            self._take_rows(frame.track, frame.data)
+        elif frame.kind == Kind.EVENT:
+            ns, step, kind, source, text, values = json.loads(frame.data)
+            event = Event(Tag(ns, step), kind, source, text, values)
+            self._add(self._event_channel, ns, event.encode(), self._events)
+            self._events += 1
+        elif frame.kind == Kind.START:
+            self._take_start(json.loads(frame.data))
+        elif frame.kind == Kind.FLUSH:
+            self.flush()
+        elif frame.kind == Kind.FINISH:
+            self.flush()
+            self._writer.add_metadata(FOOTER, sealed(json.loads(frame.data)))
+            self._whole = self._sink.tell()
+            self.finished = True
+
+    def _take_start(self, start: Mapping[str, Any]) -> None:
+        specs = [TrackSpec.from_json(data) for data in start["tracks"]]
+        self._writer.add_metadata(HEADER, sealed({**start["header"], "tracks": start["tracks"]}))
+        types = unique_message_types(specs)
+        for spec in specs:
+            kind = types[spec.name]
+            schema = self._writer.register_schema(kind, "protobuf", spec.descriptor(kind))
+            channel = self._writer.register_channel(spec.name, "protobuf", schema, spec.metadata())
+            self._tracks.append((spec, channel))
+            self._rows.append(0)
+        schema = self._writer.register_schema(EVENT_TYPE, "protobuf", event_descriptor())
+        self._event_channel = self._writer.register_channel(EVENT_TOPIC, "protobuf", schema)
+        self._whole = self._sink.tell()
+
+    def _take_rows(self, number: int, data: bytes) -> None:
+        spec, channel = self._tracks[number]
+        words = np.frombuffer(data, np.int64).reshape(-1, spec.width)
+        payload = spec.encode(words)
+        size = spec.wire.itemsize
+        at = 0
+        count = self._rows[number]
+        add = self._writer.add_message
+        for ns in words[:, 0].tolist():
+            add(channel, ns, payload[at : at + size], ns, count & 0xFFFFFFFF)
+            at += size
+            count += 1
+        self._rows[number] = count
+
+    def _add(self, channel: int, ns: int, data: bytes, sequence: int) -> None:
+        self._writer.add_message(channel, ns, data, ns, sequence & 0xFFFFFFFF)
+
+    def flush(self) -> None:
+        self._writer.flush()  # type: ignore[no-untyped-call]
+        self._whole = self._sink.tell()
+
+    def close(self) -> None:
+        """Write what is left and the index."""
+        self._writer.finish()  # type: ignore[no-untyped-call]
+        self._sink.close()
+
+    def give_up(self) -> None:
+        """Leave the file as it was when it was last whole."""
+        self._sink.cut(self._whole)
+        self._sink.close()
+
+
+def _received(inlet: socket.socket, parent: int) -> Iterator[bytes]:
+    """What arrives; empty bytes for a quarter of a second of silence.
+
+    The end of the stream ends it, and so does silence after the parent's death: another child of
+    the parent may hold the parent's end open.
+    """
+    while True:
+        if not select.select([inlet], [], [], IDLE_S)[0]:
+            if hasattr(os, "getppid") and sys.platform != "win32" and os.getppid() != parent:
+                return
+            yield b""
+            continue
+        try:
+            data = inlet.recv(_RECEIVE)
+        except ConnectionError:
+            return
+        if not data:
+            return
+        yield data
+
+
+def _say(outlet: socket.socket, **status: object) -> None:
+    with contextlib.suppress(OSError):
+        outlet.sendall(json.dumps(status).encode() + b"\n")
+
+
+def serve(path: Path, inlet: socket.socket, parent: int) -> int:
+    """Write until the input ends; the exit status."""
+    frames = FrameBuffer()
+    failed = False
+    file: RecordingFile | None = None
+    try:
+        file = RecordingFile(path)
+        _say(inlet, ready=True)
+        for data in _received(inlet, parent):
+            if not data:
+                file.flush()
+            for frame in frames.feed(data):
+                file.take(frame)
+            if file.finished:
+                break
+        file.close()
+        _say(inlet, done=True)
+    except Exception as error:
+        failed = True
+        _say(inlet, error=_in_words(error))
+        if file is not None:
+            file.give_up()
+        for _ in _received(inlet, parent):
+            pass
+    return int(failed)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.strerror or error} (errno {error.errno})"
+    return f"{type(error).__name__}: {error}"
+
+
+def _step_back() -> None:
+    """Give the loop the better share: normal class, any processor, a little nicer."""
+    with contextlib.suppress(OSError, AttributeError):
+        if os.sched_getscheduler(0) != os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(5)
+
+
+def main(arguments: list[str]) -> int:
+    path, handle, parent = arguments
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _step_back()
+    if sys.platform == "win32":
+        inlet = socket.fromshare(sys.stdin.buffer.read())
+    else:
+        inlet = socket.socket(fileno=int(handle))
+    with inlet:
+        return serve(Path(path), inlet, int(parent))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -163,6 +163,7 @@ class Pacer:
             if wake is not None and wake.is_set():
                 return self._look_again()
             return self._arrive(ns, arrived, late, min(self._late_by_wake, late))
+        self._consecutive = 0  # there in time: it does not fall behind, however late it is woken
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
         if not clock.wait_until(ns, wake):

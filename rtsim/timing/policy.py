@@ -10,7 +10,8 @@
 ``abort``               the first overrun ends the run
 ======================  ==============================================================
 
-``max_frames`` counts *consecutive* late frames: one frame on time starts the count again.
+``max_frames`` counts *consecutive* late frames.  A frame that the loop was ready for in time starts
+the count again, even if it is then woken late: that is an overrun, but not falling behind.
 """
 
 from __future__ import annotations

@@ -83,6 +83,13 @@ def test_a_frame_on_time_starts_the_count_again() -> None:
     assert [o.consecutive for o in found] == [1] * 10
 
 
+def test_a_loop_that_is_always_woken_late_but_keeps_up_is_not_ended() -> None:
+    pacer, clock = make(CatchUp(5), late=[300_000] * 50)
+    found = fly(pacer, clock, [100_000] * 50)
+    assert {(o.cause, o.consecutive) for o in found} == {("wake", 1)}
+    assert len(found) == 50
+
+
 def test_a_late_wake_is_told_from_slow_computing() -> None:
     pacer, clock = make(CatchUp(5), late=[0, 2_300_000])
     found = fly(pacer, clock, [100_000] * 8)

@@ -1,0 +1,169 @@
+"""The timing certificate: what a run's timing was, on what machine, under what scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rtsim.errors import RecordingError
+from rtsim.timing.frames import WorstFrame
+from rtsim.timing.machine import Machine, examine_machine
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.scheduling import Granted, Item
+from rtsim.timing.statistics import Summary
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """All of it from the samples only.  Times are own (wall) ns unless they are a ``tag_ns``.
+
+    ``lateness`` is of the wakes, ``compute`` of the frames, ``margin`` how much longer each frame
+    could have computed without an overrun (positive is good).  ``not_waited`` counts the frames
+    that began without a wait.  ``rate`` is ``max`` for a run that was not paced: its lateness and
+    margin are then empty.  ``scheduling`` is empty where nobody asked.
+    """
+
+    machine: Machine
+    scheduling: tuple[Item, ...]
+    rate: str
+    policy: str
+    spin_ns: int | None
+    tolerance_ns: int
+    frames: int
+    not_waited: int
+    lateness: Summary
+    compute: Summary
+    margin: Summary
+    overruns: dict[str, int]
+    slipped_ns: int
+    worst: tuple[WorstFrame, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data without NaN; ``null`` where the samples are too few."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Certificate:
+        """Read what :meth:`to_json` wrote; :class:`RecordingError` for anything else."""
+        try:
+            parts = dict(data)
+            parts["machine"] = Machine(**parts["machine"])
+            parts["scheduling"] = tuple(Item(**item) for item in parts["scheduling"])
+            parts["worst"] = tuple(WorstFrame(**frame) for frame in parts["worst"])
+            for name in ("lateness", "compute", "margin"):
+                values = dict(parts[name])
+                values["histogram"] = tuple((a, b, n) for a, b, n in values["histogram"])
+                parts[name] = Summary(**values)
+            return cls(**parts)
+        except (TypeError, KeyError, ValueError) as error:
+            raise RecordingError(
+                f"this is not a timing certificate ({error}); expected what Certificate.to_json "
+                "writes, from this version of rtsim"
+            ) from error
+
+    def table(self) -> RenderableType:
+        """For a terminal."""
+        return Group(
+            Text("Timing certificate", style="bold"),
+            Text(self._context()),
+            self._distribution(),
+            Text(self._verdict(), style="" if self.kept_time else "yellow"),
+            *([_worst_table(self.worst)] if self.worst else []),
+        )
+
+    @property
+    def kept_time(self) -> bool:
+        return not any(self.overruns.values())
+
+    def _context(self) -> str:
+        m = self.machine
+        granted = ", ".join(f"{item.name}: {item.granted}" for item in self.scheduling)
+        refused = [f"{i.name} {i.asked} ({i.reason})" for i in self.scheduling if not i.ok]
+        lines = [
+            f"{m.processor}, {m.cpus} CPUs{', virtual' if m.virtual else ''}; "
+            f"{m.system} {m.kernel}, {m.preemption}; {m.python}",
+            f"scheduling  {granted or 'nothing was asked for'}",
+        ]
+        if refused:
+            lines.append(f"refused     {'; '.join(refused)}")
+        spin = "" if self.spin_ns is None else f", spin tail {show_ns(self.spin_ns)}"
+        lines.append(
+            f"rate {self.rate}, overruns: {self.policy}, beyond {show_ns(self.tolerance_ns)}{spin}"
+        )
+        return "\n".join(lines)
+
+    def _distribution(self) -> Table:
+        """From best to worst: for the margin, p99 is what 99 frames in 100 had at least."""
+        table = Table()
+        table.add_column("")
+        for heading in ("best", "median", "p99", "p99.9", "worst", "frames"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for label, s in (("wake lateness", self.lateness), ("compute time", self.compute)):
+            shown = map(show_ns, (s.min, s.median, s.p99, s.p99_9, s.max))
+            table.add_row(label, *shown, str(s.count))
+        s = self.margin
+        shown = map(show_ns, (s.max, s.median, s.p1, s.p0_1, s.min))
+        table.add_row("margin", *shown, str(s.count))
+        if 0 < self.frames < 1000:
+            table.caption = "n/a: too few frames (p99 needs 100, p99.9 needs 1000)"
+        return table
+
+    def _verdict(self) -> str:
+        causes = ", ".join(f"{count} by {cause}" for cause, count in self.overruns.items())
+        slipped = f"; {show_ns(self.slipped_ns)} slipped" if self.slipped_ns else ""
+        return (
+            f"{self.frames} frames, {sum(self.overruns.values())} overruns ({causes}){slipped}; "
+            f"{self.not_waited} began without a wait"
+        )
+
+
+def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
+    """The certificate of what ``pacer`` has seen so far; stop it first for the last frame."""
+    log, clock = pacer.log, pacer.clock
+    log.count()
+    rate = getattr(clock, "rate", None)
+    return Certificate(
+        machine=examine_machine(),
+        scheduling=() if granted is None else granted.items,
+        rate="max" if not clock.paced else str(rate) if rate is not None else "not stated",
+        policy=str(pacer.policy),
+        spin_ns=getattr(clock, "spin_ns", None),
+        tolerance_ns=pacer.tolerance_ns,
+        frames=log.frames,
+        not_waited=max(0, log.frames - log.lateness.count) if clock.paced else 0,
+        lateness=log.lateness.summary(),
+        compute=log.compute.summary(),
+        margin=log.margin.summary(),
+        overruns={str(cause): count for cause, count in pacer.overruns.items()},
+        slipped_ns=pacer.slipped_ns,
+        worst=tuple(log.worst),
+    )
+
+
+def show_ns(ns: int | None) -> str:
+    """A duration for people: ``12.3 us``; ``n/a`` where it is not known."""
+    if ns is None:
+        return "n/a"
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if abs(ns) >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns} ns"
+
+
+def _worst_table(frames: tuple[WorstFrame, ...]) -> Table:
+    table = Table(title="Worst frames", title_justify="left")
+    for heading in ("at", "late", "compute", "jobs"):
+        table.add_column(heading, justify="left" if heading == "jobs" else "right")
+    for frame in frames:
+        jobs = sorted(frame.jobs.items(), key=lambda job: -job[1])
+        table.add_row(
+            f"{frame.tag_ns / 1e9:.6f} s",
+            show_ns(frame.late_ns),
+            show_ns(frame.compute_ns),
+            ", ".join(f"{name} {show_ns(ns)}" for name, ns in jobs),
+        )
+    return table

@@ -1,0 +1,73 @@
+"""What machine this is, as far as it tells; every figure of timing belongs to one."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+UNKNOWN = "unknown"
+_MOST = 65_536  # characters of a /proc file that are read
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Names no host and no user: certificates are passed on."""
+
+    system: str
+    kernel: str
+    preemption: str
+    processor: str
+    cpus: int
+    cpus_usable: int
+    governor: str
+    clock_source: str
+    virtual: bool | None
+    python: str
+
+
+def examine_machine(root: Path = Path("/")) -> Machine:
+    """This machine; ``root`` is where /proc and /sys are looked for."""
+    cpu = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    source = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
+    fields = _cpu_fields(_read(root / "proc/cpuinfo"))
+    flags = fields.get("flags", "").split()
+    return Machine(
+        system=platform.system() or UNKNOWN,
+        kernel=platform.release() or UNKNOWN,
+        preemption=_preemption(platform.version()),
+        processor=fields.get("model name") or platform.processor() or platform.machine() or UNKNOWN,
+        cpus=os.cpu_count() or 1,
+        cpus_usable=len(usable_cpus()),
+        governor=_read(cpu).strip() or UNKNOWN,
+        clock_source=_read(source).strip() or UNKNOWN,
+        virtual="hypervisor" in flags if flags else None,
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+    )
+
+
+def usable_cpus() -> tuple[int, ...]:
+    """The CPUs that this thread may run on, in order."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST)
+    except OSError:
+        return ""
+
+
+def _cpu_fields(text: str) -> dict[str, str]:
+    """The fields of the first processor in /proc/cpuinfo."""
+    lines = (line.partition(":") for line in text.split("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def _preemption(version: str) -> str:
+    """``PREEMPT_RT`` and the like, from the kernel's version line."""
+    return next((word for word in version.split() if word.startswith("PREEMPT")), "none stated")

@@ -1,0 +1,198 @@
+"""Statistics in fixed memory, and the certificate made of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from rich.console import Console
+
+from rtsim.clock import VirtualClock
+from rtsim.errors import OverrunError, RecordingError
+from rtsim.testing import FakeClock
+from rtsim.timing.certificate import Certificate, certify, show_ns
+from rtsim.timing.frames import BLOCK, NO_SAMPLE, FrameLog
+from rtsim.timing.machine import examine_machine
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import Abort
+from rtsim.timing.scheduling import Granted, Item
+from rtsim.timing.statistics import Spread
+
+MS = 1_000_000
+SAMPLES = arrays(np.int64, st.integers(1, 300), elements=st.integers(-(10**15), 10**15))
+
+
+def spread_of(*samples: int) -> Spread:
+    spread = Spread()
+    spread.add(np.array(samples, dtype=np.int64))
+    return spread
+
+
+@given(SAMPLES, st.integers(0, 300))
+def test_quantiles_are_within_one_percent_and_extremes_exact(
+    samples: np.ndarray[Any, np.dtype[np.int64]], cut: int
+) -> None:
+    spread = Spread()
+    spread.add(samples[:cut])  # in whatever blocks they come
+    spread.add(samples[cut:])
+    ordered = np.sort(samples)
+    assert (spread.count, spread.min, spread.max) == (len(samples), ordered[0], ordered[-1])
+    for p in (0.01, 0.5, 0.99):
+        exact = int(ordered[max(1, int(np.ceil(round(p * len(samples), 6)))) - 1])
+        got = spread.quantile(p)
+        if got is not None:
+            assert abs(got - exact) <= 0.01 * abs(exact) + 0.5
+
+
+@given(SAMPLES)
+def test_the_histogram_holds_every_sample_once(
+    samples: np.ndarray[Any, np.dtype[np.int64]],
+) -> None:
+    spread = Spread()
+    spread.add(samples)
+    bins = spread.summary().histogram
+    assert sum(count for _, _, count in bins) == len(samples)
+    for low, high, count in bins:
+        assert low <= high
+        assert np.count_nonzero((samples >= low) & (samples <= high)) >= count
+
+
+def test_a_percentile_that_too_few_samples_support_is_not_available() -> None:
+    fifty = spread_of(*range(1, 51)).summary()
+    assert (fifty.count, fifty.min, fifty.max) == (50, 1, 50)
+    assert fifty.median is not None
+    assert fifty.p99 is None
+    assert fifty.p99_9 is None
+    assert spread_of(*range(100)).summary().p99 is not None
+    assert spread_of(*range(999)).summary().p99_9 is None
+    assert spread_of(*range(1000)).summary().p99_9 is not None
+    empty = Spread().summary()
+    assert (empty.count, empty.min, empty.median, empty.histogram) == (0, None, None, ())
+
+
+def test_one_outlier_in_ten_thousand_does_not_move_p99_9() -> None:
+    summary = spread_of(*[1000] * 9_999, 5 * MS).summary()
+    assert summary.p99_9 == pytest.approx(1000, rel=0.01)
+    assert summary.max == 5 * MS
+
+
+def test_extremes_of_64_bits_are_counted() -> None:
+    spread = spread_of(2**63 - 1, -(2**62), 0)
+    assert spread.count == 3
+    assert sum(n for _, _, n in spread.summary().histogram) == 3
+
+
+def test_the_frame_log_counts_by_itself_when_its_buffer_is_full() -> None:
+    log = FrameLog(keep_worst=0)
+    for _ in range(BLOCK + 1):
+        log.add(NO_SAMPLE, 10, 20)
+    assert log.buffered == 1
+    assert (log.lateness.count, log.compute.count) == (0, BLOCK)
+    assert not log.is_among_worst(10**18)
+
+
+def flown(frames: int, late: int = 2_000) -> Certificate:
+    clock = FakeClock(late=[late] * frames)
+    pacer = Pacer(clock, frame_ns=MS)
+    pacer.start(0)
+    for k in range(1, frames):
+        clock.advance(300_000)
+        pacer.lap("plant")
+        pacer.wait(k * MS)
+    pacer.stop()
+    item = Item("class", "SCHED_FIFO 50", "SCHED_OTHER", ok=False, reason="not permitted")
+    return certify(pacer, Granted((item,)))
+
+
+def printed(certificate: Certificate) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(certificate.table())
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_certificate_says_what_was_seen() -> None:
+    certificate = flown(2000)
+    assert certificate.kept_time
+    assert certificate.frames == 2000
+    assert certificate.not_waited == 1  # the start
+    assert certificate.lateness.count == 1999
+    assert certificate.lateness.p99_9 == 2_000
+    assert certificate.compute.max == 300_000
+    assert certificate.margin.min == MS - 302_000 + 100_000
+    assert certificate.rate == "1"
+    text = printed(certificate)
+    assert "2000 frames, 0 overruns (0 by compute, 0 by wake)" in text
+    assert "refused     class SCHED_FIFO 50 (not permitted)" in text
+    assert "plant 300 us" in text
+
+
+def test_a_certificate_of_few_frames_does_not_pretend() -> None:
+    text = printed(flown(50))
+    assert "n/a" in text
+    assert "too few frames" in text
+
+
+def test_a_certificate_survives_json() -> None:
+    certificate = flown(200, late=400_000)
+    assert not certificate.kept_time
+    text = json.dumps(certificate.to_json(), allow_nan=False)
+    assert Certificate.from_json(json.loads(text)) == certificate
+
+
+@pytest.mark.parametrize("broken", [{}, {"machine": {}}, {"machine": 3}])
+def test_what_is_no_certificate_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(RecordingError, match="not a timing certificate"):
+        Certificate.from_json(broken)
+
+
+def test_an_unpaced_run_has_no_lateness() -> None:
+    pacer = Pacer(VirtualClock())
+    pacer.start(0)
+    for k in range(1, 5):
+        pacer.wait(k)
+    pacer.stop()
+    certificate = certify(pacer)
+    assert certificate.rate == "max"
+    assert certificate.lateness.count == certificate.margin.count == 0
+    assert certificate.compute.count == 5
+    assert "0 overruns" in printed(certificate)
+
+
+def test_a_run_that_was_aborted_is_certified_too() -> None:
+    clock = FakeClock(late=[3 * MS])
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    pacer.start(0)
+    with pytest.raises(OverrunError):
+        pacer.wait(MS)
+    pacer.stop()
+    certificate = certify(pacer)
+    assert certificate.overruns == {"compute": 0, "wake": 1}
+    assert certificate.lateness.max == 3 * MS
+    assert certificate.not_waited == 0
+
+
+def test_a_machine_that_tells_nothing(tmp_path: Any) -> None:
+    machine = examine_machine(tmp_path)
+    assert (machine.governor, machine.clock_source, machine.virtual) == ("unknown", "unknown", None)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("model name : Abacus 3\nflags : fpu hypervisor\n")
+    machine = examine_machine(tmp_path)
+    assert (machine.processor, machine.virtual) == ("Abacus 3", True)
+
+
+def test_durations_for_people() -> None:
+    assert [show_ns(n) for n in (None, 0, 999, 1_500, -2 * MS, 3 * 10**9)] == [
+        "n/a",
+        "0 ns",
+        "999 ns",
+        "1.5 us",
+        "-2 ms",
+        "3 s",
+    ]

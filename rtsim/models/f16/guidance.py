@@ -1,9 +1,9 @@
 """Lateral guidance: a position becomes a deviation from a track and the track's course.
 
 ``circle`` is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): 3 nautical miles about the north pole,
-or about the point where the equator meets the date line.  ``course`` keeps a straight track; NASA
-leaves that computation to each simulation.  Both are without memory and write ``COURSE``, which the
-control law reads.
+or about the point where the equator meets the date line.  ``course`` keeps a course or a straight
+track; NASA leaves that computation to each simulation.  Both are without memory and write
+``COURSE``, which the control law reads.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ COURSE_INPUTS = GUIDANCE_INPUTS + Signals(
 COURSE_PARAMETERS = Signals(
     Signal("from_latitude", "deg", kind="angle", description="a point of the track"),
     Signal("from_longitude", "deg", kind="angle"),
-    Signal("track_course", "deg", kind="angle", description="course of the track"),
+    Signal("hold_track", low=0.0, high=1.0, description="0: hold the course only"),
 )
 _E2 = FLATTENING * (2.0 - FLATTENING)
 
 
 def course(inputs: Vector, parameters: Vector, outputs: Vector) -> None:
-    """Deviation (ft) from a line of constant course, or none while another course is commanded.
+    """Deviation (ft) from a line of constant course, or none where only the course is held.
 
     ``inputs`` (4,) is ``COURSE_INPUTS``, ``parameters`` (3,) ``COURSE_PARAMETERS``.  Distances are
     those of the WGS-84 ellipsoid at the middle latitude: for tracks of tens of kilometres away from
     the poles.
     """
-    track = parameters[2]
     outputs[0] = 0.0
     outputs[1] = inputs[2]
-    if abs(inputs[2] - track) > 1e-9:
+    if parameters[2] <= 0.5:
         return
+    track = inputs[2]
     middle = 0.5 * (inputs[0] + parameters[0]) * DEG
     sine = math.sin(middle)
     root = math.sqrt(1.0 - _E2 * sine * sine)

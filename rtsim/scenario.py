@@ -254,6 +254,17 @@ class Scenario:
             self.parts, self._orders, self._changes, seed, compile, inlets or {}
         ).system()
 
+    def functions(self) -> list[Any]:
+        """Every function that the run computes with, for the fingerprint."""
+        out: list[Any] = []
+        for _, part in sorted(self.parts.items()):
+            if isinstance(part, PlantPart):
+                model = part.model
+                out += [model.derivative, model.output, model.update, model.project]
+            elif isinstance(part, ControllerPart):
+                out.append(getattr(part.controller, "law", type(part.controller)))
+        return [f for f in out if f is not None]
+
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
         models = [p.model for _, p in sorted(self.parts.items()) if isinstance(p, PlantPart)]

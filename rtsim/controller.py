@@ -6,7 +6,7 @@ is due; where the controller lives never shows in the trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,23 +124,27 @@ class PythonController:
 
 
 class FedController:
-    """Answers with what a recording holds: replay of a controller that ran outside.
+    """Says again what a recording holds: replay of a controller that ran outside.
 
-    ``replies`` maps the tag of a request to its answer; a request without one was late.
+    ``script`` maps the tag of a request to what was said each time it was asked for: ``None`` for
+    not there yet, else the answer.
     """
 
     outside = False
 
-    def __init__(self, inputs: Signals, outputs: Signals, replies: Mapping[Tag, Vector]) -> None:
+    def __init__(
+        self, inputs: Signals, outputs: Signals, script: Mapping[Tag, Sequence[Vector | None]]
+    ) -> None:
         self.inputs = inputs
         self.outputs = outputs
-        self._replies = dict(replies)
+        self._script = {tag: list(said) for tag, said in script.items()}
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         pass
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
-        return self._replies.get(tag)
+        said = self._script.get(tag)
+        return said.pop(0) if said else None
 
     def close(self) -> None:
         pass

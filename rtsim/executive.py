@@ -56,6 +56,8 @@ class Executive:
     ) -> None:
         self.system = system
         self.until_ns = until_ns
+        self.stop_ns = until_ns
+        """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
         self._pacer = pacer
         self._clock: Clock = pacer.clock
         self._paced = pacer.clock.paced
@@ -86,7 +88,7 @@ class Executive:
         pacer.start(system.ns)
         if system.ns == 0:
             self._first_instant()
-        while system.ns < self.until_ns:
+        while system.ns < min(self.until_ns, self.stop_ns):
             discrete = self._next_discrete_ns()
             ns = self._propagate(discrete)
             due = pacer.wait(ns, self._wake)
@@ -250,7 +252,7 @@ class Executive:
                 self._record(plant, tag.ns, tag.step, X_PLUS)
 
     def _complain_of_zeno(self, tag: Tag) -> None:
-        waiting = self.system.bus.due(tag)
+        waiting = self.system.bus.due(Tag(tag.ns + 1))
         names = sorted({m.topic for m in waiting}) or ["nothing on the bus"]
         raise ZenoError(
             f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} answer "

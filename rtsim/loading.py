@@ -22,7 +22,7 @@ BUILT_IN = {
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }
-"""Name to ``module:function``; installed packages add to it by the entry point ``rtsim.scenarios``."""
+"""Name to ``module:function``; packages add to it by the entry point ``rtsim.scenarios``."""
 
 Maker = Callable[..., Scenario]
 

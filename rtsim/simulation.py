@@ -91,6 +91,7 @@ def simulate(
     publisher: Publisher | None = None,
     observe: Callable[[Progress], None] | None = None,
     clock: Clock | None = None,
+    stop_ns: int | None = None,
 ) -> Outcome:
     """Run ``scenario`` once and record it.
 
@@ -109,6 +110,7 @@ def simulate(
     pacer = Pacer(clock, pace.policy, frame_ns=shortest_period(system))
     watch = None if observe is None else _observer(observe, pacer, until_ns)
     executive = Executive(system, pacer, recorder, until_ns, publisher, watch)
+    executive.stop_ns = until_ns if stop_ns is None else stop_ns
     recorder.start(header(scenario, seed, pace, until_ns, compile))
     reason, error = "end", None
     began = stopwatch()
@@ -166,7 +168,7 @@ def _observer(
 def shortest_period(system: System) -> int:
     """The loop's frame in ns: the shortest step or period that anything declares."""
     steps = [int(p.step.ns) for p in system.plants]
-    periods = [int(t.period.ns) for t in system.tasks if getattr(t, "period", None) is not None]
+    periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)
 
 

@@ -52,6 +52,7 @@ class Task(Protocol):
     """Reacts at its ticks."""
 
     name: str
+    period: Period | None
     priority: int
     next_ns: int
 

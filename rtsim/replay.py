@@ -1,0 +1,108 @@
+"""Replay: run a recorded scenario again, fed with what the outside and the wall clock decided."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rtsim.controller import FedController
+from rtsim.errors import RecordingError
+from rtsim.inlets import FedInlet, Inlet
+from rtsim.loading import load_scenario
+from rtsim.parts import ControllerPart, InletPart
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.scenario import Scenario
+from rtsim.signals import Vector
+from rtsim.simulation import simulate
+from rtsim.tag import Tag
+
+
+def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
+    """The same run once more, as fast as possible; compare the two for the verdict.
+
+    ``scenario`` is loaded from where the recording says, unless it is given.  Raises
+    :class:`RecordingError` where the recording does not say enough.
+    """
+    header = recording.header
+    scenario = scenario or scenario_of(recording)
+    feed_controllers(scenario, recording)
+    recorder = MemoryRecorder()
+    simulate(
+        scenario,
+        seed=int(header["seed"]),
+        until=f"{header['until']}/1000000000",
+        compile=bool(header["compile"]),
+        inlets=fed_inlets(scenario, recording),
+        recorder=recorder,
+        stop_ns=recording.end_ns,
+    )
+    return recorder.recording()
+
+
+def scenario_of(recording: Recording) -> Scenario:
+    """Build the scenario that the recording was made of."""
+    origin: Mapping[str, Any] = recording.header.get("scenario", {}).get("origin", {})
+    if not origin.get("reference"):
+        raise RecordingError(
+            f"{recording.source} does not say which scenario it was made of: it was run from "
+            "Python; use rtsim.replay.rerun(recording, scenario)"
+        )
+    return load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
+
+
+def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, Inlet]:
+    """Every outside input, saying again what was recorded."""
+    out: dict[str, Inlet] = {}
+    for name, part in scenario.parts.items():
+        if isinstance(part, InletPart):
+            rows = recording.rows(f"inputs/{name}")
+            values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
+            event = part.inlet.wake is not None
+            out[name] = FedInlet(name, part.inlet.signals, values, event)
+    return out
+
+
+def feed_controllers(scenario: Scenario, recording: Recording) -> None:
+    """Put what was recorded in the place of controllers that ran outside."""
+    for name, part in scenario.parts.items():
+        if isinstance(part, ControllerPart) and part.controller.outside:
+            part.controller.close()
+            part.controller = FedController(
+                part.controller.inputs, part.controller.outputs, _script(recording, name)
+            )
+
+
+def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | None]]:
+    """For each request, what the controller said each time it was asked."""
+    track = recording.track(f"messages/{name}")
+    answers: dict[Tag, Vector] = {}
+    for row in range(len(track)):
+        tag = Tag(int(track.integer("initiated")[row]), int(track.integer("initiated_step")[row]))
+        answers[tag] = np.array(track.rows.floats[row])
+    out: dict[Tag, list[Vector | None]] = defaultdict(list)
+    requests = recording.track(f"messages/{name}.inputs")
+    under_way = Tag(-1)
+    asked = {
+        Tag(int(ns), int(step))
+        for ns, step in zip(
+            requests.integer("initiated"), requests.integer("initiated_step"), strict=True
+        )
+    }
+    happenings = sorted(
+        [(tag, 1, "Request") for tag in asked]
+        + [(e.tag, 0, e.kind) for e in recording.events if e.source == name]
+    )
+    for tag, _, kind in happenings:
+        if kind == "Request":
+            under_way = tag
+        elif kind == "Late" or (kind == "Missed" and out[under_way]):
+            out[under_way].append(None)
+        elif kind == "Discarded":
+            out[under_way].append(np.zeros(track.signals.size))
+    for tag, answer in answers.items():
+        out[tag].append(answer)
+    return dict(out)

@@ -35,7 +35,7 @@ def test_order_on_a_forced_oscillator(solver: Solver, order: int, steps: tuple[i
 
 @pytest.mark.parametrize("solver", [RK4, RKN4], ids=["rk4", "rkn4"])
 def test_order_on_the_orbit(solver: Solver) -> None:
-    """One revolution of the seed document's orbit closes; halving the step divides the gap by 16."""
+    """A revolution of the seed document's orbit closes; half the step, a 16th of the gap."""
     gaps = []
     bound = bind(ORBIT)
     stepper = solver.stepper(bound)

@@ -1,0 +1,80 @@
+"""Bit for bit: what a replay has to reproduce, and the first place where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.record.reading import Recording, TrackData
+from rtsim.tag import START, Tag
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place where two traces part."""
+
+    tag: Tag
+    track: str
+    column: str
+    baseline: str
+    candidate: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.track}.{self.column} at {self.tag}: "
+            f"{self.baseline} in the baseline, {self.candidate} now"
+        )
+
+
+def compare_exact(
+    baseline: Recording, candidate: Recording, *, prefix: bool = False
+) -> Difference | None:
+    """None if every deterministic track has the same bits, else the first tag that differs.
+
+    Among differences at the same tag, the first track by name and its first column.  With
+    ``prefix``, rows that come after the baseline's last are no difference: for a baseline that
+    was cut off.
+    """
+    found = []
+    for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):
+        a, b = baseline.tracks.get(name), candidate.tracks.get(name)
+        if not any(t and t.spec.deterministic for t in (a, b)):
+            continue
+        if a is None or b is None:
+            missing, there = "no such track", "present"
+            pair = (missing, there) if a is None else (there, missing)
+            found.append(Difference(START, name, "*", *pair))
+        else:
+            difference = _first_in(a, b, prefix)
+            if difference is not None:
+                found.append(difference)
+    return min(found, key=lambda d: d.tag, default=None)
+
+
+def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
+    mine, theirs = (("ns", *t.integers, *t.signals.columns) for t in (a, b))
+    if mine != theirs:
+        return Difference(START, a.name, "*", ", ".join(mine), ", ".join(theirs))
+    n = min(len(a), len(b))
+    unequal = a.words[:n] != b.words[:n]
+    rows = np.flatnonzero(unequal.any(axis=1))
+    if len(rows):
+        row = int(rows[0])
+        column = int(unequal[row].argmax())
+        tag = min(a.tag(row), b.tag(row))
+        return Difference(tag, a.name, mine[column], _text(a, row, column), _text(b, row, column))
+    if len(a) > n:
+        return Difference(a.tag(n), a.name, "*", f"{len(a)} rows", f"{len(b)} rows")
+    if len(b) > n and not prefix:
+        return Difference(b.tag(n), a.name, "*", f"{len(a)} rows", f"{len(b)} rows")
+    return None
+
+
+def _text(track: TrackData, row: int, column: int) -> str:
+    """The value in full; the bits too where two texts could be alike."""
+    if column <= len(track.integers):
+        return str(int(track.words[row, column]))
+    word = track.words[row, column]
+    value = float(word.view(np.float64))
+    return f"{value!r} (0x{int(word) & (1 << 64) - 1:016x})" if value != value else repr(value)

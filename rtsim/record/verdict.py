@@ -1,0 +1,166 @@
+"""The verdict on one signal: how far apart two runs are, where first, and is that allowed?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.record.reading import TrackData
+from rtsim.signals import Kind, Signal
+from rtsim.tag import Tag
+
+_TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
+
+Matrix: TypeAlias = NDArray[np.float64]
+Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
+Index: TypeAlias = NDArray[np.intp]
+
+
+class Tolerance(NamedTuple):
+    """Both in the signal's unit; the larger one counts."""
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+EXACT = Tolerance()
+
+
+@dataclass(frozen=True)
+class SignalResult:
+    """How one signal compares; ``reason`` says why it fails."""
+
+    name: str
+    unit: str = ""
+    tolerance: Tolerance = EXACT
+    rows: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    worst: Tag | None = None
+    first: Tag | None = None
+    """The first tag at which it differs at all."""
+    first_failed: Tag | None = None
+    column: str = ""
+    """The element of an array that differs most."""
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.reason
+
+    def to_json(self) -> dict[str, object]:
+        def tag(one: Tag | None) -> list[int] | None:
+            return None if one is None else [one.ns, one.step]
+
+        return {
+            "signal": self.name,
+            "unit": self.unit,
+            "ok": self.ok,
+            "reason": self.reason,
+            "rows": self.rows,
+            "max_abs": _json_number(self.max_abs),
+            "max_rel": _json_number(self.max_rel),
+            "worst_tag": tag(self.worst),
+            "first_difference": tag(self.first),
+            "first_failure": tag(self.first_failed),
+            "column": self.column,
+            "tolerance": list(self.tolerance),
+        }
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One signal of two runs: where its baseline rows stand, and what its values mean."""
+
+    track: TrackData
+    left: Index
+    name: str
+    signal: Signal | None
+    tolerance: Tolerance
+
+    def judge(self, a: Values, b: Values) -> SignalResult:
+        """The verdict over ``a`` and ``b``, (n, size) each, paired row by row."""
+        unit = self.signal.unit if self.signal else ""
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        kind: Kind = self.signal.kind if self.signal else "scalar"
+        gap = _integer_gap(a, b) if a.dtype.kind == "i" else _gap(x, y, kind, unit)
+        same = _same(a, b) if kind == "scalar" else gap == 0
+        gap[same] = 0.0
+        size = np.where(np.isfinite(x), np.abs(x), 0.0)
+        with np.errstate(over="ignore"):
+            allowed = np.maximum(self.tolerance.absolute, self.tolerance.relative * size)
+            rel = np.divide(gap, size, out=np.where(gap > 0, math.inf, 0.0), where=size > 0)
+        good = same | ((gap <= allowed) & (allowed > 0) & np.isfinite(gap))
+        differs, failed = np.asarray(~same.all(axis=1)), np.asarray(~good.all(axis=1))
+        worst, column = divmod(int(gap.argmax()), gap.shape[1]) if gap.size else (0, 0)
+        columns = self.signal.columns if self.signal else ("",)
+        return SignalResult(
+            self.name,
+            unit,
+            self.tolerance,
+            rows=len(a),
+            max_abs=float(gap.max(initial=0.0)),
+            max_rel=float(rel.max(initial=0.0)),
+            worst=self._tag(worst) if differs.any() else None,
+            first=self._first(differs),
+            first_failed=self._first(failed),
+            column=columns[column] if len(columns) > 1 and differs.any() else "",
+            reason=self._reason(x, y, failed),
+        )
+
+    def _tag(self, row: int) -> Tag:
+        return self.track.tag(int(self.left[row]))
+
+    def _first(self, rows: NDArray[np.bool_]) -> Tag | None:
+        return self._tag(int(rows.argmax())) if rows.any() else None
+
+    def _reason(self, x: Matrix, y: Matrix, failed: NDArray[np.bool_]) -> str:
+        if not failed.any():
+            return ""
+        row = int(failed.argmax())
+        at = f"at {self._tag(row)}"
+        if not np.array_equal(np.isnan(x[row]), np.isnan(y[row])):
+            where = "baseline" if np.isnan(x[row]).any() else "candidate"
+            return f"NaN in the {where} only {at}"
+        if np.array_equal(x[row], y[row]):
+            return f"equal but not the same bits {at}"
+        return f"beyond its tolerance {at}, {int(failed.sum())} of {len(x)} rows"
+
+
+def _same(a: Values, b: Values) -> NDArray[np.bool_]:
+    """Bit for bit, any NaN like any other."""
+    if a.dtype.kind != "f":
+        return np.asarray(a == b)
+    bits = np.ascontiguousarray(a).view(np.int64) == np.ascontiguousarray(b).view(np.int64)
+    return np.asarray(bits | (np.isnan(a) & np.isnan(b)))
+
+
+def _integer_gap(a: Values, b: Values) -> Matrix:
+    """Distance of int64 values; as unsigned numbers the subtraction cannot overflow."""
+    high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
+    return (high - low).astype(np.float64)
+
+
+def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
+    """Distance of each element, infinite where one of them has no finite value."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        if kind == "quaternion":
+            flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)
+            y = np.where(flipped[:, None], -y, y)
+        gap = np.abs(x - y)
+        if kind == "angle" and unit in _TURN:
+            turn = _TURN[unit]
+            reduced = np.abs(np.fmod(x, turn) - np.fmod(y, turn))
+            gap = np.fmod(np.where(np.isfinite(gap), gap, reduced), turn)
+            gap = np.minimum(gap, turn - gap)
+    both = np.isfinite(x) & np.isfinite(y)
+    equal = (x == y) | (np.isnan(x) & np.isnan(y))
+    return np.where(both, gap, np.where(equal, 0.0, math.inf))
+
+
+def _json_number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

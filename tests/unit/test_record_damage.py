@@ -1,0 +1,117 @@
+"""A recording opens after any accident to its file, or one clear error says why not."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from record_samples import fly, ticking
+
+from rtsim.errors import RecordingError
+from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.record.writer import RecordingFile
+
+
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("flown") / "run.mcap"
+    fly(FileRecorder(path, ticking()))
+    return path
+
+
+def assert_prefix(read: Recording, whole: Recording) -> None:
+    for name, track in read.tracks.items():
+        assert np.array_equal(track.words, whole.tracks[name].words[: len(track)])
+    assert read.events == whole.events[: len(read.events)]
+    assert read.footer in (None, whole.footer)
+
+
+def open_damaged(data: bytes, path: Path, whole: Recording) -> Recording | None:
+    """A prefix of the whole, or one clear error (None); whatever else happens fails the test."""
+    path.write_bytes(data)
+    try:
+        read = Recording.open(path)
+    except RecordingError:
+        return None
+    assert_prefix(read, whole)
+    return read
+
+
+def test_truncated_at_every_byte_of_its_last_kilobyte(flown: Path, tmp_path: Path) -> None:
+    data, whole = flown.read_bytes(), Recording.open(flown)
+    for size in range(len(data) - 1024, len(data)):
+        read = open_damaged(data[:size], tmp_path / "cut.mcap", whole)
+        assert read is not None
+        assert read.truncated is not None
+        assert len(read.tracks["f16"]) == 300
+
+
+def test_truncated_anywhere(flown: Path, tmp_path: Path) -> None:
+    data, whole = flown.read_bytes(), Recording.open(flown)
+    cuts = random.Random(3).sample(range(len(data)), 300)
+    most = 0
+    for size in sorted([*range(40), *cuts]):
+        read = open_damaged(data[:size], tmp_path / "cut.mcap", whole)
+        rows = 0 if read is None else len(read.tracks["f16"])
+        assert rows >= most, "a longer file holds no less"
+        most = rows
+    assert most == 300
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_flipped_bits_are_noticed(flown: Path, tmp_path: Path, data: st.DataObject) -> None:
+    raw = bytearray(flown.read_bytes())
+    whole = Recording.open(flown)
+    for bit in data.draw(st.lists(st.integers(0, 8 * len(raw) - 1), min_size=1, max_size=3)):
+        raw[bit // 8] ^= 1 << bit % 8
+    open_damaged(bytes(raw), tmp_path / "flipped.mcap", whole)
+
+
+def test_every_flipped_bit_of_the_frame_of_the_file_is_noticed(flown: Path, tmp_path: Path) -> None:
+    """The first bytes and those around each record boundary are the ones that steer the reader."""
+    raw, whole = flown.read_bytes(), Recording.open(flown)
+    heads, at = set(range(60)), 8
+    while at < len(raw) - 8:
+        heads.update(range(at, min(at + 60, len(raw))))
+        at += 9 + int.from_bytes(raw[at + 1 : at + 9], "little")
+    for byte in sorted(heads):
+        damaged = bytearray(raw)
+        damaged[byte] ^= 1 << byte % 8
+        open_damaged(bytes(damaged), tmp_path / "flipped.mcap", whole)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.binary(max_size=400), st.booleans())
+def test_any_bytes_are_refused_in_words(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, magic: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "bytes.mcap"
+    path.write_bytes((b"\x89MCAP0\r\n" if magic else b"") + data)
+    with pytest.raises(RecordingError):
+        Recording.open(path)
+
+
+def test_what_is_no_recording_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="there is no file"):
+        Recording.open(tmp_path / "missing.mcap")
+    with pytest.raises(RecordingError, match="is a folder"):
+        Recording.open(tmp_path)
+    (tmp_path / "empty.mcap").touch()
+    with pytest.raises(RecordingError, match="it is empty"):
+        Recording.open(tmp_path / "empty.mcap")
+    (tmp_path / "text.mcap").write_text("time,altitude\n")
+    with pytest.raises(RecordingError, match="not an MCAP recording"):
+        Recording.open(tmp_path / "text.mcap")
+    RecordingFile(tmp_path / "other.mcap").close()
+    with pytest.raises(RecordingError, match="none that rtsim wrote"):
+        Recording.open(tmp_path / "other.mcap")

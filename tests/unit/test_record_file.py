@@ -1,0 +1,174 @@
+"""A recording round-trips every bit, in memory and on disk, and other readers agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcap.reader import make_reader
+from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
+
+from rtsim.errors import ScenarioError, ShapeError
+from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.record.schema import message_class
+from rtsim.record.tape import MemoryRecorder, NullRecorder
+from rtsim.signals import Signal, Signals
+from rtsim.tag import Tag
+
+
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("flown") / "run.mcap"
+    fly(FileRecorder(path, ticking()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def remembered() -> Recording:
+    recorder = MemoryRecorder()
+    fly(recorder)
+    return recorder.recording()
+
+
+def assert_same_bits(a: Recording, b: Recording) -> None:
+    assert list(a.tracks) == list(b.tracks)
+    for name, track in a.tracks.items():
+        assert np.array_equal(track.words, b.tracks[name].words)
+        assert track.spec == b.tracks[name].spec
+
+
+def test_a_file_holds_what_memory_holds(flown: Path, remembered: Recording) -> None:
+    read = Recording.open(flown)
+    assert_same_bits(read, remembered)
+    assert read.digest() == remembered.digest()
+    assert read.truncated is None
+    assert read.footer == {"certificate": {"overruns": 0}}
+    assert read.header["seed"] == 7
+    assert read.header["scenario"]["limits"] == ["none"]
+    assert read.events == remembered.events
+    assert read.events[0].values == {"allowed": 5, "x": 0.5}
+    assert read.tracks["messages/command"].about == {"source": "law"}
+
+
+def test_access_by_name(flown: Path) -> None:
+    read = Recording.open(flown)
+    assert read["f16.x3"].shape == (300,)
+    assert read["f16.q"].shape == (300, 4)
+    assert np.array_equal(read["f16.q"][:, 1], read["f16.q_1"])
+    assert read.time("messages/command")[1] == 5 * MS
+    assert read.tracks["messages/command"].integer("initiated")[0] == 2**63 - 1
+    assert read["messages/command.status"][1] == 5.0  # the signal, not the stamp of that name
+    assert read.rows("f16").integers.shape == (300, 2)
+    assert read.tracks["f16"].tag(1) == Tag(MS, 1)
+    assert read.tracks["f16"].signals["heading"].kind == "angle"
+    assert len(read.time("inputs/stick")) == 0
+    for name, hint in (("f16.altitud", "altitude"), ("g16.x", "f16"), ("x", "f16.x0")):
+        with pytest.raises(ScenarioError, match=hint):
+            read[name]
+
+
+def test_every_bit_of_a_double_survives(tmp_path: Path) -> None:
+    values = np.concatenate([ODD, SIGNALLING_NAN, -SIGNALLING_NAN])
+    recorder = FileRecorder(tmp_path / "a.mcap", ticking())
+    track = recorder.track("t", (), Signals("x"))
+    recorder.start({})
+    for i in range(len(values)):
+        track.append(0, (), values[i : i + 1])
+    recorder.finish({})
+    read = Recording.open(tmp_path / "a.mcap")["t.x"]
+    assert np.array_equal(read.view(np.int64), values.view(np.int64))
+
+
+def test_another_reader_reads_the_same_numbers(flown: Path) -> None:
+    """As Foxglove does: the library's reader, and classes made from the embedded schema alone."""
+    ours = Recording.open(flown)
+    seen = dict.fromkeys(ours.tracks, 0)
+    with open(flown, "rb") as file:
+        reader = make_reader(file, validate_crcs=True)
+        summary = reader.get_summary()
+        for schema, channel, message in reader.iter_messages():
+            assert schema is not None
+            assert (schema.encoding, channel.message_encoding) == ("protobuf", "protobuf")
+            if channel.topic == "events":
+                continue
+            row = message_class(schema.data, schema.name).FromString(message.data)
+            track = ours.tracks[channel.topic]
+            n = seen[channel.topic]
+            assert message.log_time == track.rows.ns[n]
+            fields = row.DESCRIPTOR.fields
+            assert [f.name for f in fields] == list(track.spec.fields)
+            values = [getattr(row, f.name) for f in fields]
+            k = len(track.integers)
+            assert values[:k] == track.rows.integers[n].tolist()
+            assert np.array(values[k:]).tobytes() == track.rows.floats[n].tobytes()
+            seen[channel.topic] = n + 1
+    assert seen == {name: len(track) for name, track in ours.tracks.items()}
+    assert summary is not None
+    units = {c.topic: c.metadata["units"] for c in summary.channels.values() if c.topic != "events"}
+    assert '"altitude": "ft"' in units["f16"]
+    names = [s.name for s in summary.schemas.values()]
+    assert len(set(names)) == len(names)
+
+
+def test_the_digest_leaves_out_wall_clock_figures() -> None:
+    def digest(margin: int, x: float) -> str:
+        recorder = MemoryRecorder()
+        recorder.track("timing", ("m",), Signals(), {"deterministic": "no"}).append(0, (margin,))
+        recorder.track("p", ("step",), Signals("x")).append(0, (0,), np.array([x]))
+        return recorder.recording().digest()
+
+    assert digest(1, 0.0) == digest(2, 0.0)
+    assert digest(1, 0.0) != digest(1, -0.0)
+
+
+def test_bad_rows_are_refused_and_leave_no_trace() -> None:
+    recorder = MemoryRecorder()
+    track = recorder.track("p", ("step",), Signals("x", "y"))
+    recorder.start({})
+    for parts in (
+        (np.zeros(1),),
+        (np.zeros(2), np.zeros(1)),
+        (np.zeros(2, np.float32),),
+        (np.zeros(2, np.int64),),
+        (np.zeros((1, 2)),),
+    ):
+        with pytest.raises(ShapeError, match="track p: a row is 1 integers"):
+            track.append(0, (1,), *parts)
+    with pytest.raises(ShapeError, match="track p"):
+        track.append(0, (1, 2), np.zeros(2))
+    track.append(5, (1,), np.ones(1), np.ones(1))
+    assert recorder.recording().rows("p").floats.tolist() == [[1.0, 1.0]]
+
+
+def test_tracks_are_declared_once_and_before_the_start() -> None:
+    recorder = MemoryRecorder()
+    recorder.track("p", (), Signals("x"))
+    with pytest.raises(ScenarioError, match="declared twice"):
+        recorder.track("p", (), Signals("x"))
+    with pytest.raises(ScenarioError, match="cannot be called 'events'"):
+        recorder.track("events", (), Signals("x"))
+    with pytest.raises(ScenarioError, match="two columns are called q_0"):
+        recorder.track("q", (), Signals(Signal("q", shape=(4,)), "q_0"))
+    recorder.start({})
+    with pytest.raises(ScenarioError, match="after the start"):
+        recorder.track("r", (), Signals("x"))
+
+
+def test_the_null_recorder_takes_everything() -> None:
+    fly(NullRecorder())
+
+
+def test_many_columns_and_none(tmp_path: Path) -> None:
+    wide = Signals(*(f"x{i}" for i in range(3000)))
+    recorder = FileRecorder(tmp_path / "wide.mcap", ticking())
+    track, bare = recorder.track("wide", (), wide), recorder.track("bare", (), Signals())
+    recorder.start({})
+    for i in range(40):
+        track.append(i, (), np.arange(3000.0) + i)
+        bare.append(i, ())
+    recorder.finish({})
+    read = Recording.open(tmp_path / "wide.mcap")
+    assert np.array_equal(read["wide.x2999"], 2999.0 + np.arange(40))
+    assert len(read.tracks["bare"]) == 40

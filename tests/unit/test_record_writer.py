@@ -1,0 +1,192 @@
+"""The process that writes: what it survives, and what the loop feels of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_samples import fly, ticking
+
+from rtsim.errors import RecordingError
+from rtsim.record.file import FileRecorder
+from rtsim.record.frames import Frame, FrameBuffer, Kind, pack
+from rtsim.record.reading import Recording
+from rtsim.record.schema import TrackSpec
+from rtsim.record.writer import serve
+from rtsim.signals import Signals
+
+resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
+
+
+def test_frames_come_through_byte_by_byte() -> None:
+    frames = [Frame(Kind.ROWS, 3, b"abc"), Frame(Kind.FLUSH, 0, b""), Frame(Kind.FINISH, 0, b"x")]
+    stream = b"".join(pack(f.kind, f.track, f.data) for f in frames)
+    for cut in (1, 2, 5, len(stream)):
+        buffer = FrameBuffer()
+        out = [f for i in range(0, len(stream), cut) for f in buffer.feed(stream[i : i + cut])]
+        assert out == frames
+        assert buffer.left == 0
+
+
+@given(st.binary(max_size=60))
+def test_bad_frames_are_refused_in_words(data: bytes) -> None:
+    with contextlib.suppress(RecordingError):
+        list(FrameBuffer().feed(data))
+
+
+def test_the_writer_ends_the_file_when_its_input_ends(tmp_path: Path) -> None:
+    """Half a frame at the end is what a killed simulation leaves."""
+    spec = TrackSpec("p", (), Signals("x"))
+    start = pack(
+        Kind.START, 0, b'{"header": {}, "tracks": [%s]}' % json.dumps(spec.to_json()).encode()
+    )
+    rows = pack(Kind.ROWS, 0, np.arange(20).tobytes())
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(start + rows + rows[:30])
+        ours.shutdown(socket.SHUT_WR)
+        assert serve(tmp_path / "a.mcap", theirs, os.getppid()) == 0
+    read = Recording.open(tmp_path / "a.mcap")
+    assert len(read.tracks["p"]) == 10
+    assert read.truncated == "the run was cut off before its end; every row was kept"
+    assert read.footer is None
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[FileRecorder]:
+    with FileRecorder(tmp_path / "run.mcap", ticking()) as recorder:
+        yield recorder
+
+
+def test_a_run_that_is_given_up_leaves_what_it_had(recorder: FileRecorder) -> None:
+    track = recorder.track("p", (), Signals("x"))
+    recorder.start({})
+    track.append(0, (), np.ones(1))
+    recorder.close()
+    read = Recording.open(recorder.path)
+    assert read["p.x"].tolist() == [1.0]
+    assert read.truncated is not None
+
+
+def test_the_writer_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, rtsim.record.writer;"
+        "print([m for m in ('numba', 'rich', 'plotly', 'scipy') if m in sys.modules])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).resolve().parents[2],
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="create the folder"):
+        FileRecorder(tmp_path / "none" / "a.mcap", ticking())
+    with pytest.raises(RecordingError, match="cannot record to"):
+        FileRecorder(tmp_path, ticking())
+
+
+def test_only_plain_data_is_taken(recorder: FileRecorder) -> None:
+    with pytest.raises(RecordingError, match="plain JSON data"):
+        recorder.start({"x": object()})
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_killed_writer_ends_the_recording_and_not_the_run(
+    recorder: FileRecorder, wait: bool
+) -> None:
+    track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(50))))
+    recorder.start({})
+    row = np.ones(50)
+    for i in range(20_000):
+        track.append(i, (), row)
+        recorder.pump(wait)
+        if i == 10_000:
+            recorder._process.kill()
+            recorder._process.wait()
+    assert recorder.failed is not None
+    with pytest.raises(RecordingError, match=r"run\.mcap.*killed by signal 9"):
+        recorder.finish({})
+    read = Recording.open(recorder.path)
+    assert 0 < len(read.tracks["p"]) <= 10_001
+    assert read.truncated is not None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
+@pytest.mark.parametrize("limit", [100, 20_000, 300_000])
+def test_a_full_disk_is_one_clear_error(
+    tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The limit is the writer's alone: set in its process before it runs anything.
+    popen = subprocess.Popen
+
+    def limited(*arguments: object, **options: object) -> object:
+        options["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        return popen(*arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    recorder = FileRecorder(tmp_path / "full.mcap", ticking())
+    with pytest.raises(RecordingError, match=r"full\.mcap: File too large"):
+        fly(recorder, rows=20_000)
+    if limit > 10_000:
+        read = Recording.open(tmp_path / "full.mcap")
+        assert read.truncated is not None
+        assert len(read.tracks["f16"]) > 0 or limit == 20_000
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_disk_that_is_full_from_the_start() -> None:
+    recorder = FileRecorder("/dev/full", ticking())
+    with pytest.raises(RecordingError, match="No space left on device"):
+        fly(recorder)
+
+
+def test_a_writer_that_stands_still_does_not_stop_the_loop(tmp_path: Path) -> None:
+    recorder = FileRecorder(tmp_path / "slow.mcap", ticking(), keep_aside=1 << 21, patience=1.0)
+    track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(50))))
+    recorder.start({})
+    recorder._process.send_signal(signal.SIGSTOP)
+    row = np.ones(50)
+    for i in range(4000):
+        track.append(i, (), row)
+        recorder.pump()
+    assert recorder.handed.most_aside_bytes > 0
+    recorder._process.send_signal(signal.SIGCONT)
+    recorder.finish({})
+    assert len(Recording.open(recorder.path).tracks["p"]) == 4000
+
+    recorder = FileRecorder(tmp_path / "stuck.mcap", ticking(), keep_aside=1 << 20, patience=1.0)
+    track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(50))))
+    recorder.start({})
+    recorder._process.send_signal(signal.SIGSTOP)
+    for i in range(8000):
+        track.append(i, (), row)
+        recorder.pump()
+    assert recorder.handed.dropped_rows > 0
+    with pytest.raises(RecordingError, match="too slow"):
+        recorder.finish({})
+
+
+def test_ctrl_c_does_not_reach_the_writer(recorder: FileRecorder) -> None:
+    track = recorder.track("p", (), Signals("x"))
+    recorder.start({})
+    recorder._process.send_signal(signal.SIGINT)
+    track.append(0, (), np.ones(1))
+    recorder.finish({})
+    assert len(Recording.open(recorder.path).tracks["p"]) == 1

@@ -121,29 +121,35 @@ class BodyCase:
     parameters: Mapping[str, float] = field(default_factory=dict)
 
 
-def _dropped(rates_deg: tuple[float, float, float]) -> Vector:
-    """At rest relative to the Earth, 30,000 ft above 0 N 0 E, body axes along north-east-down."""
+def dropped(
+    rates_deg: tuple[float, float, float], parameters: Mapping[str, float] | None = None
+) -> Vector:
+    """State (13,) at rest relative to the Earth that ``parameters`` describe, 30,000 ft above 0, 0.
+
+    Body axes along north, east and down; the rates in deg/s are relative to inertial space.
+    """
     return initial_state(
         latitude=0.0,
         longitude=0.0,
         altitude=30000.0 * FT,
         rates=tuple(rate * DEG for rate in rates_deg),
+        parameters=parameters,
     )
 
 
 CASES: dict[str, BodyCase] = {
     case.name: case
     for case in (
-        BodyCase("1", SPHERE, _dropped((0.0, 0.0, 0.0)), 30.0, {"cd": 0.0}),
+        BodyCase("1", SPHERE, dropped((0.0, 0.0, 0.0)), 30.0, {"cd": 0.0}),
         BodyCase(
             "2",
             BRICK,
-            _dropped((10.0, 20.0, 30.0)),
+            dropped((10.0, 20.0, 30.0)),
             30.0,
             {"cd": 0.0, "clp": 0.0, "cmq": 0.0, "cnr": 0.0},
         ),
-        BodyCase("3", BRICK, _dropped((10.0, 20.0, 30.0)), 30.0, {"cd": 0.0}),
-        BodyCase("6", SPHERE, _dropped((0.0, 0.0, 0.0)), 30.0),
+        BodyCase("3", BRICK, dropped((10.0, 20.0, 30.0)), 30.0, {"cd": 0.0}),
+        BodyCase("6", SPHERE, dropped((0.0, 0.0, 0.0)), 30.0),
     )
 }
 """NESC atmospheric cases by number.  The published table says 0 ft for case 2 and 3; every

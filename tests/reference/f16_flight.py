@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-
 from flight import Columns, fly
+
 from rtsim.model import Model
 from rtsim.models.f16.cases import F16Case
 from rtsim.models.f16.guidance import (
@@ -35,12 +35,12 @@ class Pilot:
         layout = COURSE_PARAMETERS if straight else CIRCLE_PARAMETERS
         self._track = layout.initial(flown.guidance_parameters)
 
-    def _read(self, layout: Signals, outputs: Columns) -> Vector:
+    def _read(self, layout: Signals, outputs: Mapping[str, float]) -> Vector:
         values = {n: self._values.get(n, layout[n].initial) for n in layout.names}
-        values |= {n: float(outputs[n][0]) for n in layout.names if n in outputs}
+        values |= {n: outputs[n] for n in layout.names if n in outputs}
         return np.array([values[n] for n in layout.names], dtype=np.float64)
 
-    def __call__(self, t: float, outputs: Columns, u: Vector) -> None:
+    def __call__(self, t: float, outputs: Mapping[str, float], u: Vector) -> None:
         self._values |= {n: v for at, n, v in self._case.commands if t >= at - 1e-9}
         track, surfaces = np.zeros(2), np.zeros(4)
         self._guide(self._read(self._sees, outputs), self._track, track)

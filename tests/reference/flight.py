@@ -1,63 +1,33 @@
-"""A flight without the executive: classical RK4 over a model, compiled, and NASA's csv files."""
+"""A flight without the executive: the RK4 of rtsim over a model, and NASA's csv files."""
 
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rtsim.model import Model
+from rtsim.model import BoundModel, Model, bind
 from rtsim.signals import Signals, Vector
+from rtsim.solve.rk4 import RK4
+from rtsim.tag import to_ns
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("RTSIM_SHARED_DATA", ROOT.parent / "shared" / "data"))
 Columns = dict[str, NDArray[np.float64]]
-_EMPTY = np.zeros(0)
-_ready: dict[int, tuple[Any, Any, Any]] = {}
+Control = Callable[[float, Mapping[str, float], Vector], None]
+_ready: dict[int, tuple[Model, BoundModel]] = {}
 
 
-def _native(function: Callable[..., None] | None) -> Any:
-    """Compiled without a signature: numba specialises it at the first call."""
-    return numba.njit(getattr(function, "py_func", function))
-
-
-def functions(model: Model) -> tuple[Any, Any, Any]:
-    """Derivative, output and projection of ``model``, compiled once a session."""
+def ready(model: Model) -> BoundModel:
+    """``model`` compiled, once a session."""
     if id(model) not in _ready:
-        _ready[id(model)] = (
-            _native(model.derivative),
-            _native(model.output),
-            _native(model.project),
-        )
-    return _ready[id(model)]
-
-
-@numba.njit  # type: ignore[untyped-decorator]
-def _steps(
-    f: Any, project: Any, t: float, h: float, count: int, x: Any, z: Any, u: Any, p: Any, k: Any
-) -> None:
-    """``count`` RK4 steps of ``h`` s, in place on x (n,); k (6, n) is work."""
-    n = x.size
-    for step in range(count):
-        now = t + step * h
-        f(now, x, z, u, p, k[0])
-        for j in range(n):
-            k[4, j] = x[j] + 0.5 * h * k[0, j]
-        f(now + 0.5 * h, k[4], z, u, p, k[1])
-        for j in range(n):
-            k[4, j] = x[j] + 0.5 * h * k[1, j]
-        f(now + 0.5 * h, k[4], z, u, p, k[2])
-        for j in range(n):
-            k[4, j] = x[j] + h * k[2, j]
-        f(now + h, k[4], z, u, p, k[3])
-        for j in range(n):
-            x[j] += h / 6.0 * (k[0, j] + 2.0 * k[1, j] + 2.0 * k[2, j] + k[3, j])
-        project(x)
+        _ready[id(model)] = (model, bind(model))
+    return _ready[id(model)][1]
 
 
 def fly(
@@ -70,29 +40,31 @@ def fly(
     frame: float,
     step: float,
     sample: float = 0.1,
-    control: Callable[[float, Columns, Vector], None] | None = None,
+    control: Control | None = None,
 ) -> Columns:
     """Outputs at every ``sample`` s up to ``duration``.
 
     ``control(t, outputs by name, u)`` writes the held inputs at the start of every ``frame`` s,
     which is a whole number of ``step`` s and ``sample`` a whole number of frames.
     """
-    derivative, output, project = functions(model)
-    x, z = state.copy(), _EMPTY
+    bound = ready(model)
+    stepper = RK4.stepper(bound)
+    x, after, z = state.copy(), state.copy(), model.discrete.initial()
     u, p = model.inputs.initial(inputs), model.parameters.initial(parameters)
     y = model.outputs.initial()
-    named = {name: y[model.outputs.slice(name)] for name in model.outputs.names}
-    work = np.zeros((6, x.size))
+    h = to_ns(step)
     per_frame, per_sample = round(frame / step), round(sample / frame)
     rows = []
-    for i in range(round(duration / frame) + 1):
-        t = i * frame
-        output(t, x, z, u, p, y)
+    for i in range(round(duration / sample) * per_sample + 1):
+        start = i * per_frame * h
+        bound.output.call(start * 1e-9, x, z, u, p, y)
         if i % per_sample == 0:
             rows.append(y.copy())
         if control is not None:
-            control(t, named, u)
-        _steps(derivative, project, t, step, per_frame, x, z, u, p, work)
+            control(i * frame, dict(zip(model.outputs.columns, y.tolist(), strict=True)), u)
+        for ns in range(start, start + per_frame * h, h):
+            assert stepper.advance(ns, ns + h, x, z, u, p, after) < 0
+            x, after = after, x
     return columns(model.outputs, np.array(rows))
 
 

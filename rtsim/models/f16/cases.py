@@ -57,20 +57,20 @@ class F16Case:
 
 _KFFA = (36.0 + 1.15 / 60.0, -(75.0 + 40.0 / 60.0 + 28.0 / 3600.0))
 """First Flight Airport, Kitty Hawk, latitude and longitude"""
-_SUBSONIC = Condition(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0)
-_SUPERSONIC = Condition(*_KFFA, 30013.0, 2000.0, 45.0)
-_POLE = Condition(89.95, -45.0, 10000.0, 563.643, 90.0)
-_DATE_LINE = Condition(0.0, -179.95, 10000.0, 563.643, 0.0)
+SUBSONIC = Condition(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0)
+SUPERSONIC = Condition(*_KFFA, 30013.0, 2000.0, 45.0)
+POLE = Condition(89.95, -45.0, 10000.0, 563.643, 90.0)
+DATE_LINE = Condition(0.0, -179.95, 10000.0, 563.643, 0.0)
 
 _CASES: dict[str, tuple[Condition, float, Literal["none", "course", "circle"]]] = {
-    "11": (_SUBSONIC, 180.0, "none"),
-    "12": (_SUPERSONIC, 180.0, "none"),
-    "13.1": (_SUBSONIC, 60.0, "course"),
-    "13.2": (_SUBSONIC, 60.0, "course"),
-    "13.3": (_SUBSONIC, 60.0, "course"),
-    "13.4": (_SUBSONIC, 60.0, "course"),
-    "15": (_POLE, 180.0, "circle"),
-    "16": (_DATE_LINE, 180.0, "circle"),
+    "11": (SUBSONIC, 180.0, "none"),
+    "12": (SUPERSONIC, 180.0, "none"),
+    "13.1": (SUBSONIC, 60.0, "course"),
+    "13.2": (SUBSONIC, 60.0, "course"),
+    "13.3": (SUBSONIC, 60.0, "course"),
+    "13.4": (SUBSONIC, 60.0, "course"),
+    "15": (POLE, 180.0, "circle"),
+    "16": (DATE_LINE, 180.0, "circle"),
 }
 NAMES = tuple(_CASES)
 

@@ -17,7 +17,7 @@ from rtsim.scenario import Scenario
 
 BUILT_IN = {
     "f16": "rtsim.models.f16.scenario:scenario",
-    "nesc": "rtsim.models.nesc_scenario:scenario",
+    "nesc": "rtsim.models.nesc:scenario",
     "orbit": "rtsim.models.orbit:scenario",
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",

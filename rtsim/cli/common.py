@@ -1,0 +1,78 @@
+"""What every command shares: errors, output for people or for machines, exit status.
+
+Exit status: 0 all is well; 1 a verdict is no (a comparison fails, a replay differs, ``--strict``
+was not met); 2 something could not be done; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from rtsim.errors import RtsimError
+
+NO, FAILED, INTERRUPTED = 1, 2, 130
+
+F = TypeVar("F", bound=Callable[..., None])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+
+
+def console() -> Console:
+    """Standard output for people; plain text where it is not a terminal."""
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+
+
+def show_json(data: object) -> None:
+    """Strict JSON: what is not finite becomes text ("nan", "inf")."""
+    click.echo(json.dumps(_finite(data), indent=2, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    if isinstance(data, dict):
+        return {str(k): _finite(v) for k, v in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(v) for v in data]
+    return data
+
+
+def reports_errors(command: F) -> F:
+    """Turn an :class:`RtsimError` into one dry message and exit status 2."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        try:
+            command(*args, **options)
+        except RtsimError as error:
+            notes = [str(error), *getattr(error, "__notes__", [])]
+            if options.get("as_json"):
+                show_json({"error": {"type": type(error).__name__, "message": "\n".join(notes)}})
+            click.secho("\n".join(("Error: " + notes[0], *notes[1:])), err=True, fg="red")
+            sys.exit(FAILED)
+
+    return run  # type: ignore[return-value]
+
+
+def seconds(ns: int) -> str:
+    """ns as seconds, exactly, with at least three decimals: 53.100, 0.0166666667."""
+    sign, rest = ("-", -ns) if ns < 0 else ("", ns)
+    decimals = f"{rest % 1_000_000_000:09d}".rstrip("0").ljust(3, "0")
+    return f"{sign}{rest // 1_000_000_000}.{decimals}"
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table in the house style; columns that start with ``>`` are numbers."""
+    out = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        out.add_column(column.lstrip(">"), justify="right" if column[:1] == ">" else "left")
+    return out

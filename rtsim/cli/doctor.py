@@ -1,0 +1,34 @@
+"""``rtsim doctor``: what rate this machine can hold, and what would help."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from rtsim.cli.common import console, json_option, reports_errors, show_json
+from rtsim.timing.doctor import examine
+
+
+@click.command()
+@click.option("--seconds", default=8.0, show_default=True, help="How long to measure.")
+@json_option
+@reports_errors
+def doctor(seconds: float, as_json: bool) -> None:
+    """Measure this machine's wake lateness and say plainly what rate it can hold."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    # Drawn only between measurements: a refresh thread would disturb what is measured.
+    with Progress(
+        *columns, auto_refresh=False, transient=True, disable=as_json or not sys.stderr.isatty()
+    ) as bar:
+        task = bar.add_task("measuring", total=1.0)
+
+        def progress(done: float, what: str) -> None:
+            bar.update(task, completed=done, description=what, refresh=True)
+
+        diagnosis = examine(seconds, progress)
+    if as_json:
+        show_json(diagnosis.to_json())
+    else:
+        console().print(diagnosis.table())

@@ -24,6 +24,7 @@ from typing import IO, Self
 
 import numpy as np
 
+from rtsim.clock import stopwatch
 from rtsim.errors import RecordingError
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, Kind, pack
@@ -59,7 +60,7 @@ class FileRecorder:
     def __init__(
         self,
         path: str | Path,
-        now: Callable[[], int],
+        now: Callable[[], int] = stopwatch,
         *,
         patience: float = 60.0,
         keep_aside: int = 1 << 30,

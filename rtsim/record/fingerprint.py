@@ -1,0 +1,81 @@
+"""What a run's last bits depend on beside its own source: packages, libm, processor features.
+
+Bits are promised for an equal fingerprint.  It is read without importing numba, and names neither
+host nor user.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+PACKAGES = ("rtsim", "numpy", "scipy", "numba", "llvmlite")
+SETTINGS = (
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_CPU_NAME",
+    "NUMBA_DISABLE_JIT",
+    "NUMBA_OPT",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+    "GLIBC_TUNABLES",
+)
+# Those that the code generators and libm choose instructions by.
+_ARITHMETIC = re.compile(r"(sse|ssse|avx|fma|f16c|bmi|amx|asimd|neon|fp|sve|sme|vfp)[0-9a-z_]*\Z")
+_LONGEST = 65_536
+
+
+def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
+    """Text by key; the same on every run of one installation on one machine."""
+    out = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
+    out |= {name: _version(name) for name in PACKAGES}
+    out |= {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "libc": " ".join(platform.libc_ver()).strip() or platform.release(),
+        "processor features": _features(cpuinfo) or platform.processor(),
+        "settings": " ".join(f"{k}={os.environ[k]}" for k in SETTINGS if os.environ.get(k)),
+    }
+    return out
+
+
+def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """In words, what of ``recorded`` is otherwise here; empty where bits are promised."""
+    out = []
+    for key in sorted(recorded.keys() | here.keys()):
+        then, now = recorded.get(key, ""), here.get(key, "")
+        if then == now:
+            continue
+        if key == "processor features":
+            gone, new = set(then.split()) - set(now.split()), set(now.split()) - set(then.split())
+            words = [f"without {' '.join(sorted(gone))}"] if gone else []
+            words += [f"with {' '.join(sorted(new))}"] if new else []
+            out.append(f"{key}: here {' and '.join(words)}")
+        else:
+            out.append(f"{key}: {then or 'none'} in the recording, {now or 'none'} here")
+    return out
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        if package != "rtsim":
+            return ""
+        import rtsim  # run from a checkout that is not installed
+
+        return rtsim.__version__
+
+
+def _features(cpuinfo: Path) -> str:
+    try:
+        with cpuinfo.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(_LONGEST)
+    except OSError:
+        return ""
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    words = found[1].split() if found else []
+    return " ".join(sorted(filter(_ARITHMETIC.match, words)))

@@ -65,8 +65,8 @@ def geodetic(
     p2 = x * x + y * y
     p = math.sqrt(p2)
     r = math.sqrt(p2 + z * z)
-    up = z * (r + second_e2 * polar)  # tan of the parametric latitude = up / across
-    across = p * ratio * r
+    up = z * ratio * (r + second_e2 * polar)  # tan of the parametric latitude = up / across
+    across = p * r
     scale = 1.0 / math.sqrt(up * up + across * across)
     sin_u, cos_u = up * scale, across * scale
     up = z + second_e2 * polar * sin_u * sin_u * sin_u

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import FunctionType
+from typing import cast
 
 import numpy as np
 import pytest
@@ -93,13 +95,13 @@ def test_table_3_5_2() -> None:
 
 def test_table_3_5_2_needs_the_tables_as_printed() -> None:
     """With NASA's rolling-moment tables, roll and yaw accelerations differ and nothing else."""
-    source = STEVENS_LEWIS.derivative
+    source = cast(FunctionType, STEVENS_LEWIS.derivative)
     names = {
         **source.__globals__,
         "BOOK_SIDESLIP": NASA_SIDESLIP,
         "BOOK_SURFACES": NASA_SURFACES,
     }
-    with_nasa = type(source)(source.__code__, names, "derivative")
+    with_nasa = FunctionType(source.__code__, names, "derivative")
     model = replace(STEVENS_LEWIS, derivative=with_nasa)
     dx = np.zeros(13)
     bind(model, compile=False).derivative.call(0.0, STATE, np.zeros(0), INPUTS, np.array([0.4]), dx)

@@ -156,6 +156,6 @@ F16 = Model(
         *BODY_LIMITS,
         "alpha -10 to 45 deg, |beta| up to 30 deg, elevator -24 to 24 deg: tables clamp outside",
         "thrust tables end at Mach 1 and 50,000 ft; the aerodynamics are low-speed data throughout",
-        "altitude below 0 ft takes sea-level thrust",
+        "altitude below 0 ft takes sea-level thrust; near 50,000 ft idle thrust exceeds military",
     ),
 )

@@ -1,0 +1,153 @@
+"""The rigid body: attitudes, initial states, and what its equations conserve."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtsim.model import bind
+from rtsim.models.body import BODY_OUTPUTS, BODY_STATES, direction_cosines, normalise_attitude
+from rtsim.models.earth import EARTH_RATE
+from rtsim.models.initial import euler_matrix, initial_state, quaternion_of
+from rtsim.models.nesc import BRICK, SPHERE
+from rtsim.signals import Vector
+from rtsim.solve.rk4 import RK4
+
+angles = st.floats(-math.pi, math.pi)
+pitches = st.floats(-1.5, 1.5)
+quaternions = st.tuples(*[st.floats(-1.0, 1.0)] * 4).filter(lambda q: math.hypot(*q) > 1e-3)
+
+
+def matrix(q: tuple[float, ...]) -> Vector:
+    return np.array(direction_cosines(*q)).reshape(3, 3)
+
+
+@given(quaternions)
+def test_direction_cosines_rotate_whatever_the_length(q: tuple[float, ...]) -> None:
+    c = matrix(q)
+    np.testing.assert_allclose(c @ c.T, np.eye(3), atol=1e-12)
+    assert np.linalg.det(c) == pytest.approx(1.0)
+    np.testing.assert_allclose(matrix(tuple(3.0 * e for e in q)), c, atol=1e-12)
+
+
+@given(angles, pitches, angles)
+def test_quaternion_of_a_matrix_gives_it_back(roll: float, pitch: float, yaw: float) -> None:
+    c = euler_matrix(roll, pitch, yaw)
+    q = quaternion_of(c)
+    np.testing.assert_allclose(matrix(tuple(map(float, q))), c, atol=1e-12)
+    assert q[0] >= 0.0
+
+
+def test_quaternions_of_half_turns() -> None:
+    for diagonal in ((1, -1, -1), (-1, 1, -1), (-1, -1, 1)):
+        q = quaternion_of(np.diag(np.array(diagonal, dtype=float)))
+        assert q[0] == 0.0
+        assert np.max(np.abs(q)) == 1.0
+
+
+@given(
+    st.floats(-1.5, 1.5), angles, st.floats(0.0, 3e4), st.floats(-300, 300), st.floats(-300, 300),
+    angles, pitches, angles,
+)  # fmt: skip
+def test_initial_state_is_read_back_by_the_outputs(
+    latitude: float, longitude: float, altitude: float, north: float, east: float,
+    roll: float, pitch: float, yaw: float,
+) -> None:  # fmt: skip
+    x = initial_state(
+        latitude=latitude,
+        longitude=longitude,
+        altitude=altitude,
+        velocity_ned=(north, east, 5.0),
+        euler=(roll, pitch, yaw),
+        rates=(0.1, -0.2, 0.3),
+    )
+    y = np.zeros(BODY_OUTPUTS.size)
+    BOUND.output.call(0.0, x, np.zeros(0), np.zeros(0), BRICK.parameters.initial(), y)
+    found = dict(zip(BODY_OUTPUTS.names, y, strict=True))
+    assert found["altitude"] == pytest.approx(altitude, abs=1e-6)
+    assert found["latitude"] == pytest.approx(latitude, abs=1e-9)
+    for name, expected in (("longitude", longitude), ("roll", roll), ("yaw", yaw)):
+        assert math.remainder(found[name] - expected, 2 * math.pi) == pytest.approx(0.0, abs=1e-9)
+    assert found["pitch"] == pytest.approx(pitch, abs=1e-8)
+    velocity = [found[f"velocity_{axis}"] for axis in ("north", "east", "down")]
+    assert velocity == pytest.approx((north, east, 5.0), abs=1e-8)
+    assert found["airspeed"] == pytest.approx(math.hypot(north, east, 5.0), abs=1e-8)
+
+
+BOUND = bind(BRICK)
+
+
+def test_resting_on_the_earth_has_no_airspeed_and_its_rates() -> None:
+    x = initial_state(latitude=0.7, longitude=1.0, altitude=0.0)
+    y = np.zeros(BODY_OUTPUTS.size)
+    BOUND.output.call(0.0, x, np.zeros(0), np.zeros(0), BRICK.parameters.initial(), y)
+    found = dict(zip(BODY_OUTPUTS.names, y, strict=True))
+    assert found["airspeed"] == pytest.approx(0.0, abs=1e-9)
+    for axis in ("roll", "pitch", "yaw"):
+        assert found[f"{axis}_rate"] == pytest.approx(0.0, abs=1e-18)
+    assert found["inertial_roll_rate"] == pytest.approx(EARTH_RATE * math.cos(0.7))
+    assert found["inertial_yaw_rate"] == pytest.approx(-EARTH_RATE * math.sin(0.7))
+
+
+def test_longitude_turns_with_the_earth() -> None:
+    """The same inertial position an hour later lies 15.04 deg further west."""
+    x = initial_state(latitude=0.0, longitude=0.0, altitude=1000.0)
+    y = np.zeros(BODY_OUTPUTS.size)
+    BOUND.output.call(3600.0, x, np.zeros(0), np.zeros(0), BRICK.parameters.initial(), y)
+    assert y[BODY_OUTPUTS.slice("longitude")][0] == pytest.approx(-3600 * EARTH_RATE)
+
+
+def test_free_fall_conserves_energy_and_momentum() -> None:
+    """A tumbling brick without air loads, 100 s on an Earth without J2."""
+    off = {"cd": 0.0, "clp": 0.0, "cmq": 0.0, "cnr": 0.0, "j2": 0.0}
+    p = BRICK.parameters.initial(off)
+    x = initial_state(
+        latitude=0.5, longitude=0.2, altitude=2e5, velocity_ned=(500.0, 900.0, 0.0),
+        rates=(1.0, 2.0, -1.5),
+    )  # fmt: skip
+    before = _conserved(x, p)
+    stepper, out = RK4.stepper(BOUND), x.copy()
+    for k in range(10_000):
+        assert stepper.advance(k * 10_000_000, (k + 1) * 10_000_000, x, _NONE, _NONE, p, out) < 0
+        x, out = out, x
+    for name, value in _conserved(x, p).items():
+        np.testing.assert_allclose(value, before[name], rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+_NONE = np.zeros(0)
+
+
+def _conserved(x: Vector, p: Vector) -> dict[str, float | Vector]:
+    """Orbital energy and momentum, and the body's own, per unit mass or as they are; SI."""
+    inertia = np.array([p[1], p[2], p[3]])
+    spin = inertia * x[10:13]
+    to_body = np.array(direction_cosines(*map(float, x[6:10]))).reshape(3, 3)
+    radius = float(np.linalg.norm(x[0:3]))
+    return {
+        "orbital energy": 0.5 * float(x[3:6] @ x[3:6]) - 3.986004418e14 / radius,
+        "orbital momentum": np.cross(x[0:3], x[3:6]),
+        "spin energy": float(x[10:13] @ spin),
+        "spin momentum": to_body.T @ spin,
+        "unit quaternion": float(x[6:10] @ x[6:10]),
+    }
+
+
+def test_normalising_leaves_the_rest_alone() -> None:
+    x = np.arange(13.0)
+    expected = x.copy()
+    expected[6:10] /= np.linalg.norm(x[6:10])
+    normalise_attitude(x)
+    np.testing.assert_allclose(x, expected, rtol=1e-15)
+
+
+def test_sphere_falls_slower_with_drag() -> None:
+    dx = np.zeros(13)
+    x = initial_state(latitude=0.0, longitude=0.0, altitude=1000.0, velocity_ned=(0.0, 0.0, 100.0))
+    fast = x.copy()
+    bind(SPHERE).derivative.call(0.0, fast, _NONE, _NONE, SPHERE.parameters.initial(), dx)
+    assert dx[3] > -9.8
+    assert BODY_STATES.size == dx.size

@@ -74,5 +74,6 @@ def table(title: str, *columns: str) -> Table:
     """A table in the house style; columns that start with ``>`` are numbers."""
     out = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in columns:
-        out.add_column(column.lstrip(">"), justify="right" if column[:1] == ">" else "left")
+        number = column[:1] == ">"
+        out.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number)
     return out

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rtsim.errors import UnknownName
 from rtsim.model import Model
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
@@ -25,7 +26,9 @@ from rtsim.models.body import (
 )
 from rtsim.models.initial import initial_state
 from rtsim.models.units import DEG, FT, SLUG, SLUG_FT2
+from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import Duration
 
 _LOWEST_AIRSPEED = 0.5 * FT
 _AT = BODY_PARAMETERS.size
@@ -154,3 +157,14 @@ CASES: dict[str, BodyCase] = {
 }
 """NESC atmospheric cases by number.  The published table says 0 ft for case 2 and 3; every
 simulation of NASA starts them at 30,000 ft, and so does this."""
+
+
+def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Scenario:
+    """NASA's sphere and brick, cases 1, 2, 3 and 6; until 0 is the case's own duration."""
+    if case not in CASES:
+        raise UnknownName("NESC case", case, CASES)
+    chosen = CASES[case]
+    states = {s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES}
+    out = Scenario(f"nesc case {case}", until=until or chosen.duration)
+    out.plant("body", chosen.model, step=step, states=states, parameters=dict(chosen.parameters))
+    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
@@ -26,27 +27,10 @@ def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: An
     first = trace_of(make(), **options)
     for _ in range(runs - 1):
         again = trace_of(make(), **options)
-        if again.digest() != first.digest():
+        difference = compare_exact(first, again)
+        if difference is not None:
             raise AssertionError(
-                f"two runs of {first.header['scenario']['name']} differ: "
-                f"{first_difference(first, again)}; look for a random draw, a clock or kept state in derivative, output or a law"
+                f"two runs of {first.header['scenario']['name']} differ, first in {difference}; "
+                "look for a random draw, a clock or kept state in derivative, output or a law"
             )
     return first.digest()
-
-
-def first_difference(a: Recording, b: Recording) -> str:
-    """In words: the first tag, track and column that differ."""
-    found: list[tuple[int, str]] = []
-    for name, track in a.tracks.items():
-        other = b.tracks[name]
-        rows = min(len(track), len(other))
-        differ = (track.words[:rows] != other.words[:rows]).any(axis=1).nonzero()[0]
-        if differ.size:
-            row = int(differ[0])
-            word = int((track.words[row] != other.words[row]).nonzero()[0][0])
-            columns = ("ns", *track.integers, *track.signals.columns)
-            found.append((int(track.words[row, 0]), f"{name}.{columns[word]}"))
-        elif len(track) != len(other):
-            found.append((a.end_ns, f"{name} has {len(track)} rows, then {len(other)}"))
-    ns, what = min(found)
-    return f"first at {ns / 1e9:.9f} s in {what}"

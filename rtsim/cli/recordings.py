@@ -1,0 +1,182 @@
+"""Commands on recordings: replay, compare, report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rtsim.cli.common import NO, console, json_option, reports_errors, show_json, table
+from rtsim.errors import RecordingError, ScenarioError
+from rtsim.record.comparison import COLUMNS, Comparison, Tolerance
+from rtsim.record.comparison import compare as compare_recordings
+from rtsim.record.exact import compare_exact
+from rtsim.record.fingerprint import differences, fingerprint
+from rtsim.record.reading import Recording
+from rtsim.replay import rerun, scenario_of
+from rtsim.source_hash import source_hash
+
+_path = click.Path(path_type=Path)
+_ELSEWHERE = Tolerance(1e-9, 1e-9)
+"""Default tolerance of a replay under another fingerprint, where bits are not promised."""
+
+
+def tolerances(
+    absolute: float, relative: float, single: tuple[str, ...]
+) -> dict[str, Tolerance | tuple[float, float]]:
+    """From ``--abs``, ``--rel`` and ``--tol GLOB=ABS,REL``; later ones count."""
+    out: dict[str, Tolerance | tuple[float, float]] = {}
+    if absolute or relative:
+        out["*"] = Tolerance(absolute, relative)
+    for text in single:
+        pattern, equals, numbers = text.rpartition("=")
+        try:
+            values = [float(v) for v in numbers.split(",")]
+        except ValueError:
+            values = []
+        if not equals or len(values) not in (1, 2):
+            raise ScenarioError(f"--tol {text!r}; write --tol 'f16.*=ABS' or 'f16.*=ABS,REL'")
+        out[pattern] = Tolerance(values[0], values[1] if len(values) == 2 else 0.0)
+    return out
+
+
+@click.command()
+@click.argument("a", type=_path)
+@click.argument("b", type=_path)
+@click.option("--abs", "absolute", default=0.0, help="Absolute tolerance of every signal.")
+@click.option("--rel", "relative", default=0.0, help="Relative tolerance of every signal.")
+@click.option("--tol", "single", multiple=True, metavar="GLOB=ABS[,REL]", help="For some signals.")
+@click.option("--common", is_flag=True, help="Pair rows by time, for runs with other steps.")
+@click.option("--all", "show_all", is_flag=True, help="Also the signals that pass.")
+@json_option
+@reports_errors
+def compare(
+    a: Path,
+    b: Path,
+    absolute: float,
+    relative: float,
+    single: tuple[str, ...],
+    common: bool,
+    show_all: bool,
+    as_json: bool,
+) -> None:
+    """Hold recording B against baseline A, signal by signal; exit 1 where they differ.
+
+    A value passes within max(ABS, REL*|baseline|); without tolerances, bit for bit.
+    """
+    verdict = compare_recordings(
+        Recording.open(a),
+        Recording.open(b),
+        tolerances(absolute, relative, single),
+        tags="common" if common else "exact",
+    )
+    if as_json:
+        show_json(verdict.to_json())
+    else:
+        print_comparison(verdict, show_all)
+    sys.exit(0 if verdict.ok else NO)
+
+
+def print_comparison(verdict: Comparison, show_all: bool) -> None:
+    """The table of what fails, or of everything, and one line that sums it up."""
+    out = console()
+    rows = [
+        row
+        for row, result in zip(verdict.rows(), verdict.results, strict=True)
+        if show_all or not result.ok
+    ]
+    if rows:
+        shown = table("Comparison", *COLUMNS[:2], *(f">{c}" for c in COLUMNS[2:6]), COLUMNS[6])
+        for row in rows:
+            shown.add_row(*row)
+        out.print(shown)
+    failed = len(verdict.failures)
+    if failed:
+        out.print(f"{failed} of {len(verdict.results)} signals FAILED")
+    else:
+        out.print(f"all {len(verdict.results)} signals agree")
+    if verdict.extra:
+        out.print(f"only in the second: {', '.join(verdict.extra)}")
+
+
+@click.command()
+@click.argument("recording", type=_path)
+@click.option("--abs", "absolute", default=0.0, help="Absolute tolerance, instead of bit for bit.")
+@click.option("--rel", "relative", default=0.0, help="Relative tolerance, instead of bit for bit.")
+@json_option
+@reports_errors
+def replay(recording: Path, absolute: float, relative: float, as_json: bool) -> None:
+    """Run RECORDING again and check every state and message of it, bit for bit; exit 1 if not.
+
+    Where the fingerprint (packages, processor, sources) is another one, that is said, and values
+    are compared by tolerance instead.
+    """
+    recorded = Recording.open(recording)
+    elsewhere = what_differs(recorded)
+    again = rerun(recorded)
+    result: dict[str, Any] = {
+        "recording": str(recording),
+        "rows": sum(len(t) for t in recorded.tracks.values() if t.spec.deterministic),
+        "until_s": recorded.end_ns / 1e9,
+        "truncated": recorded.truncated,
+        "fingerprint_differs": elsewhere,
+    }
+    if absolute or relative or elsewhere:
+        given = {"*": Tolerance(absolute, relative) if absolute or relative else _ELSEWHERE}
+        verdict = compare_recordings(recorded, again, given)
+        result |= {"by": "tolerance", "ok": verdict.ok, "signals": verdict.to_json()["signals"]}
+    else:
+        verdict = None
+        found = compare_exact(recorded, again, prefix=recorded.truncated is not None)
+        difference = None if found is None else str(found)
+        result |= {"by": "bits", "ok": found is None, "difference": difference}
+    if as_json:
+        show_json(result)
+    else:
+        _print_replay(result, verdict)
+    sys.exit(0 if result["ok"] else NO)
+
+
+def what_differs(recorded: Recording) -> list[str]:
+    """Why bits are not promised here; empty where they are."""
+    here = source_hash(*scenario_of(recorded).functions())
+    out = differences(recorded.header.get("fingerprint", {}), fingerprint())
+    if recorded.header.get("source_hash") != here:
+        out.append("the sources of the scenario's functions have changed since")
+    return out
+
+
+def _print_replay(result: dict[str, Any], verdict: Comparison | None) -> None:
+    out = console()
+    if result["truncated"]:
+        out.print(f"the recording was cut off: {result['truncated']}")
+    for line in result["fingerprint_differs"]:
+        out.print(f"other fingerprint: {line}")
+    if verdict is not None:
+        print_comparison(verdict, show_all=False)
+    elif result["ok"]:
+        out.print(f"replayed {result['until_s']:g} s: all {result['rows']} rows equal bit for bit")
+    else:
+        out.print(f"replay differs: {result['difference']}")
+
+
+@click.command()
+@click.argument("recording", type=_path)
+@click.option("-o", "--output", type=_path, help="Default: beside the recording, .html.")
+@json_option
+@reports_errors
+def report(recording: Path, output: Path | None, as_json: bool) -> None:
+    """Make one self-contained HTML page of RECORDING: trajectories, messages, timing."""
+    from rtsim.record.report import write_report
+
+    target = output or recording.with_suffix(".html")
+    try:
+        write_report(Recording.open(recording), target)
+    except OSError as error:
+        raise RecordingError(f"cannot write {target}: {error.strerror}; use -o PATH") from error
+    if as_json:
+        show_json({"report": str(target)})
+    else:
+        console().print(f"report: {target}")

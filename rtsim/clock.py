@@ -17,6 +17,7 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
@@ -38,6 +39,7 @@ than that has a problem that burning the CPU does not solve; the timing certific
 
 _LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in the C library
 _FAR_NS = 3_600_000_000_000
+_REHEARSAL_NS = 10_000  # a tail shorter than this is left alone
 
 
 class Wake:
@@ -202,6 +204,8 @@ class WallClock:
         self.spin_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time less ``CLOCK_MONOTONIC``: translates stamps that another process took."""
+        self.rehearsal: Callable[[], object] | None = None
+        """Called between the sleep and the spin: what its owner wants in the CPU's caches."""
         self._line = Timeline(rate, self.now())
 
     @property
@@ -225,23 +229,27 @@ class WallClock:
         self.anchor(ns)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
-        deadline = self._line.wall(ns) - self.offset_ns
-        if wake is not None:
-            return self._wait_or_wake(deadline, wake)
-        bell = deadline - self.spin_ns
+        due = self._line.wall(ns)
+        bell = due - self.spin_ns - self.offset_ns
+        slept = False
         while (rest := bell - stopwatch()) > 0:
-            time.sleep(rest * 1e-9 if rest < _FAR_NS else _LONGEST_SLEEP_S)
-        while stopwatch() < deadline:
+            seconds = rest * 1e-9 if rest < _FAR_NS else _LONGEST_SLEEP_S
+            if wake is None:
+                time.sleep(seconds)
+            elif wake.wait(seconds):
+                return False
+            slept = True
+        if slept and self.rehearsal is not None and due - self.now() > _REHEARSAL_NS:
+            self.rehearsal()
+        if wake is not None:
+            return self._spin_or_wake(due, wake)
+        while self.now() < due:
             pass
         return True
 
-    def _wait_or_wake(self, deadline: int, wake: Wake) -> bool:
-        bell = deadline - self.spin_ns
-        while (rest := bell - stopwatch()) > 0:
-            if wake.wait(rest * 1e-9 if rest < _FAR_NS else _LONGEST_SLEEP_S):
-                return False
+    def _spin_or_wake(self, due: int, wake: Wake) -> bool:
         while not wake.is_set():
-            if stopwatch() >= deadline:
+            if self.now() >= due:
                 return True
         return False
 

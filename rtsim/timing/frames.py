@@ -32,13 +32,17 @@ class WorstFrame:
 
 
 class FrameLog:
-    """Statistics of all frames, in fixed memory, and the worst of them with their jobs."""
+    """Statistics of all frames, in fixed memory, and the worst of them with their jobs.
+
+    A frame is added before the wait for the next one, while there is time to, and taken back by
+    :meth:`reopen` if that wait ends early.
+    """
 
     def __init__(self, keep_worst: int = 10) -> None:
         self.frames = 0
         self.lateness, self.compute, self.margin = Spread(), Spread(), Spread()
-        self.worst: list[WorstFrame] = []
-        """Worst first."""
+        self._worst: list[WorstFrame] = []
+        self._latest: WorstFrame | None = None  # among the worst, if it is not taken back
         self._keep_worst = keep_worst
         self._least = -1 if keep_worst else 2**63
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
@@ -49,35 +53,49 @@ class FrameLog:
     def buffered(self) -> int:
         return self._row
 
-    def add(self, late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        """One finished frame; :data:`NO_SAMPLE` where there was no wake, or no next deadline."""
-        row = self._row
-        self._late[row], self._compute[row], self._margin[row] = late_ns, compute_ns, margin_ns
-        self.frames += 1
-        self._row = row + 1
+    @property
+    def worst(self) -> list[WorstFrame]:
+        """Worst first."""
+        latest = [] if self._latest is None else [self._latest]
+        frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
+        return frames[: self._keep_worst]
+
+    def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
+        """One frame; :data:`NO_SAMPLE` where there was no wake, or no next deadline."""
         if self._row == BLOCK:
             self.count()
+        if self._latest is not None:
+            self._worst, self._latest = self.worst, None
+            if len(self._worst) == self._keep_worst:
+                self._least = self._worst[-1].response_ns
+        row = self._row
+        self._late[row], self._compute[row], self._margin[row] = woke_late_ns, compute_ns, margin_ns
+        self.frames += 1
+        self._row = row + 1
+
+    def is_among_worst(self, response_ns: int) -> bool:
+        return response_ns > self._least
+
+    def keep(self, frame: WorstFrame) -> None:
+        """The frame just added is among the worst."""
+        self._latest = frame
+
+    def reopen(self) -> int:
+        """Take back the frame just added, which is not over yet; returns its ``woke_late_ns``."""
+        self._latest = None
+        self.frames -= 1
+        self._row -= 1
+        return self._late[self._row]
 
     def add_wake(self, late_ns: int) -> None:
         """A wake that no frame followed."""
         if late_ns != NO_SAMPLE:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
-    def is_among_worst(self, response_ns: int) -> bool:
-        return response_ns > self._least
-
-    def keep(self, frame: WorstFrame) -> None:
-        self.worst.append(frame)
-        self.worst.sort(key=lambda f: -f.response_ns)
-        if len(self.worst) >= self._keep_worst:
-            del self.worst[self._keep_worst :]
-            self._least = self.worst[-1].response_ns
-
     def count(self) -> None:
-        """Count what is buffered; some 60 us for 256 frames."""
-        for rows, spread in zip(
-            self._rows, (self.lateness, self.compute, self.margin), strict=True
-        ):
+        """Count what is buffered; some 100 us for 256 frames.  Never between add and reopen."""
+        spreads = (self.lateness, self.compute, self.margin)
+        for rows, spread in zip(self._rows, spreads, strict=True):
             samples = np.frombuffer(rows, dtype=np.int64)[: self._row]
             spread.add(samples[samples != NO_SAMPLE])
         self._row = 0

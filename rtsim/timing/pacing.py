@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rtsim.clock import Clock, Wake, stopwatch
+from rtsim.clock import Clock, Wake, WallClock, stopwatch
 from rtsim.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy
@@ -74,6 +74,8 @@ class Pacer:
         self.margin_ns = 0
         """Of the latest frame."""
         self.log = FrameLog(keep_worst)
+        if isinstance(clock, WallClock):
+            clock.rehearsal = self._rehearse
         self._read = clock.now if clock.paced else stopwatch
         self._jobs: dict[str, int] = {}
         self._running = False
@@ -87,7 +89,8 @@ class Pacer:
         self._ready_at = 0
         self._began_late = 0
         self._late_by_wake = 0  # the part of the lateness so far that wakes are to blame for
-        self._woke_late = self._next_woke_late = NO_SAMPLE
+        self._woke_late = NO_SAMPLE
+        self._closed = False  # this frame is in the log already, and the next has not begun
         self._consecutive, self._counted_ns = 0, NO_SAMPLE
         self._jobs.clear()
         self.frozen, self.overrun = False, None
@@ -103,9 +106,9 @@ class Pacer:
         """The last frame's work is done; what is still buffered is counted."""
         if self._running:
             self._running = False
-            now = self._read()
-            self._note_compute(now)
-            self._advance(self._tag_ns, now, NO_SAMPLE)
+            if not self._closed:
+                self._note_compute(self._read())
+                self._close(NO_SAMPLE)
             self.log.add_wake(self._woke_late)  # an abort: woken for a tag that never began
             self._woke_late = NO_SAMPLE
         self.log.count()
@@ -153,7 +156,8 @@ class Pacer:
         if not clock.paced:
             if not clock.wait_until(ns, wake):
                 return self._look_again()
-            self._advance(ns, arrived, NO_SAMPLE)
+            self._close(NO_SAMPLE)
+            self._begin(ns, arrived)
             return True
 
         due = clock.wall(ns)
@@ -162,15 +166,70 @@ class Pacer:
         if late >= 0:  # nothing to wait for
             if wake is not None and wake.is_set():
                 return self._look_again()
-            return self._arrive(ns, arrived, late, min(self._late_by_wake, late))
+            return self._begin_late(ns, arrived, late)
         self._consecutive = 0  # there in time: it does not fall behind, however late it is woken
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
-        if not clock.wait_until(ns, wake):
+        self._close(self.margin_ns)
+        before, spent = self._tag_ns, self._spent
+        self._begin(ns, arrived)
+        if clock.wait_until(ns, wake):
+            return self._woken(ns, due)
+        self._tag_ns, self._spent = before, spent
+        self._woke_late = self.log.reopen()
+        self._closed = False
+        return self._look_again()
+
+    def _woken(self, ns: int, due: int) -> bool:
+        """The wait is over; every line here makes the tag later, so all else is done before."""
+        self._resumed = self._lap_at = now = self._read()
+        self._woke_late = self._began_late = self._late_by_wake = late = now - due
+        if late <= self.tolerance_ns:
+            return True
+        self._closed = True
+        if not self._apply(ns, late, "wake"):
             return self._look_again()
-        now = self._read()
-        self._next_woke_late = late = now - due
-        return self._arrive(ns, now, late, late)
+        self._closed = False
+        return True
+
+    def _rehearse(self) -> None:
+        """Run what follows a wake once before it, so that it is in the CPU's caches then.
+
+        All that it writes is written again when the wait is over, reached or not.
+        """
+        kept = self._began_late, self._late_by_wake
+        self._woken(self._tag_ns, 2**63)
+        self._began_late, self._late_by_wake = kept
+
+    def _begin_late(self, ns: int, now: int, late: int) -> bool:
+        """The tag is due already; the wakes before it are to blame for a part of that, or none."""
+        by_wake = min(self._late_by_wake, late)
+        self._close(self.margin_ns)
+        self._began_late, self._late_by_wake = late, by_wake
+        if late <= self.tolerance_ns:
+            self._consecutive = 0
+        elif not self._apply(ns, late, "wake" if 2 * by_wake > late else "compute"):
+            return self._look_again()
+        self._begin(ns, now)
+        return True
+
+    def _begin(self, ns: int, now: int) -> None:
+        self._tag_ns = ns
+        self._resumed = self._lap_at = now
+        self._spent = 0
+        self._closed = False
+        self._jobs.clear()
+
+    def _close(self, margin: int) -> None:
+        """The frame is finished, unless the wait that follows ends early."""
+        if self._closed:  # by a freeze
+            return
+        self._closed = True
+        log, spent = self.log, self._spent
+        log.add(self._woke_late, spent, margin)
+        if log.is_among_worst(self._began_late + spent):
+            log.keep(WorstFrame(self._tag_ns, self._began_late, spent, dict(self._jobs)))
+        self._woke_late = NO_SAMPLE
 
     def _look_again(self) -> bool:
         self._resumed = self._lap_at = self._read()
@@ -180,36 +239,13 @@ class Pacer:
         self._spent += (self._ready_at or now) - self._resumed
         self._resumed, self._ready_at = now, 0
 
-    def _arrive(self, ns: int, now: int, late: int, by_wake: int) -> bool:
-        """The tag is due; ``late`` of which ``by_wake`` is the machine's doing, not computing's."""
-        if late <= self.tolerance_ns:
-            self._consecutive = 0
-        else:
-            action = self._apply(ns, late, "wake" if 2 * by_wake > late else "compute")
-            if action == "freeze":
-                return self._look_again()
-            if action == "slip":
-                by_wake = 0  # it is due now, and nothing is handed on
-        self._advance(ns, now, self.margin_ns)
-        self._began_late, self._late_by_wake = late, by_wake
-        return True
-
-    def _advance(self, ns: int, now: int, margin: int) -> None:
-        """The frame is finished; the tag ``ns`` begins."""
-        log = self.log
-        if log.is_among_worst(self._began_late + self._spent):
-            log.keep(WorstFrame(self._tag_ns, self._began_late, self._spent, dict(self._jobs)))
-        self._jobs.clear()
-        log.add(self._woke_late, self._spent, margin)
-        self._woke_late, self._next_woke_late = self._next_woke_late, NO_SAMPLE
-        self._tag_ns = ns
-        self._resumed = self._lap_at = now
-        self._spent = self._began_late = self._late_by_wake = 0
-
     # -- overruns
 
-    def _apply(self, ns: int, late: int, cause: Cause) -> Action:
-        """The policy's answer to a tag that begins ``late``; raises where its limit is exceeded."""
+    def _apply(self, ns: int, late: int, cause: Cause) -> bool:
+        """The policy's answer to a tag that is ``late``: whether it begins all the same.
+
+        Raises :class:`OverrunError` where the policy's limit is exceeded.
+        """
         policy = self.policy
         if self._consecutive == 0 or ns - self._counted_ns >= self.frame_ns:
             self._consecutive += 1
@@ -230,11 +266,12 @@ class Pacer:
             raise OverrunError(f"{self.overrun}; {_advice(policy, self._consecutive)}")
         if action == "slip":
             self.slipped_ns += late
+            self._late_by_wake = 0  # it is due now, and nothing is handed on
             self.clock.anchor(ns)
         elif action == "freeze":
             self.frozen, self._frozen_ns, self._frozen_at = True, ns, self._read()
             self.clock.anchor(ns)
-        return action
+        return action != "freeze"
 
     def _hold(self, wake: Wake | None) -> bool:
         """Frozen: simulated time stands until :meth:`resume`, or the patience is over."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
-from rtsim.clock import VirtualClock, Wake
+from rtsim.clock import VirtualClock, Wake, WallClock
 from rtsim.errors import OverrunError, ScenarioError
 from rtsim.testing import FakeClock
 from rtsim.timing.pacing import REST, Pacer
@@ -341,3 +342,41 @@ def test_a_policy_that_cannot_be_read_says_what_to_type(text: str) -> None:
 def test_a_pacer_refuses_negative_numbers() -> None:
     with pytest.raises(ScenarioError, match="must be >= 0"):
         Pacer(FakeClock(), frame_ns=-1)
+
+
+def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = [0]
+
+    def sleep(seconds: float) -> None:
+        time[0] += round(seconds * 1e9)
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    monkeypatch.setattr("rtsim.clock.stopwatch", read)
+    monkeypatch.setattr("time.sleep", sleep)
+    results = []
+    for rehearsed in (True, False):
+        clock = WallClock(spin_ns=100_000)
+        pacer = Pacer(clock, Abort(), frame_ns=MS)
+        assert clock.rehearsal is not None
+        rehearsals: list[int] = []
+        rehearse = clock.rehearsal
+
+        def counted(rehearse: Callable[[], object], rehearsals: list[int]) -> None:
+            rehearse()
+            rehearsals.append(time[0])
+            time[0] -= 100  # the one reading that it takes
+
+        clock.rehearsal = partial(counted, rehearse, rehearsals) if rehearsed else None
+        pacer.start(0)
+        for k in range(1, 50):
+            time[0] += 1000 * k
+            assert pacer.wait(k * MS)
+        pacer.stop()
+        assert len(rehearsals) == 49 * rehearsed
+        results.append((pacer.log.compute.summary(), pacer.log.margin.summary(), pacer.log.worst))
+        assert pacer.log.lateness.count == 49
+    assert results[0][0] == results[1][0]
+    assert results[0][2][0].compute_ns == results[1][2][0].compute_ns

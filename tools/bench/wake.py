@@ -1,0 +1,217 @@
+"""Wake lateness at 1 kHz: the pacer against a C loop that does the same, and against SimPy.
+
+``python tools/bench/wake.py [--quick] [--seconds 30] [--fifo 50] [--json]``
+
+The C loop (``wake.c``) is compiled on the spot.  Both sleep to an absolute deadline less the same
+tail, spin the rest, run in a process of their own, in the same scheduling class and with the same
+timer slack; they take turns in ten pairs, and either goes first in half of them.  A figure is the
+median over the pairs.  SimPy's real-time environment runs once beside them, as it comes.
+
+The pacer's lateness is read after ``Pacer.wait`` has returned, so its own work counts against it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from rtsim.clock import WallClock, stopwatch
+from rtsim.timing.certificate import show_ns
+from rtsim.timing.machine import examine_machine
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import CatchUp
+from rtsim.timing.scheduling import Request, request
+
+PERIOD_NS = 1_000_000
+FIGURES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
+P50_WITHIN_NS = 2_000
+TAIL_RATIO, TAIL_WITHIN_NS = 1.5, 5_000
+
+Late = NDArray[np.int64]
+
+
+def run(quick: bool = False, seconds: float | None = None, fifo: int = 0) -> dict[str, Any]:
+    """Measure; plain data.  ``seconds`` is the length of one loop (30; quick: 2)."""
+    length = seconds if seconds is not None else (2.0 if quick else 30.0)
+    pairs, count = (2 if quick else 10), max(1000, int(length * 1e9 / PERIOD_NS))
+    with request(Request(fifo=fifo)) as granted:
+        spin_ns = WallClock().calibrate(PERIOD_NS)
+    fifo = fifo if granted["class"].ok else 0
+    rounds: dict[str, list[dict[str, float]]] = {"c": [], "rtsim": []}
+    with tempfile.TemporaryDirectory() as folder:
+        program = _compile(Path(folder))
+        loops: dict[str, Callable[[], Late]] = {
+            "c": lambda: _late([str(program), *_arguments(count, spin_ns, fifo)], count),
+            "rtsim": lambda: _worker("rtsim", count, spin_ns, fifo),
+        }
+        for pair in range(pairs):
+            for name in ("c", "rtsim") if pair % 2 == 0 else ("rtsim", "c"):
+                rounds[name].append(_figures(loops[name]()))
+    loops_median = {name: _over_pairs(figures) for name, figures in rounds.items()}
+    return {
+        "bench": "wake",
+        "rate_hz": 10**9 // PERIOD_NS,
+        "seconds": length,
+        "pairs": pairs,
+        "spin_ns": spin_ns,
+        "machine": examine_machine().__dict__,
+        "scheduling": granted.to_json(),
+        **loops_median,
+        "rounds": rounds,
+        "simpy": _simpy(count),
+        "criteria": _criteria(loops_median["c"], loops_median["rtsim"]),
+    }
+
+
+def _criteria(c: dict[str, float], ours: dict[str, float]) -> list[dict[str, Any]]:
+    allowed = {"p50": c["p50"] + P50_WITHIN_NS}
+    for name in ("p99", "p99.9"):
+        allowed[name] = max(c[name] * TAIL_RATIO, c[name] + TAIL_WITHIN_NS)
+    return [
+        {"figure": name, "ns": ours[name], "allowed_ns": most, "ok": ours[name] <= most}
+        for name, most in allowed.items()
+    ]
+
+
+def _figures(late: Late) -> dict[str, float]:
+    values = np.percentile(late, list(FIGURES.values()), method="inverted_cdf")
+    return dict(zip(FIGURES, map(float, values), strict=True)) | {"max": float(late.max())}
+
+
+def _over_pairs(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.median([figures[name] for figures in rounds])) for name in rounds[0]}
+
+
+# -- the loops
+
+
+def _compile(folder: Path) -> Path:
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if compiler is None:
+        raise SystemExit("wake bench: no C compiler found; type: sudo apt install gcc")
+    program = folder / "wake"
+    source = Path(__file__).with_suffix(".c")
+    subprocess.run([compiler, "-O2", "-Wall", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def _arguments(count: int, spin_ns: int, fifo: int) -> list[str]:
+    return [str(PERIOD_NS), str(count), str(spin_ns), str(fifo)]
+
+
+def _late(command: list[str], count: int) -> Late:
+    patience = 60 + 10 * count * PERIOD_NS / 1e9
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=patience).stdout
+    late = np.frombuffer(output, dtype=np.int64)
+    if late.shape != (count,):
+        raise RuntimeError(f"{command[0]} wrote {late.size} values, expected {count}")
+    return late
+
+
+def _worker(name: str, count: int, spin_ns: int, fifo: int) -> Late:
+    command = [sys.executable, __file__, "--worker", name, *_arguments(count, spin_ns, fifo)]
+    return _late(command, count)
+
+
+def _rtsim_loop(count: int, spin_ns: int, fifo: int) -> Late:
+    late = np.zeros(count, dtype=np.int64)
+    with request(Request(fifo=fifo)):
+        clock = WallClock(spin_ns=spin_ns)
+        pacer = Pacer(clock, CatchUp(10**9), frame_ns=PERIOD_NS)
+        pacer.start(0)
+        for k in range(count):
+            due = (k + 1) * PERIOD_NS
+            pacer.wait(due)
+            late[k] = clock.now() - clock.wall(due)
+        pacer.stop()
+    return late
+
+
+def _simpy_loop(count: int) -> Late:
+    import simpy.rt
+
+    late = np.zeros(count, dtype=np.int64)
+    period = PERIOD_NS / 1e9
+    environment = simpy.rt.RealtimeEnvironment(factor=1.0, strict=False)
+
+    def process() -> Any:
+        start = stopwatch()
+        for k in range(count):
+            yield environment.timeout((k + 1) * period - environment.now)
+            late[k] = stopwatch() - start - (k + 1) * PERIOD_NS
+
+    environment.process(process())
+    environment.sync()
+    environment.run()
+    return late
+
+
+def _simpy(count: int) -> dict[str, Any]:
+    try:
+        import simpy.rt  # noqa: F401
+    except ModuleNotFoundError:
+        return {"skipped": "SimPy is not installed; type: pip install 'rtsim[bench]'"}
+    return dict(_figures(_worker("simpy", count, 0, 0)))
+
+
+# -- for people
+
+
+def show(result: dict[str, Any]) -> Table:
+    title = (
+        f"Wake lateness at {result['rate_hz']} Hz, {result['pairs']} pairs of "
+        f"{result['seconds']:g} s, median over the pairs, tail {show_ns(result['spin_ns'])}"
+    )
+    table = Table(title=title, title_justify="left")
+    for heading in ("loop", *FIGURES, "max"):
+        table.add_column(heading, justify="left" if heading == "loop" else "right")
+    for label, name in (("C", "c"), ("rtsim pacer", "rtsim"), ("SimPy", "simpy")):
+        row = result[name]
+        if "skipped" in row:
+            table.add_row(label, row["skipped"])
+        else:
+            table.add_row(label, *(show_ns(round(row[key])) for key in (*FIGURES, "max")))
+    allowed = [show_ns(round(c["allowed_ns"])) for c in result["criteria"]]
+    verdicts = ["kept" if c["ok"] else "NOT kept" for c in result["criteria"]]
+    table.add_section()
+    table.add_row("allowed", *allowed, "")
+    table.add_row("", *verdicts, "")
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="two pairs of 2 s: does it work?")
+    parser.add_argument("--seconds", type=float, help="length of one loop (default 30)")
+    parser.add_argument("--fifo", type=int, default=0, help="SCHED_FIFO priority for both loops")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker:
+        name, (_, count, spin_ns, fifo) = given.worker[0], map(int, given.worker[1:])
+        loop = _simpy_loop(count) if name == "simpy" else _rtsim_loop(count, spin_ns, fifo)
+        sys.stdout.buffer.write(loop.tobytes())
+        return 0
+    result = run(given.quick, given.seconds, given.fifo)
+    if given.json:
+        print(json.dumps(result, indent=2))
+    else:
+        Console().print(show(result))
+    return 0 if all(c["ok"] for c in result["criteria"]) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -199,12 +199,16 @@ def test_stops() -> None:
     assert surfaces(row) == pytest.approx((-25.0, 21.5, -30.0 + 0.008 * 21.5, 100.0))
 
 
-def test_course_error_takes_the_short_way() -> None:
+@pytest.mark.parametrize(
+    ("command", "yaw", "error"),
+    [(179.9, -179.9, 0.2), (-179.9, 179.9, -0.2), (90.0, -95.0, 175.0), (-90.0, 95.0, -175.0)],
+)
+def test_course_error_takes_the_short_way(command: float, yaw: float, error: float) -> None:
     row = np.array(TRIMMED, dtype=float)
-    row[9], row[16] = 179.9, -179.9
-    right = row.copy()
-    right[9], right[16] = 0.0, 0.2
-    assert surfaces(row)[1] == pytest.approx(surfaces(right)[1])
+    row[9], row[16] = command, yaw
+    short = row.copy()
+    short[9], short[16] = 0.0, error
+    assert surfaces(row)[1] == pytest.approx(surfaces(short)[1])
 
 
 def test_track_along_a_parallel_and_a_meridian() -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.model import bind
@@ -17,6 +17,7 @@ from rtsim.models.nesc import BRICK, SPHERE
 from rtsim.signals import Vector
 from rtsim.solve.rk4 import RK4
 
+COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 angles = st.floats(-math.pi, math.pi)
 pitches = st.floats(-1.5, 1.5)
 quaternions = st.tuples(*[st.floats(-1.0, 1.0)] * 4).filter(lambda q: math.hypot(*q) > 1e-3)
@@ -26,6 +27,7 @@ def matrix(q: tuple[float, ...]) -> Vector:
     return np.array(direction_cosines(*q)).reshape(3, 3)
 
 
+@COMPILES
 @given(quaternions)
 def test_direction_cosines_rotate_whatever_the_length(q: tuple[float, ...]) -> None:
     c = matrix(q)
@@ -34,6 +36,7 @@ def test_direction_cosines_rotate_whatever_the_length(q: tuple[float, ...]) -> N
     np.testing.assert_allclose(matrix(tuple(3.0 * e for e in q)), c, atol=1e-12)
 
 
+@COMPILES
 @given(angles, pitches, angles)
 def test_quaternion_of_a_matrix_gives_it_back(roll: float, pitch: float, yaw: float) -> None:
     c = euler_matrix(roll, pitch, yaw)
@@ -49,6 +52,7 @@ def test_quaternions_of_half_turns() -> None:
         assert np.max(np.abs(q)) == 1.0
 
 
+@COMPILES
 @given(
     st.floats(-1.5, 1.5), angles, st.floats(0.0, 3e4), st.floats(-300, 300), st.floats(-300, 300),
     angles, pitches, angles,

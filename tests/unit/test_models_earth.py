@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
@@ -25,12 +25,14 @@ from rtsim.models.earth import (
 )
 from rtsim.signals import Vector
 
+COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 WGS84 = (EQUATORIAL_RADIUS, FLATTENING)
 angles = st.floats(-math.pi, math.pi)
 latitudes = st.floats(-math.pi / 2, math.pi / 2)
 components = st.floats(-1e4, 1e4)
 
 
+@COMPILES
 @given(latitudes, angles, st.floats(-1e4, 1e6))
 def test_geodetic_position_comes_back(latitude: float, longitude: float, altitude: float) -> None:
     sine, cosine, found = geodetic(*from_geodetic(latitude, longitude, altitude, *WGS84), *WGS84)
@@ -38,6 +40,7 @@ def test_geodetic_position_comes_back(latitude: float, longitude: float, altitud
     assert found == pytest.approx(altitude, abs=2e-8 + 1e-14 * abs(altitude))
 
 
+@COMPILES
 @given(latitudes, angles, st.floats(-1e4, 1e6))
 def test_round_earth(latitude: float, longitude: float, altitude: float) -> None:
     _, _, found = geodetic(
@@ -54,14 +57,14 @@ def test_poles_and_equator() -> None:
 
 
 def test_nesc_case_11_start_in_eci() -> None:
-    """NASA/TM-2015-218675, ``initial_conditions_atmospheric.csv``, in ft."""
+    """Initial position of ``sim_05``, in ft (NASA/TM-2015-218675; its table of ICs is 0.7 ft off)."""
     latitude, longitude = math.radians(36.01916666666666), math.radians(-75.67444444444445)
     found = from_geodetic(latitude, longitude, 10013.0 * 0.3048, *WGS84)
-    feet = (4194654.557886726, -16425672.196708972, 12243132.746365128)
-    # The published column spheres a slightly different longitude: 0.5 ft.
-    assert np.array(found) / 0.3048 == pytest.approx(feet, abs=1.0)
+    feet = (4194654.423716988, -16425671.671266712, 12243132.354871515)
+    assert np.array(found) / 0.3048 == pytest.approx(feet, abs=1e-3)
 
 
+@COMPILES
 @given(latitudes, angles, components, components, components)
 def test_local_frame_inverts(
     latitude: float, longitude: float, n: float, e: float, d: float
@@ -75,11 +78,13 @@ def test_down_points_to_the_axis_at_the_equator() -> None:
     assert from_ned(0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0) == (0.0, 1.0, 0.0)
 
 
+@COMPILES
 @given(components, components, angles)
 def test_earth_rotation_inverts(x: float, y: float, angle: float) -> None:
     assert eci_to_ecef(*eci_to_ecef(x, y, angle), -angle) == pytest.approx((x, y), abs=1e-8)
 
 
+@COMPILES
 @given(latitudes, angles, st.floats(0.0, 5e5))
 def test_gravity_is_the_gradient_of_its_potential(
     latitude: float, longitude: float, altitude: float
@@ -131,6 +136,7 @@ def test_sea_level_density() -> None:
     assert pytest.approx(1.2250, abs=5e-5) == SEA_LEVEL_DENSITY
 
 
+@COMPILES
 @given(st.floats(-4900.0, 1.2e5))
 def test_atmosphere_has_no_steps(altitude: float) -> None:
     below, above = standard_atmosphere(altitude - 0.5), standard_atmosphere(altitude + 0.5)

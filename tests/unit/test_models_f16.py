@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.errors import ModelError, UnknownName
@@ -20,6 +20,9 @@ from rtsim.models.f16.cases import NAMES, case
 from rtsim.models.f16.law import FEEDBACK, LAW_OUTPUTS
 from rtsim.models.f16.plant import F16, PARAMETERS
 from rtsim.models.f16.propulsion import thrust_lbf
+
+
+COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 
 
 def clean(
@@ -63,6 +66,7 @@ def test_segments(value: float, extrapolate: bool, expected: tuple[int, float]) 
     assert segment(value, -10.0, 0.2, 10, extrapolate) == pytest.approx(expected)
 
 
+@COMPILES
 @given(st.floats(-10, 45), st.floats(-30, 30), st.floats(-24, 24), st.floats(-20, 20))
 def test_the_aircraft_is_symmetric(
     alpha: float, beta: float, elevator: float, surface: float
@@ -78,12 +82,14 @@ def test_the_aircraft_is_symmetric(
     assert np.subtract(two, none) == pytest.approx(2 * np.subtract(one, none), abs=1e-12)
 
 
+@COMPILES
 @given(st.floats(-20, 60), st.floats(-40, 40), st.floats(-30, 30))
 def test_coefficients_are_continuous(alpha: float, beta: float, elevator: float) -> None:
     here, near = clean(alpha, beta, elevator), clean(alpha + 1e-7, beta + 1e-7, elevator + 1e-7)
     assert near == pytest.approx(here, abs=1e-6)
 
 
+@COMPILES
 @given(st.floats(0, 100), st.floats(-1e3, 3e4), st.floats(0, 2))
 def test_thrust_grows_with_power(power: float, altitude: float, mach: float) -> None:
     """Up to 30,000 ft: near 50,000 ft the published idle thrust exceeds the military one."""

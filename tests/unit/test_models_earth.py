@@ -57,7 +57,7 @@ def test_poles_and_equator() -> None:
 
 
 def test_nesc_case_11_start_in_eci() -> None:
-    """Initial position of ``sim_05``, in ft (NASA/TM-2015-218675; its table of ICs is 0.7 ft off)."""
+    """The start of ``sim_05``, in ft; NASA's table of initial conditions is 0.7 ft off it."""
     latitude, longitude = math.radians(36.01916666666666), math.radians(-75.67444444444445)
     found = from_geodetic(latitude, longitude, 10013.0 * 0.3048, *WGS84)
     feet = (4194654.423716988, -16425671.671266712, 12243132.354871515)

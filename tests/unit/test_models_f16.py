@@ -21,7 +21,6 @@ from rtsim.models.f16.law import FEEDBACK, LAW_OUTPUTS
 from rtsim.models.f16.plant import F16, PARAMETERS
 from rtsim.models.f16.propulsion import thrust_lbf
 
-
 COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 
 

@@ -1,0 +1,199 @@
+"""The report's plots.  Text that comes from a recording is escaped before plotly sees it."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import plotly.io as pio
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from rtsim.record.event import Event
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.thinning import thin
+from rtsim.signals import Vector
+from rtsim.tag import NS_PER_S
+
+COLUMNS = 3
+BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
+MOST_LINES = 30
+_ROW_PX = 165
+_BINS_PER_DECADE = 12
+
+
+def plot_html(figure: go.Figure) -> str:
+    """A div and its script; plotly itself stands once in the page."""
+    figure.update_layout(
+        template="plotly_white",
+        font={"family": "system-ui, sans-serif", "size": 12, "color": "#1c2430"},
+        margin={"l": 56, "r": 16, "t": 34, "b": figure.layout.margin.b or 40},
+        hoverlabel={"font_size": 12},
+    )
+    options = {"displaylogo": False, "responsive": True}
+    return str(pio.to_html(figure, include_plotlyjs=False, full_html=False, config=options))
+
+
+def trajectories(track: TrackData, events: Iterable[Event]) -> tuple[str, bool]:
+    """Small multiples of a track's signals over time, and whether some were thinned."""
+    names = [c for s in track.signals for c in s.columns]
+    units = track.spec.units
+    titles = [html.escape(f"{n} [{units[n]}]" if units[n] != "1" else n) for n in names]
+    rows = math.ceil(len(names) / COLUMNS)
+    gap = min(0.35 / max(rows - 1, 1), 0.09)
+    figure = make_subplots(
+        rows, COLUMNS, subplot_titles=titles, shared_xaxes="all", vertical_spacing=gap,
+        horizontal_spacing=0.07,
+    )  # fmt: skip
+    order, seconds = _effective(track)
+    thinned = False
+    shape = "linear" if "side" in track.integers else "hv"
+    for i, name in enumerate(names):
+        values = track.column(name)[order]
+        t, y = thin(seconds, values)
+        thinned |= len(t) < len(seconds)
+        line = {"color": BLUE, "width": 1.3, "shape": shape}
+        mode = "lines+markers" if len(t) < 3 else "lines"
+        trace = go.Scatter(x=t, y=y, mode=mode, line=line, name=titles[i], showlegend=False)
+        figure.add_trace(trace, i // COLUMNS + 1, i % COLUMNS + 1)
+    _mark(figure, events)
+    figure.update_annotations(font_size=12)
+    figure.update_xaxes(showticklabels=True, tickfont_size=10)
+    figure.update_yaxes(tickfont_size=10, exponentformat="power", minexponent=5)
+    figure.update_layout(height=_ROW_PX * rows + 60)
+    return plot_html(figure), thinned
+
+
+def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
+    """Rows to draw, and when what they say takes effect [s]: a message at its arrival."""
+    if "arrival" not in track.integers:
+        return np.arange(len(track)), track.rows.ns / NS_PER_S
+    arrival = track.integer("arrival")
+    order = np.argsort(arrival, kind="stable")
+    order = order[arrival[order] >= 0]
+    return order, arrival[order] / NS_PER_S
+
+
+def _mark(figure: go.Figure, events: Iterable[Event]) -> None:
+    """A dashed line at each event; the many that would cover a plot are left to the timeline."""
+    seconds = sorted({e.tag.seconds for e in events})
+    if len(seconds) <= MOST_LINES:
+        for t in seconds:
+            figure.add_vline(x=t, line={"color": RED, "width": 1, "dash": "dot"}, opacity=0.6)
+
+
+def timeline(events: list[Event], end_ns: int) -> str:
+    """Every event at its time, a row for each kind."""
+    kinds = list(dict.fromkeys(e.kind for e in events))
+    figure = go.Figure()
+    for kind in kinds:
+        of_kind = [e for e in events if e.kind == kind]
+        figure.add_trace(
+            go.Scatter(
+                x=[e.tag.seconds for e in of_kind],
+                y=[html.escape(kind)] * len(of_kind),
+                text=[html.escape(f"{e.source} {e.text}"[:200]) for e in of_kind],
+                mode="markers",
+                marker={"color": RED, "size": 9, "symbol": "line-ns-open"},
+                hovertemplate="%{x} s: %{text}<extra></extra>",
+                showlegend=False,
+            )
+        )
+    figure.update_xaxes(title="time [s]", range=[0, end_ns / NS_PER_S])
+    figure.update_layout(height=90 + 28 * len(kinds))
+    return plot_html(figure)
+
+
+def latencies(recording: Recording) -> str:
+    """Arrival after initiation [ms] over time, for each topic that has any delay."""
+    shown = [(t, *_delays(t)) for t in recording.tracks.values() if "arrival" in t.integers]
+    shown = [row for row in shown if len(row[1]) and row[3].any()]
+    if not shown:
+        return ""
+    titles = [html.escape(track.name.removeprefix("messages/")) for track, *_ in shown]
+    rows = math.ceil(len(shown) / 2)
+    figure = make_subplots(rows, 2, subplot_titles=titles, vertical_spacing=min(0.3 / rows, 0.12))
+    for i, (_, t, compute, total) in enumerate(shown):
+        where = (i // 2 + 1, i % 2 + 1)
+        for values, name, color in (
+            (compute, "initiated to completed", ORANGE),
+            (total, "initiated to arrival", BLUE),
+        ):
+            x, y = thin(t, values)
+            marker = {"color": color, "size": 4}
+            figure.add_trace(
+                go.Scatter(
+                    x=x, y=y, mode="markers", marker=marker, name=name, legendgroup=name,
+                    showlegend=i == 0,
+                ),
+                *where,
+            )  # fmt: skip
+    figure.update_xaxes(title="initiated [s]", title_standoff=4)
+    figure.update_yaxes(title="ms", rangemode="tozero")
+    legend = {"orientation": "h", "y": -64 / (260 * rows), "x": 0}
+    figure.update_layout(height=260 * rows + 80, legend=legend)
+    figure.update_layout(margin_b=80)
+    return plot_html(figure)
+
+
+def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
+    """Initiated [s], compute and total latency [ms] of the messages that arrived."""
+    initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
+    there = arrival >= 0
+    start = initiated[there]
+    return (
+        start / NS_PER_S,
+        (completed[there] - start) / 1e6,
+        (arrival[there] - start) / 1e6,
+    )
+
+
+def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]]) -> str:
+    """Histograms on log axes; each entry is (values [ns], how many of each)."""
+    figure = make_subplots(1, len(samples), subplot_titles=[html.escape(n) for n in samples])
+    for column, (name, (values, counts)) in enumerate(samples.items(), start=1):
+        edges, heights, below = log_histogram(values, counts)
+        color = {"line": {"color": BLUE, "width": 1, "shape": "hv"}, "fill": "tozeroy"}
+        trace = go.Scatter(x=edges / 1e3, y=[*heights, 0], showlegend=False, name=name, **color)
+        figure.add_trace(trace, 1, column)
+        note = f"us (and {below} at or below 0)" if below else "us"
+        figure.update_xaxes(type="log", title=note, row=1, col=column)
+    figure.update_yaxes(type="log", title="frames", col=1, row=1)
+    figure.update_yaxes(type="log")
+    figure.update_layout(height=330)
+    return plot_html(figure)
+
+
+def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
+    """Edges (k + 1,), heights (k,), and how many are not above 0."""
+    above = values > 0
+    below = int(counts[~above].sum())
+    if not above.any():
+        return np.array([1.0, 10.0]), np.zeros(1), below
+    logs = np.log10(values[above]) * _BINS_PER_DECADE
+    edges = np.arange(math.floor(logs.min()), math.floor(logs.max()) + 2)
+    heights, _ = np.histogram(logs, edges, weights=counts[above])
+    return 10.0 ** (edges / _BINS_PER_DECADE), heights, below
+
+
+def samples_of(
+    recording: Recording, certificate: Mapping[str, Any]
+) -> dict[str, tuple[Vector, Vector]]:
+    """Timing samples by name: of the timing track where there is one, else of the certificate."""
+    track = recording.tracks.get("timing")
+    out: dict[str, tuple[Vector, Vector]] = {}
+    if track is not None and len(track):
+        for name in track.integers:
+            values = track.integer(name).astype(np.float64)
+            out[name.replace("_", " ")] = (values, np.ones(len(values)))
+        return out
+    for name in ("lateness", "compute", "margin"):
+        bins = certificate.get(name, {}).get("histogram") or []
+        if bins:
+            table = np.array(bins, np.float64).reshape(-1, 3)
+            out[name] = ((table[:, 0] + table[:, 1]) / 2, table[:, 2])
+    return out

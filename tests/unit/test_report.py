@@ -1,0 +1,127 @@
+"""The report: everything in one file, nothing of the recording taken for markup, no spike lost."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from numpy.typing import NDArray
+from record_samples import fly
+
+from rtsim.errors import RecordingError
+from rtsim.record.figures import log_histogram
+from rtsim.record.reading import Recording
+from rtsim.record.report import render, write_report
+from rtsim.record.tape import MemoryRecorder
+from rtsim.record.thinning import thin
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Tag
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+STAMPS = (
+    *("sequence", "initiated", "initiated_step", "completed", "completed_step"),
+    *("arrival", "arrival_step", "status"),
+)
+
+
+def recorded(rows: int = 50, text: str = "plain") -> Recording:
+    recorder = MemoryRecorder()
+    plant = recorder.track("ball", ("step", "side"), Signals("height [m]", "speed [m/s]"))
+    messages = recorder.track(f"messages/{text}", STAMPS, Signals("u"), {"source": text})
+    timing = recorder.track("timing", ("compute",), Signals(), {"deterministic": "no"})
+    recorder.start(
+        {
+            "scenario": {"name": text, "assumptions": [text], "limits": ["slow"], "x": {text: 1}},
+            "parameters": {"ball": {"mass": 2.5}},
+            "seed": 41,
+            "pace": "max",
+        }
+    )
+    for i in range(rows):
+        ns = i * 1_000_000
+        plant.append(ns, (0, 0), np.array([float(i), math.nan if i == 3 else -i]))
+        messages.append(
+            ns,
+            (i, ns, 0, ns + 112_000, 0, -1 if i == 1 else ns + 117_000, 0, int(i == 1)),
+            np.ones(1),
+        )
+        timing.append(ns, (1000 + i,))
+    recorder.event(Tag(5_000_000), text, text, text, {"v": text})
+    summary = {"count": rows, "min": 900, "median": 1500, "p99": None, "p99_9": None, "max": 2e6}
+    recorder.finish({"certificate": {"compute": summary, "overruns": {"wake": 0}, "note": text}})
+    return recorder.recording()
+
+
+def outside_scripts(page: str) -> str:
+    return re.sub(r"<script[^>]*>.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_it_holds_what_a_reader_asks_for() -> None:
+    page = outside_scripts(render(recorded()))
+    for text in ("plain", "slow", "mass", "2.5", "41", "0.000112", "0.117", "lost", "1.5 us"):
+        assert text in page, text
+    assert "2 ms" in page
+    assert "thinned" not in page
+    assert "Not complete" not in page
+
+
+def test_it_needs_nothing_else() -> None:
+    page = outside_scripts(render(recorded()))
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)
+    assert "url(" not in page
+
+
+def test_text_of_the_recording_is_text() -> None:
+    page = render(recorded(text=EVIL))
+    assert EVIL not in page
+    assert "<img" not in outside_scripts(page)
+    harmless = render(recorded(text="plain"))
+    assert page.count("<script") == harmless.count("<script")
+
+
+def test_any_recording_is_drawn(tmp_path: Path) -> None:
+    for recorder in (MemoryRecorder(), MemoryRecorder()):
+        write_report(recorder.recording(), tmp_path / "empty.html")
+    odd = MemoryRecorder()
+    fly(odd)
+    write_report(odd.recording(), tmp_path / "odd.html")
+    cut = Recording(
+        "x.mcap", {"scenario": "text", "seed": [1, {"a": None}]}, None, {}, truncated="cut <here>"
+    )
+    assert "Not complete: cut &lt;here&gt;" in render(cut)
+    with pytest.raises(RecordingError, match="cannot write the report"):
+        write_report(cut, tmp_path / "none" / "a.html")
+
+
+def test_long_traces_are_thinned_and_said_to_be() -> None:
+    assert "thinned for display" in render(recorded(rows=5000))
+
+
+@given(
+    npst.arrays(np.float64, st.integers(1, 400), elements=st.floats(width=64)), st.integers(1, 9)
+)
+def test_thinning_keeps_extremes_ends_and_gaps(y: Vector, buckets: int) -> None:
+    t = np.arange(float(len(y)))
+    kept_t, kept = thin(t, y, buckets)
+    assert len(kept) <= max(len(y) if len(y) <= 5 * buckets else 0, 5 * buckets)
+    assert np.array_equal(y[kept_t.astype(int)], kept, equal_nan=True)
+    assert (np.diff(kept_t) > 0).all()
+    assert (kept_t[0], kept_t[-1]) == (t[0], t[-1])
+    finite = y[np.isfinite(y)]
+    if len(finite):
+        inside = kept[np.isfinite(kept)]
+        assert (inside.min(), inside.max()) == (finite.min(), finite.max())
+    assert np.isfinite(kept).all() == np.isfinite(y).all()
+
+
+@given(npst.arrays(np.int64, st.integers(1, 100), elements=st.integers(-(10**12), 10**12)))
+def test_a_histogram_holds_every_sample(samples: NDArray[np.int64]) -> None:
+    edges, heights, below = log_histogram(samples.astype(np.float64), np.ones(len(samples)))
+    assert heights.sum() + below == len(samples)
+    assert len(edges) == len(heights) + 1

@@ -1,0 +1,105 @@
+"""A flown check case against NASA's published trajectory (``sim_05``), figure by figure.
+
+Tolerances are those between a law held at 50 Hz and NASA's simulations, which evaluate it
+continuously; the check cases' own simulations differ from each other by as much.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import RecordingError, UnknownName
+from rtsim.models.units import FT, KT
+from rtsim.record.reading import Recording
+from rtsim.signals import Vector
+from rtsim.tag import NS_PER_S
+
+QUANTITIES = ("altitude", "yaw", "pitch", "roll", "airspeed")
+UNITS = ("ft", "deg", "deg", "deg", "ft/s")
+TOLERANCES: dict[str, tuple[float, ...]] = {
+    "11": (0.01, 1e-4, 1e-4, 1e-4, 0.01),
+    "13.1": (0.5, 0.3, 0.3, 0.3, 0.45),
+    "15": (0.01, 0.02, 0.005, 0.03, 0.01),
+}
+"""Largest allowed differences, in the order of ``QUANTITIES`` and their ``UNITS``."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """One quantity of a recording held against the published one."""
+
+    quantity: str
+    unit: str
+    worst: float
+    at_s: float
+    allowed: float
+    times: int
+
+    @property
+    def ok(self) -> bool:
+        return self.worst <= self.allowed
+
+
+def published_rows(case: str) -> Vector:
+    """(n, 6): time s, altitude ft, yaw, pitch, roll deg, true airspeed kt, as published."""
+    text = files("rtsim.models.f16").joinpath("published.json").read_text(encoding="utf-8")
+    cases: dict[str, Any] = json.loads(text)["cases"]
+    if case not in cases:
+        raise UnknownName("published case", case, cases)
+    return np.array(cases[case])
+
+
+def case_of(recording: Recording) -> str:
+    """The check case that a recording of the ``f16`` scenario flew."""
+    name = str(recording.header.get("scenario", {}).get("name", ""))
+    if not name.startswith("f16 case "):
+        raise RecordingError(f"{recording.source} holds {name!r}, not an F-16 check case")
+    return name.removeprefix("f16 case ")
+
+
+def hold_against_nasa(recording: Recording, rows: Vector | None = None) -> list[Held]:
+    """Each quantity's largest difference at the published times that the recording reaches.
+
+    ``rows`` (n, 6) in the layout of :func:`published_rows` replace the built-in selection.  Raises
+    :class:`RecordingError` where the recording has no state at a published time.
+    """
+    case = case_of(recording)
+    rows = published_rows(case) if rows is None else rows
+    rows = rows[np.round(rows[:, 0] * NS_PER_S) <= recording.end_ns]
+    minus = recording.track("f16").integer("side") == 0
+    time = recording.time("f16")[minus]
+    wanted = np.round(rows[:, 0] * 10).astype(np.int64) * (NS_PER_S // 10)
+    at = np.searchsorted(time, wanted)
+    if not np.array_equal(time[np.minimum(at, time.size - 1)], wanted):
+        raise RecordingError(
+            f"{recording.source} has no state at some published times (each 0.1 s); "
+            "fly it with a step that divides 0.1 s"
+        )
+    flown = [recording[f"f16.{s}"][minus][at] for s in _SIGNALS]
+    flown[-1] = flown[-1] / FT
+    target = [*rows[:, 1:5].T, rows[:, 5] * KT / FT]
+    held = []
+    for i, quantity in enumerate(QUANTITIES):
+        gap = flown[i] - target[i]
+        if UNITS[i] == "deg":
+            gap = (gap + 180.0) % 360.0 - 180.0
+        worst = int(np.argmax(np.abs(gap)))
+        held.append(
+            Held(
+                quantity,
+                UNITS[i],
+                float(abs(gap[worst])),
+                float(rows[worst, 0]),
+                TOLERANCES[case][i],
+                len(rows),
+            )
+        )
+    return held
+
+
+_SIGNALS = ("altitude_ft", "yaw_deg", "pitch_deg", "roll_deg", "airspeed")

@@ -1,0 +1,83 @@
+"""The check cases as users fly them: executive, bus, recording, then NASA's figures."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rtsim.errors import RecordingError, UnknownName
+from rtsim.loading import load_scenario
+from rtsim.models.f16.published import Held, hold_against_nasa, published_rows
+from rtsim.record.reading import Recording
+from rtsim.testing.determinism import trace_of
+from tools.nasa import read_csv
+
+FILES = {"11": "11", "13.1": "13p1", "15": "15"}
+PLANTED = {
+    "centre of gravity at 30 %": {"f16.cg": "0.30"},
+    "Ixz of the other sign": {"f16.ixz": "-1331.4"},
+    "no Earth rotation": {"f16.earth_rate": "0"},
+    "no J2": {"f16.j2": "0"},
+}
+
+
+@cache
+def flown(case: str, *settings: tuple[str, str]) -> Recording:
+    return trace_of(load_scenario("f16", {"case": case, **dict(settings)}))
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_within_tolerance_of_the_published_figures(case: str) -> None:
+    held = hold_against_nasa(flown(case))
+    assert [h for h in held if not h.ok] == []
+    assert held[0].times == len(published_rows(case))
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_within_tolerance_at_every_published_time(case: str, shared_data: Path) -> None:
+    rows = read_csv(shared_data / f"nesc/cases/Atmos_{FILES[case]}_sim_05.csv")
+    held = hold_against_nasa(flown(case), rows)
+    assert [h for h in held if not h.ok] == []
+    assert held[0].times == len(rows)
+
+
+@pytest.mark.parametrize("error", PLANTED)
+def test_a_planted_error_is_caught(error: str) -> None:
+    """Each is out of tolerance in the unaugmented or the circling case."""
+    out: list[Held] = []
+    for case in ("11", "15"):
+        recording = flown(case, *PLANTED[error].items())
+        out += [h for h in hold_against_nasa(recording) if not h.ok]
+    assert out, f"{error} goes unnoticed"
+
+
+@pytest.mark.parametrize(
+    ("case", "signal", "expected"),
+    [
+        ("13.2", "equivalent_airspeed_kt", -5.0),
+        ("13.3", "yaw_deg", 15.0),
+        ("13.4", "yaw_deg", 0.0),
+        ("13.1", "altitude_ft", 100.0),
+    ],
+)
+def test_each_manoeuvre_goes_where_it_is_told(case: str, signal: str, expected: float) -> None:
+    values = flown(case)[f"f16.{signal}"]
+    assert values[-1] - values[0] == pytest.approx(expected, abs=0.5)
+
+
+@pytest.mark.parametrize("case", ["12", "16"])
+def test_other_cases_fly_level(case: str) -> None:
+    altitude = flown(case)["f16.altitude_ft"]
+    assert abs(altitude - altitude[0]).max() < 30.0
+
+
+def test_the_arguments_are_checked() -> None:
+    with pytest.raises(UnknownName, match="did you mean"):
+        load_scenario("f16", {"case": "13.11"})
+    with pytest.raises(RecordingError, match="not an F-16 check case"):
+        hold_against_nasa(trace_of(load_scenario("orbit")))
+    odd = trace_of(load_scenario("f16", {"case": "11", "step": "0.03", "until": "1"}))
+    with pytest.raises(RecordingError, match="step that divides"):
+        hold_against_nasa(odd)

@@ -1,0 +1,63 @@
+"""Hold a recording of the f16 scenario against NASA's published trajectory.
+
+    python -m tools.nasa RECORDING [--csv FILE] [--json]
+
+Exit status 1 where a quantity is out of tolerance.  ``--csv`` takes one of NASA's own files.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import numpy as np
+
+from rtsim.cli.common import NO, console, json_option, reports_errors, show_json, table
+from rtsim.models.f16.published import case_of, hold_against_nasa
+from rtsim.record.reading import Recording
+from rtsim.signals import Vector
+
+_COLUMNS = (
+    "time",
+    "altitudeMsl_ft",
+    "eulerAngle_deg_Yaw",
+    "eulerAngle_deg_Pitch",
+    "eulerAngle_deg_Roll",
+    "trueAirspeed_nmi_h",
+)
+
+
+def read_csv(path: Path) -> Vector:
+    """(n, 6) from a published time history."""
+    with path.open(newline="", encoding="utf-8") as lines:
+        return np.array([[float(row[c]) for c in _COLUMNS] for row in csv.DictReader(lines)])
+
+
+@click.command()
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.option("--csv", "path", type=click.Path(path_type=Path, exists=True))
+@json_option
+@reports_errors
+def main(recording: Path, path: Path | None, as_json: bool) -> None:
+    """Largest difference of each quantity from NASA's sim_05, and whether it is allowed."""
+    flown = Recording.open(recording)
+    held = hold_against_nasa(flown, None if path is None else read_csv(path))
+    ok = all(h.ok for h in held)
+    if as_json:
+        show_json({"ok": ok, "quantities": [asdict(h) | {"ok": h.ok} for h in held]})
+    else:
+        title = f"F-16 case {case_of(flown)} against NASA's sim_05 at {held[0].times} times"
+        shown = table(title, "quantity", ">largest difference", ">allowed", ">at", "verdict")
+        for h in held:
+            worst, allowed = f"{h.worst:.4g} {h.unit}", f"{h.allowed:g} {h.unit}"
+            verdict = "ok" if h.ok else "OUT"
+            shown.add_row(h.quantity, worst, allowed, f"{h.at_s:g} s", verdict)
+        console().print(shown)
+    sys.exit(0 if ok else NO)
+
+
+if __name__ == "__main__":
+    main()

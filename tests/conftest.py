@@ -6,9 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("RTSIM_SHARED_DATA", ROOT.parent / "shared" / "data"))
+
+# A red build is the fault of the change, so `make test` draws the same examples each time;
+# `make test-all` looks for new ones.  `pytest --hypothesis-profile full` chooses by hand.
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, database=None)
+settings.register_profile("full", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile("ci")
 
 
 def pytest_configure(config: pytest.Config) -> None:

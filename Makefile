@@ -1,0 +1,82 @@
+# rtsim.  `make run` flies the main job, `make test` passes the tests; both set up what they need,
+# in .venv beside this file, and say first what that is.  They need Python 3.11 to 3.14 and make.
+
+PYTHON   ?=
+VENV     ?= .venv
+JOBS     ?= auto
+CASE     ?= 13.1
+SECONDS  ?= 20
+RUNS     ?= runs
+# Compiled models of these runs and tests; a user's own lie in the user's cache folder.
+RTSIM_CACHE_DIR ?= $(abspath $(VENV))/cache
+export PYTHON VENV RTSIM_CACHE_DIR
+
+BIN    := $(VENV)/bin
+RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all lint unit unit-all realtime bench setup setup-dev setup-bench clean
+.NOTPARALLEL:
+
+help:
+	@echo "make run       fly NASA's F-16 check case $(CASE) for $(SECONDS) s in real time, compare it with"
+	@echo "               the published flight, write a report page"
+	@echo "make test      style, types, import contracts and tests, in about three minutes"
+	@echo "make test-all  the same with full counts"
+	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
+	@echo "make lint      style, types and import contracts"
+	@echo "make clean     remove $(VENV) and all caches; recordings in $(RUNS)/ stay"
+	@echo "PYTHON=...     which Python to use; otherwise the newest suitable one"
+
+setup:
+	@tools/setup.sh run
+setup-dev:
+	@tools/setup.sh dev
+setup-bench:
+	@tools/setup.sh bench
+
+run: setup
+	@mkdir -p $(RUNS)
+	@echo
+	@echo "== F-16, NASA check case $(CASE): $(SECONDS) s closed-loop in real time, commands over the bus"
+	$(BIN)/rtsim run f16 --set case=$(CASE) --pace 1.0 --until $(SECONDS) -o $(RUN).mcap
+	@if [ -f tools/nasa.py ]; then \
+	    echo; echo "== against NASA's published trajectory"; \
+	    echo "$(BIN)/python -m tools.nasa $(RUN).mcap"; $(BIN)/python -m tools.nasa $(RUN).mcap; fi
+	@echo
+	@echo "== report"
+	$(BIN)/rtsim report $(RUN).mcap -o $(RUN).html
+	@echo
+	@echo "The report page is $(abspath $(RUN).html): open it in a browser."
+	@echo "The recording is $(RUN).mcap: $(BIN)/rtsim replay $(RUN).mcap flies it again, bit for bit."
+
+test: lint unit realtime
+	@echo "make test: style, types, contracts and tests passed"
+
+test-all: lint unit-all realtime
+	@echo "make test-all: style, types, contracts and all tests passed"
+
+lint: setup-dev
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+unit: setup-dev
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 -m "not realtime and not full"
+
+unit-all: setup-dev
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 -m "not realtime" --hypothesis-profile full
+
+# They need the machine to themselves: one after another, and nothing beside them.
+realtime: setup-dev
+	$(PYTEST) -q -p no:xdist -m realtime
+
+bench: setup-bench
+	$(BIN)/python -m tools.bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist rtsim.egg-info
+	find rtsim hitl tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,64 @@
+"""Install rtsim and what it needs into the environment of this Python, once; tools/setup.sh calls it.
+
+The stamp beside the environment's Python holds what was installed from: while ``pyproject.toml``,
+the place of the checkout and the Python stay as they are, there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+GROUPS = {"run": (), "dev": ("dev",), "bench": ("dev", "bench")}
+"""What is asked for, and the extras of ``pyproject.toml`` that it takes."""
+PURPOSE = {"dev": "the tests", "bench": "comparisons in the bench"}
+
+
+def names(requirements: list[str]) -> str:
+    """``["numpy>=1.26", …]`` as ``"numpy …"``."""
+    ends = str.maketrans(dict.fromkeys("<>=!~;[ ", "\n"))
+    return " ".join(r.translate(ends).splitlines()[0] for r in requirements)
+
+
+def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:
+    """In plain words, what will be installed."""
+    lines = ["Installing with pip, from the index it is set up for (PyPI unless you changed it):"]
+    lines.append(f"  to fly:        rtsim (this checkout) {names(project['dependencies'])}")
+    for extra in extras:
+        needs = names(project["optional-dependencies"][extra])
+        lines.append(f"  for {PURPOSE[extra] + ':':<11}{needs}")
+    lines.append("and what these need in turn; a few minutes the first time.")
+    return "\n".join(lines)
+
+
+def main(what: str) -> int:
+    """Install unless the stamp says that it was done; the exit status is pip's."""
+    if what not in GROUPS:
+        print(f"setup: unknown group {what!r}; expected one of {', '.join(GROUPS)}")
+        return 2
+    text = (ROOT / "pyproject.toml").read_bytes()
+    seen = hashlib.sha256(text + f"{ROOT} {sys.version}".encode()).hexdigest()
+    stamp = Path(sys.prefix, f".rtsim-{what}")
+    if stamp.is_file() and stamp.read_text() == seen:
+        return 0
+    extras = GROUPS[what]
+    print(plan(tomllib.loads(text.decode())["project"], extras), flush=True)
+    target = str(ROOT) + (f"[{','.join(extras)}]" if extras else "")
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    quiet = [] if sys.stdout.isatty() else ["--quiet"]
+    status = subprocess.call([*pip, *quiet, "--editable", target], cwd=ROOT)
+    if status:
+        print("setup: pip failed; its message stands above. Is there a network, or a proxy to name?")
+        return status
+    stamp.write_text(seen)
+    print(f"Installed. The command is {Path(sys.prefix, 'bin', 'rtsim')}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "run"))

@@ -24,6 +24,7 @@ BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
 MOST_LINES = 30
 _ROW_PX = 165
 _BINS_PER_DECADE = 12
+_FEWEST_BINS = 30
 
 
 def plot_html(figure: go.Figure) -> str:
@@ -31,7 +32,7 @@ def plot_html(figure: go.Figure) -> str:
     figure.update_layout(
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 12, "color": "#1c2430"},
-        margin={"l": 56, "r": 16, "t": 34, "b": figure.layout.margin.b or 40},
+        margin={"l": 56, "r": 16, "t": 44, "b": figure.layout.margin.b or 40},
         hoverlabel={"font_size": 12},
     )
     options = {"displaylogo": False, "responsive": True}
@@ -157,7 +158,11 @@ def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]]) -> str:
     figure = make_subplots(1, len(samples), subplot_titles=[html.escape(n) for n in samples])
     for column, (name, (values, counts)) in enumerate(samples.items(), start=1):
         edges, heights, below = log_histogram(values, counts)
-        color = {"line": {"color": BLUE, "width": 1, "shape": "hv"}, "fill": "tozeroy"}
+        color = {
+            "line": {"color": BLUE, "width": 1, "shape": "hv"},
+            "fill": "tozeroy",
+            "mode": "lines",
+        }
         trace = go.Scatter(x=edges / 1e3, y=[*heights, 0], showlegend=False, name=name, **color)
         figure.add_trace(trace, 1, column)
         note = f"us (and {below} at or below 0)" if below else "us"
@@ -174,10 +179,12 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
     below = int(counts[~above].sum())
     if not above.any():
         return np.array([1.0, 10.0]), np.zeros(1), below
-    logs = np.log10(values[above]) * _BINS_PER_DECADE
-    edges = np.arange(math.floor(logs.min()), math.floor(logs.max()) + 2)
-    heights, _ = np.histogram(logs, edges, weights=counts[above])
-    return 10.0 ** (edges / _BINS_PER_DECADE), heights, below
+    logs = np.log10(values[above])
+    fine = max(_BINS_PER_DECADE, min(_FEWEST_BINS / max(np.ptp(logs), 1e-3), 100.0))
+    bins = logs * fine
+    edges = np.arange(math.floor(bins.min()), math.floor(bins.max()) + 2)
+    heights, _ = np.histogram(bins, edges, weights=counts[above])
+    return 10.0 ** (edges / fine), heights, below
 
 
 def samples_of(

@@ -23,7 +23,8 @@ from rtsim.tag import Tag
 
 MOST_ROWS = 200
 STATUS = {0: "", 1: "lost", 2: "second copy"}
-_DURATIONS = ("min", "median", "p99", "p99_9", "max")
+_UP_TO = ("min", "median", "p99", "p99_9", "max")
+_DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # of a margin the least is the worst
 
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf; }
@@ -307,15 +308,19 @@ def _timing(recording: Recording) -> str:
     summaries = {k: v for k, v in certificate.items() if "median" in _mapping(v)}
     if summaries:
         rows = [
-            (name, *(_duration(s.get(q)) for q in _DURATIONS), s.get("count", ""))
+            (name, *map(_duration, map(s.get, _order(name))), s.get("count", ""))
             for name, s in summaries.items()
         ]
-        heads = ("", "least", "median", "p99", "p99.9", "greatest", "frames")
+        heads = ("", "best", "median", "p99", "p99.9", "worst", "frames")
         out += "<h3>Timing certificate</h3>" + _table(heads, rows, numeric=1)
     rest = {k: v for k, v in certificate.items() if k not in summaries and v not in ([], {}, None)}
     blocks = "".join(_block(k, v) for k, v in rest.items() if isinstance(v, (list, Mapping)))
     plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
     return out + (f"<div class=columns>{blocks}{_block('run', plain)}</div>" if rest else "")
+
+
+def _order(name: str) -> tuple[str, ...]:
+    return _DOWN_TO if name == "margin" else _UP_TO
 
 
 def _duration(ns: object) -> str:

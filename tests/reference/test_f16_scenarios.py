@@ -78,6 +78,6 @@ def test_the_arguments_are_checked() -> None:
         load_scenario("f16", {"case": "13.11"})
     with pytest.raises(RecordingError, match="not an F-16 check case"):
         hold_against_nasa(trace_of(load_scenario("orbit")))
-    odd = trace_of(load_scenario("f16", {"case": "11", "step": "0.03", "until": "1"}))
+    odd = trace_of(load_scenario("f16", {"case": "11", "step": "0.03", "until": "20"}))
     with pytest.raises(RecordingError, match="step that divides"):
         hold_against_nasa(odd)

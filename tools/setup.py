@@ -1,6 +1,6 @@
-"""Install rtsim and what it needs into the environment of this Python, once; tools/setup.sh calls it.
+"""Install rtsim and what it needs into the environment of this Python, once.
 
-The stamp beside the environment's Python holds what was installed from: while ``pyproject.toml``,
+``tools/setup.sh`` calls it.  The stamp beside the environment's Python holds what was installed from: while ``pyproject.toml``,
 the place of the checkout and the Python stay as they are, there is nothing to do.
 """
 
@@ -53,7 +53,7 @@ def main(what: str) -> int:
     quiet = [] if sys.stdout.isatty() else ["--quiet"]
     status = subprocess.call([*pip, *quiet, "--editable", target], cwd=ROOT)
     if status:
-        print("setup: pip failed; its message stands above. Is there a network, or a proxy to name?")
+        print("setup: pip failed; its message stands above. Is there a network, or a proxy to set?")
         return status
     stamp.write_text(seen)
     print(f"Installed. The command is {Path(sys.prefix, 'bin', 'rtsim')}", flush=True)

@@ -11,6 +11,7 @@ The executive's loop around it (see ``docs/realtime.md``)::
         if not reached:                   # an event input, or frozen: look again
             continue
         ...                               commit, deliver, react, record; pacer.lap(job) after each
+        pacer.ready(ns)
     pacer.stop()
 
 A *frame* runs from the moment one tag begins to the moment the loop is ready to wait for the next;
@@ -27,12 +28,14 @@ from fractions import Fraction
 from rtsim.clock import Clock, Wake, WallClock, stopwatch
 from rtsim.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
-from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy
+from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy, advice
 
 _SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 REST = "(not in a job)"
+NEXT = "propagate"
+"""The job between ``ready`` and ``wait``: towards the next tag, into scratch."""
 
 
 class Pacer:
@@ -78,6 +81,7 @@ class Pacer:
             clock.rehearsal = self._rehearse
         self._read = clock.now if clock.paced else stopwatch
         self._jobs: dict[str, int] = {}
+        self._jobs_before: dict[str, int] = {}
         self._running = False
         self._frozen_ns = self._frozen_at = 0
         self._reset(0)
@@ -86,7 +90,7 @@ class Pacer:
         self._tag_ns = ns
         self._resumed = self._lap_at = self._read()  # computing since then ...
         self._spent = 0  # ... and before, in this frame
-        self._ready_at = 0
+        self._next = False  # since ready()
         self._began_late = 0
         self._late_by_wake = 0  # the part of the lateness so far that wakes are to blame for
         self._woke_late = NO_SAMPLE
@@ -118,6 +122,11 @@ class Pacer:
         self.clock.set_rate(rate, ns)
         self._late_by_wake = 0
 
+    def anchor(self, ns: int) -> None:
+        """Simulated ``ns`` is now, within a frame: time that was stretched on purpose."""
+        self.clock.anchor(ns)
+        self._late_by_wake = 0
+
     def resume(self) -> None:
         """End a freeze: the tag that was late is due now."""
         if self.frozen:
@@ -136,9 +145,10 @@ class Pacer:
         self._jobs[name] = self._jobs.get(name, 0) + now - self._lap_at
         self._lap_at = now
 
-    def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work it was
-        """This frame's computing is done; what comes until :meth:`wait` does not count as such."""
-        self._ready_at = self._read()
+    def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
+        """What this tag set off is done; what still comes before :meth:`wait` is :data:`NEXT`."""
+        self._lap_at = self._read()
+        self._next = True
 
     def wait(self, ns: int, wake: Wake | None = None) -> bool:
         """Wait until simulated ``ns`` is due.  True: begin that tag; False: look again.
@@ -171,11 +181,12 @@ class Pacer:
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
         self._close(self.margin_ns)
-        before, spent = self._tag_ns, self._spent
+        before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
         if clock.wait_until(ns, wake):
             return self._woken(ns, due)
-        self._tag_ns, self._spent = before, spent
+        self._tag_ns, self._spent, self._next = before, spent, ready
+        self._jobs, self._jobs_before = self._jobs_before, self._jobs
         self._woke_late = self.log.reopen()
         self._closed = False
         return self._look_again()
@@ -217,7 +228,8 @@ class Pacer:
         self._tag_ns = ns
         self._resumed = self._lap_at = now
         self._spent = 0
-        self._closed = False
+        self._closed = self._next = False
+        self._jobs, self._jobs_before = self._jobs_before, self._jobs
         self._jobs.clear()
 
     def _close(self, margin: int) -> None:
@@ -236,8 +248,11 @@ class Pacer:
         return False
 
     def _note_compute(self, now: int) -> None:
-        self._spent += (self._ready_at or now) - self._resumed
-        self._resumed, self._ready_at = now, 0
+        self._spent += now - self._resumed
+        self._resumed = now
+        if self._next:
+            self._jobs[NEXT] = self._jobs.get(NEXT, 0) + now - self._lap_at
+            self._lap_at = now
 
     # -- overruns
 
@@ -263,7 +278,7 @@ class Pacer:
             allowed=policy.allowed,
         )
         if action == "abort":
-            raise OverrunError(f"{self.overrun}; {_advice(policy, self._consecutive)}")
+            raise OverrunError(f"{self.overrun}; {advice(policy, self._consecutive)}")
         if action == "slip":
             self.slipped_ns += late
             self._late_by_wake = 0  # it is due now, and nothing is handed on
@@ -280,7 +295,7 @@ class Pacer:
         if self.clock.wait_until(self.clock.simulated(self._frozen_at + patience), wake):
             raise OverrunError(
                 f"frozen at {self._frozen_ns / 1e9:.9f} s by an overrun, and nobody resumed "
-                f"within {patience / 1e9:g} s; {_advice(policy, 1)}"
+                f"within {patience / 1e9:g} s; {advice(policy, 1)}"
             )
         return self._look_again()
 
@@ -290,17 +305,3 @@ class Pacer:
             return ""
         name = max(self._jobs, key=self._jobs.__getitem__)
         return name if self._jobs[name] >= self._spent - sum(self._jobs.values()) else REST
-
-
-def _advice(policy: Policy, consecutive: int) -> str:
-    more = 2 * max(consecutive, policy.allowed, 1)
-    options = {
-        "catch_up": f"--overrun catch_up:{more} allows more, --overrun slip falls behind instead",
-        "slip": f"--overrun slip:{more} allows more",
-        "freeze": "--overrun freeze:300 waits longer, --overrun slip goes on by itself",
-        "abort": "--overrun catch_up or --overrun slip goes on",
-    }
-    return (
-        f"type `rtsim doctor` to see what this machine holds; {options[policy.name]}, "
-        "--pace 0.5 gives each frame twice the time"
-    )

@@ -140,6 +140,21 @@ def parse_policy(text: str | Policy) -> Policy:
     )
 
 
+def advice(policy: Policy, consecutive: int) -> str:
+    """What to type after this policy ended a run."""
+    more = 2 * max(consecutive, policy.allowed, 1)
+    options = {
+        "catch_up": f"--overrun catch_up:{more} allows more, --overrun slip falls behind instead",
+        "slip": f"--overrun slip:{more} allows more",
+        "freeze": "--overrun freeze:300 waits longer, --overrun slip goes on by itself",
+        "abort": "--overrun catch_up or --overrun slip goes on",
+    }
+    return (
+        f"type `rtsim doctor` to see what this machine holds; {options[policy.name]}, "
+        "--pace 0.5 gives each frame twice the time"
+    )
+
+
 @dataclass(frozen=True)
 class Overrun:
     """One tag that began too late: recorded as an event at that tag."""

@@ -11,7 +11,7 @@ import pytest
 from rtsim.clock import VirtualClock, Wake, WallClock
 from rtsim.errors import OverrunError, ScenarioError
 from rtsim.testing import FakeClock
-from rtsim.timing.pacing import REST, Pacer
+from rtsim.timing.pacing import NEXT, REST, Pacer
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Overrun, Policy, Slip, parse_policy
 
 MS = 1_000_000
@@ -145,6 +145,12 @@ def test_slip_after_a_late_wake() -> None:
     assert pacer.log.worst[0].late_ns == 700_000
 
 
+def test_what_was_slipped_is_not_blamed_for_the_next_overrun() -> None:
+    pacer, clock = make(Slip(5), late=[700_000])
+    found = fly(pacer, clock, [100_000, 1_300_000])
+    assert [(o.cause, o.amount_ns) for o in found] == [("wake", 700_000), ("compute", 300_000)]
+
+
 def test_slip_has_a_limit_too() -> None:
     pacer, clock = make(Slip(3))
     with pytest.raises(OverrunError, match=r"consecutive 4 / allowed 3; type .*slip:8"):
@@ -273,13 +279,38 @@ def test_the_worst_frames_come_with_their_jobs() -> None:
             clock.advance(ns)
             pacer.job(name, start, clock.now())
         pacer.ready(k * MS)
-        clock.advance(10_000)  # after ready(): not computing
+        clock.advance(10_000)  # towards the next tag
         pacer.wait(k * MS)
     pacer.stop()
     assert len(pacer.log.worst) == 10
     first, second = pacer.log.worst[:2]
-    assert (first.tag_ns, first.late_ns, first.compute_ns) == (2 * MS, 40_000, 105_000)
-    assert (second.tag_ns, second.jobs) == (6 * MS, {"plant": 105_000, "law": 20_000})
+    assert (first.tag_ns, first.late_ns, first.compute_ns) == (2 * MS, 40_000, 115_000)
+    assert (second.tag_ns, second.compute_ns) == (6 * MS, 135_000)
+    assert second.jobs == {"plant": 105_000, "law": 20_000, NEXT: 10_000}
+
+
+def test_propagating_again_after_an_event_input_is_the_same_job() -> None:
+    pacer, clock = make(Abort())
+    wake = Wake()
+    pacer.start(0)
+    pacer.ready(0)
+    clock.advance(100_000)
+    clock.call_at(clock.wall(600_000), wake.set)
+    assert not pacer.wait(MS, wake)
+    wake.clear()
+    clock.advance(50_000)
+    assert pacer.wait(700_000, wake)
+    pacer.stop()
+    assert pacer.log.worst[0].jobs == {NEXT: 150_000}
+
+
+def test_stretched_time_is_not_an_overrun() -> None:
+    pacer, clock = make(Abort())
+    pacer.start(0)
+    clock.advance(50 * MS)
+    pacer.anchor(0)
+    assert pacer.wait(MS)
+    assert sum(pacer.overruns.values()) == 0
 
 
 def test_an_overrun_outside_the_named_jobs_says_so() -> None:
@@ -380,3 +411,41 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
         assert pacer.log.lateness.count == 49
     assert results[0][0] == results[1][0]
     assert results[0][2][0].compute_ns == results[1][2][0].compute_ns
+
+
+def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time = [0]
+
+    class Sleepy(Wake):
+        def wait(self, seconds: float) -> bool:
+            time[0] += round(seconds * 1e9)
+            return self.is_set()
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    monkeypatch.setattr("rtsim.clock.stopwatch", read)
+    clock, wake = WallClock(spin_ns=100_000), Sleepy()
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    rehearse = clock.rehearsal
+    assert rehearse is not None
+
+    def rehearse_and_set() -> None:
+        rehearse()
+        wake.set()
+
+    pacer.start(0)
+    assert pacer.wait(MS, wake)
+    clock.rehearsal = rehearse_and_set
+    assert not pacer.wait(2 * MS, wake)
+    wake.clear()
+    clock.rehearsal = None
+    assert pacer.wait(2 * MS, wake)
+    pacer.stop()
+    assert pacer.log.frames == 3
+    assert pacer.log.lateness.count == 2
+    assert len(pacer.log.worst) == 3
+    assert all(0 <= frame.late_ns < 1000 for frame in pacer.log.worst)

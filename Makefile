@@ -16,7 +16,8 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint unit unit-all realtime bench setup setup-dev setup-bench clean
+.PHONY: help run test test-all lint style types contracts unit unit-all realtime bench clean
+.PHONY: setup setup-dev setup-bench
 .NOTPARALLEL:
 
 help:
@@ -57,10 +58,16 @@ test: lint unit realtime
 test-all: lint unit-all realtime
 	@echo "make test-all: style, types, contracts and all tests passed"
 
-lint: setup-dev
+lint: style types contracts
+
+style: setup-dev
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+
+types: setup-dev
 	$(BIN)/python -m mypy
+
+contracts: setup-dev
 	$(BIN)/lint-imports
 
 unit: setup-dev

@@ -68,6 +68,7 @@ def message_rows(
             stamps = {c: int(v[i]) for c, v in columns.items()}
             row = {"topic": name, **stamps, "status": _STATUS.get(stamps["status"], "?")}
             row["payload"] = dict(zip(track.signals.columns, map(float, values[i]), strict=True))
-            key = (stamps["initiated"], stamps["initiated_step"], name, stamps["sequence"])
+            order = ("initiated", "completed", "arrival")
+            key = (*((stamps[k], stamps[f"{k}_step"]) for k in order), name, stamps["sequence"])
             found.append((key, row))
     return [row for _, row in sorted(found, key=lambda pair: pair[0])]

@@ -1,0 +1,123 @@
+"""The bench's machinery on tiny sizes: structures are sane.  No figure of a machine is asserted."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tools.bench import frame, memory, speed, step
+from tools.bench.f16_c import SOURCE, compile_step, tables_header
+from tools.bench.results import Result, Row
+from tools.bench.turns import in_turns, median_ratio, spread
+
+needs_cc = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
+)
+
+
+def shown(result: Result) -> str:
+    console = Console(file=io.StringIO(), width=160)
+    console.print(result.table())
+    json.dumps(result.to_json(), allow_nan=False)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_opponents_take_turns_in_alternating_order() -> None:
+    seen: list[str] = []
+
+    def one(name: str) -> float:
+        seen.append(name)
+        return float(len(seen))
+
+    figures = in_turns({"a": lambda: one("a"), "b": lambda: one("b")}, 3)
+    assert "".join(seen) == "ab" + "ab" + "ba" + "ab"
+    assert figures == {"a": [3.0, 6.0, 7.0], "b": [4.0, 5.0, 8.0]}
+
+
+def test_a_percentile_needs_samples_beyond_it() -> None:
+    few = spread(np.arange(99.0))
+    assert (few["median [ns]"], few["p99 [ns]"], few["max [ns]"]) == (49.0, None, 98.0)
+    many = spread(np.arange(1000.0))
+    assert many["p99 [ns]"] is not None
+    assert many["p99.9 [ns]"] is not None
+    assert spread([]) == {}
+
+
+def test_a_ratio_is_formed_within_each_round() -> None:
+    assert median_ratio([2.0, 200.0, 6.0], [1.0, 100.0, 2.0]) == 2.0
+
+
+def test_a_verdict_is_pass_or_over_and_decides_the_whole() -> None:
+    rows = (Row("kept", {"median [ns]": 1500.0}, "<= 2 us", True), Row("told", {}))
+    assert Result("x", "y", rows).ok
+    over = Result("x", "y", (*rows, Row("lost", {"ratio [x]": 3.0}, "<= 2 x", False)))
+    assert not over.ok
+    text = shown(over)
+    for part in ("1.50 us", "3.00 x", "pass", "OVER", "<= 2 us"):
+        assert part in text
+    assert "skipped: no reason" in shown(Result("x", "y", skipped="no reason"))
+
+
+def test_a_frame_has_two_messages_and_both_states() -> None:
+    samples = frame.Samples()
+    frame.fly(frame.StampedVirtual(), 0.05, True, samples)
+    assert len(samples.frames) == 49
+    assert all(ns > 0 for ns in samples.frames)
+    assert samples.certificates[0].compute.count > 49
+
+
+@needs_cc
+def test_c_and_python_are_the_same_equations(tmp_path: Path) -> None:
+    flight = step.Flight.trimmed()
+    c = compile_step(tmp_path, flight.p)
+    assert step.worst_difference(c, flight, 200) < step.AGREE
+    assert step.stepped_difference(c, flight, 20) < step.AGREE
+
+
+@needs_cc
+def test_another_c_program_voids_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "wrong.c"
+    text = SOURCE.read_text(encoding="utf-8")
+    assert "3.0 - latitude" in text
+    wrong.write_text(text.replace("3.0 - latitude", "3.0000001 - latitude"), encoding="utf-8")
+    monkeypatch.setattr("tools.bench.f16_c.SOURCE", wrong)
+    flight = step.Flight.trimmed()
+    with pytest.raises(step.Void, match="not the same equations"):
+        step.check(compile_step(tmp_path, flight.p), flight)
+
+
+@needs_cc
+def test_steps_are_compared_in_turns() -> None:
+    result = step.run(rounds=3)
+    ratios = [row for row in result.rows if row.ok is not None]
+    assert len(ratios) == 2
+    assert all(row.figures["ratio [x]"] for row in ratios)
+    assert "Stepper.advance" in shown(result)
+
+
+def test_tables_keep_every_bit() -> None:
+    header = tables_header()
+    assert f"#define LBF {(4.4482216152605).hex()}" in header
+    assert "over_alpha[12][10]" in header
+
+
+def test_a_flight_counts_until_its_recording_is_finished() -> None:
+    assert speed.fly("13.1", recording=True, until=0.2) > 0.0
+    assert speed.fly("13.1", recording=False, until=0.2) > 0.0
+
+
+def test_memory_is_sampled_for_loop_and_writer() -> None:
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc here to read memory from")
+    rows = memory.fly(1.0)
+    assert len(rows) >= memory.SAMPLES
+    assert all(row[1] > 1.0 and row[2] >= 0.0 for row in rows)
+    assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)

@@ -1,0 +1,77 @@
+"""``python -m tools.bench [--quick] [--json] [--only NAME]``: all of it, one after the other.
+
+Exit status: 0 every bound is kept, 1 one is not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import click
+from rich.console import Console
+
+from rtsim.timing.machine import examine_machine
+from tools.bench.results import Result, Row
+
+
+def _wake(quick: bool) -> Result:
+    """(a), which measures in processes of its own."""
+    found: dict[str, Any] = import_module("tools.bench.wake").run(quick)
+    rows = []
+    for what, name in (("C loop", "c"), ("rtsim pacer", "rtsim"), ("SimPy", "simpy")):
+        if "skipped" in found[name]:
+            rows.append(Row(f"{what}: {found[name]['skipped']}", {}))
+        else:
+            rows.append(Row(what, {f"{k} [ns]": float(v) for k, v in found[name].items()}))
+    rows += [
+        Row(f"rtsim {c['figure']} against C", {f"{c['figure']} [ns]": c["ns"]},
+            f"<= {c['allowed_ns'] / 1e3:.2f} us", bool(c["ok"]))
+        for c in found["criteria"]
+    ]  # fmt: skip
+    title = (
+        f"lateness at {found['rate_hz']} Hz, {found['pairs']} pairs of {found['seconds']:g} s, "
+        f"tail {found['spin_ns'] / 1e3:g} us"
+    )
+    return Result("wake", title, tuple(rows))
+
+
+def _module(name: str) -> Callable[[bool], Result]:
+    """The module is imported when its turn comes."""
+    return lambda quick: import_module(f"tools.bench.{name}").run(quick)
+
+
+BENCHES: dict[str, Callable[[bool], Result]] = {
+    "wake": _wake,
+    **{name: _module(name) for name in ("frame", "step", "speed", "memory")},
+}
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Short runs: does it work?  Not for figures.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--only", multiple=True, type=click.Choice(list(BENCHES)), help="This one only.")
+def main(quick: bool, as_json: bool, only: tuple[str, ...]) -> None:
+    """Measure rtsim: ratios in one run, opponents in turns, medians and tails."""
+    # A pipe has no width of its own: the widest table fits.
+    out = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    progress = Console(stderr=True, highlight=False)
+    results = []
+    for name in only or BENCHES:
+        progress.print(f"measuring: {name} ...")
+        result = BENCHES[name](quick)
+        results.append(result)
+        if not as_json:
+            out.print(result.table())
+    if as_json:
+        machine = examine_machine().__dict__
+        benches = [r.to_json() for r in results]
+        print(json.dumps({"machine": machine, "quick": quick, "benches": benches}, indent=2))
+    sys.exit(0 if all(r.ok for r in results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""(c) One RK4 step of the F-16: compiled Python against C written by hand, and JSBSim beside them.
+
+The two must first agree on random states, or the comparison is void.  *In a loop* is many steps in
+one call of compiled code: what the equations and the solver's inner loop cost.  *A call* is one
+step each call, as the executive makes it; C is then called through ctypes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rtsim.clock import stopwatch
+from rtsim.compiling import compiled
+from rtsim.errors import RtsimError
+from rtsim.model import BoundModel
+from rtsim.models.f16.cases import case
+from rtsim.models.f16.plant import F16
+from rtsim.models.f16.trim import bound_f16
+from rtsim.signals import Vector
+from rtsim.solve import solver_named
+from rtsim.solve.base import lower_triangle, weights
+from rtsim.solve.explicit import explicit_step
+from rtsim.solve.rk4 import RK4
+from tools.bench.f16_c import FLAGS, NATIVE_FLAGS, CStep, NoCompiler, compile_step
+from tools.bench.results import Result, Row
+from tools.bench.turns import in_turns, median_ratio, spread
+
+H_NS = 5_000_000
+H = H_NS / 1e9
+AGREE = 1e-12
+BOUND = 2.0
+_GROUPS = ((0, 3), (3, 6), (6, 10), (10, 13))
+
+_step = compiled(explicit_step)
+
+
+class Void(RtsimError):
+    """The C program computes something else; nothing is compared."""
+
+
+@compiled
+def _many(
+    f: Any, project: Any, a: Any, b: Any, c: Any, h: float, count: int, x: Any, z: Any, u: Any,
+    p: Any, k: Any, y: Any, out: Any,
+) -> None:  # fmt: skip
+    for _ in range(count):
+        _step(f, project, a, b, c, 0.0, h, x, z, u, p, k, y, out)
+        x[:] = out
+
+
+@dataclass(frozen=True)
+class Flight:
+    """Where every contender starts: NASA's case 11, in trim."""
+
+    bound: BoundModel
+    x: Vector
+    u: Vector
+    p: Vector
+
+    @classmethod
+    def trimmed(cls) -> Flight:
+        found = case("11")
+        u = np.array([found.inputs[name] for name in F16.inputs.names])
+        return cls(bound_f16(), found.state, u, F16.parameters.initial(found.parameters))
+
+    def kernel(self) -> Callable[[Vector, int], None]:
+        """Steps ``x`` in place, many in one call."""
+        tableau = RK4.tableau
+        fixed = (
+            self.bound.derivative.handle, self.bound.project.handle,
+            lower_triangle(tableau.a), weights(tableau.b), weights(tableau.c), H,
+        )  # fmt: skip
+        rest = (np.zeros(0), self.u, self.p, np.zeros((4, 13)), np.zeros(13), np.zeros(13))
+        return lambda x, count: _many(*fixed, count, x, *rest)
+
+    def calls(self) -> Callable[[Vector, int], None]:
+        """Steps ``x`` in place by the public ``Stepper.advance``, a call each."""
+        stepper, z, out = solver_named("rk4").stepper(self.bound), np.zeros(0), np.zeros(13)
+
+        def fly(x: Vector, count: int) -> None:
+            advance, here, there, u, p, ns = stepper.advance, x, out, self.u, self.p, 0
+            for _ in range(count):
+                advance(ns, ns + H_NS, here, z, u, p, there)
+                here, there = there, here
+                ns += H_NS
+            x[:] = here
+
+        return fly
+
+
+def worst_difference(c: CStep, flight: Flight, count: int = 2000, seed: int = 1) -> float:
+    """Of the two derivatives over random states and controls, relative to each vector's length."""
+    random = np.random.default_rng(seed)
+    worst, dx, z = 0.0, np.zeros(13), np.zeros(0)
+    for _ in range(count):
+        x, u = flight.x.copy(), random.uniform([-30, -20, -30, 0], [30, 20, 30, 100])
+        x[:3] *= 1.0 + random.uniform(-0.001, 0.004)
+        x[3:6] *= random.uniform(0.95, 1.05, 3)
+        x[6:10] += random.normal(0.0, 0.1, 4)
+        x[10:] = random.normal(0.0, 0.5, 3)
+        flight.bound.derivative.call(0.0, x, z, u, flight.p, dx)
+        theirs = c.derivative(x, u)
+        for low, high in _GROUPS:
+            size = float(np.linalg.norm(dx[low:high]))
+            worst = max(worst, float(np.abs(dx[low:high] - theirs[low:high]).max()) / size)
+    return worst
+
+
+def stepped_difference(c: CStep, flight: Flight, count: int = 200) -> float:
+    """Of the two states after ``count`` steps, relative to each vector's length."""
+    ours, theirs = flight.x.copy(), flight.x.copy()
+    flight.kernel()(ours, count)
+    c.step_in_place(theirs, flight.u, H, count)
+    return max(
+        float(np.abs(ours[a:b] - theirs[a:b]).max() / np.linalg.norm(ours[a:b])) for a, b in _GROUPS
+    )
+
+
+def check(c: CStep, flight: Flight) -> float:
+    """The greatest relative difference; :class:`Void` if it is more than :data:`AGREE`."""
+    worst = max(worst_difference(c, flight), stepped_difference(c, flight))
+    if not worst <= AGREE:
+        raise Void(
+            f"tools/bench/f16_step.c differs from rtsim/models by {worst:.3g}, allowed {AGREE:g}: "
+            "they are not the same equations; mend f16_step.c"
+        )
+    return worst
+
+
+def run(quick: bool = False, rounds: int | None = None) -> Result:
+    """Measure: batches of steps in turns."""
+    title = "one RK4 step of the F-16, 5 ms"
+    flight = Flight.trimmed()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            plain = compile_step(Path(folder), flight.p)
+            native = compile_step(Path(folder), flight.p, NATIVE_FLAGS)
+        except NoCompiler as error:
+            return Result("step", title, skipped=str(error))
+        worst = max(check(plain, flight), check(native, flight))
+        return _measure(title, flight, plain, native, rounds or (200 if quick else 2000), worst)
+
+
+def _measure(
+    title: str, flight: Flight, plain: CStep, native: CStep, rounds: int, worst: float
+) -> Result:
+    kernel, calls = flight.kernel(), flight.calls()
+    work: dict[str, Callable[[Vector, int], None]] = {
+        "C": lambda x, n: plain.step_in_place(x, flight.u, H, n),
+        "C native": lambda x, n: native.step_in_place(x, flight.u, H, n),
+        "rtsim": kernel,
+        "C call": lambda x, n: plain.step_each(x, flight.u, H, n),
+        "rtsim call": calls,
+    }
+    contenders = {name: _batch(fly, flight.x) for name, fly in work.items()}
+    jsbsim, why = _jsbsim()
+    if jsbsim is not None:
+        contenders["JSBSim"] = jsbsim
+    ns = in_turns(contenders, rounds)
+
+    def row(what: str, name: str, against: str = "", bounded: bool = False) -> Row:
+        figures = spread(ns[name])
+        if not against:
+            return Row(what, figures)
+        ratio = median_ratio(ns[name], ns[against])
+        figures |= {"ratio [x]": ratio}
+        return Row(what, figures, *((f"<= {BOUND:g} x", ratio <= BOUND) if bounded else ()))
+
+    rows = [
+        row(f"C in a loop, cc {' '.join(FLAGS)}", "C"),
+        row("rtsim in a loop", "rtsim", "C", True),
+        row("C, a call each by ctypes", "C call"),
+        row("rtsim, a call each: Stepper.advance", "rtsim call", "C call", True),
+        row(f"C in a loop, cc {' '.join(NATIVE_FLAGS)}", "C native", "C"),
+    ]
+    if jsbsim is not None:
+        rows.append(row("JSBSim's own F-16, a call each", "JSBSim", "C call"))
+    notes = (
+        f"C and rtsim differ by {worst:.2g} relative at most on random states and after 200 steps",
+        "ratio: median over the rounds; to C in a loop, or to C by ctypes for what is a call each",
+        why or "JSBSim computes its own F-16, with its flight control system and its integrators",
+    )
+    return Result("step", title, tuple(rows), notes)
+
+
+BATCH = 50
+
+
+def _batch(fly: Callable[[Vector, int], None], start: Vector) -> Callable[[], float]:
+    """A contender: ns a step over one batch from ``start``."""
+    x = start.copy()
+
+    def measure() -> float:
+        x[:] = start
+        began = stopwatch()
+        fly(x, BATCH)
+        return (stopwatch() - began) / BATCH
+
+    return measure
+
+
+def _jsbsim() -> tuple[Callable[[], float] | None, str]:
+    """JSBSim's F-16 at the same height and speed; or why it is not there."""
+    try:
+        jsbsim = importlib.import_module("jsbsim")
+    except ImportError:
+        return None, "JSBSim is not installed; type: pip install 'rtsim[bench]'"
+    jsbsim.FGJSBBase().debug_lvl = 0
+    flown = jsbsim.FGFDMExec(jsbsim.get_default_root_dir(), None)
+    flown.set_debug_level(0)
+    if not flown.load_model("f16"):
+        return None, "JSBSim is installed without its F-16"
+    flown.set_dt(H)
+    for name, value in (
+        ("ic/h-sl-ft", 10013.0),
+        ("ic/vc-kts", 287.0),
+        ("propulsion/engine/set-running", 1.0),
+    ):
+        with suppress(Exception):
+            flown[name] = value
+    if not flown.run_ic():
+        return None, "JSBSim found no initial condition for its F-16"
+
+    def measure() -> float:
+        began = stopwatch()
+        for _ in range(BATCH):
+            flown.run()
+        ns = (stopwatch() - began) / BATCH
+        flown.reset_to_initial_conditions(0)
+        return ns
+
+    return measure, ""

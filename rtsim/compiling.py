@@ -81,7 +81,9 @@ def _cache_for(function: Callable[..., Any]) -> Any:
     """
     root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(Path(root, "compiled", source_hash(function)[:16]))
+    # The module's name is part of the key: cached code looks its module up when it is loaded.
+    key = f"{source_hash(function)[:16]}-{function.__module__}"
+    numba.config.CACHE_DIR = str(Path(root, "compiled", key))
     try:
         yield
     finally:

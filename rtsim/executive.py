@@ -68,6 +68,7 @@ class Executive:
         self._wake: Wake | None = next((i.wake for i in system.inlets if i.wake), None)
         self._writes: list[tuple[Vector, Vector, Plant | Port]] = []
         self._tracks = open_tracks(system, recorder)
+        self._timing = open_timing(recorder) if self._paced else None
         system.bus.record = self._record_message
         self._environment = Environment(
             bus=system.bus,
@@ -75,7 +76,7 @@ class Executive:
             event=recorder.event,
             now=self._clock.now,
             paced=self._paced,
-            stretch=self._clock.anchor,
+            stretch=pacer.anchor,
             write=lambda vector, new, owner: self._writes.append((vector, new, owner)),
             sampled=self._record_request,
         )
@@ -102,6 +103,8 @@ class Executive:
                 self._instant(ns, discrete=ns == discrete)
             else:
                 self._refresh(Tag(ns))
+            if self._timing is not None:
+                self._timing.append(system.ns, pacer.log.last)
             system.ns = ns
             self._recorder.pump(wait=not self._paced)
             if self._observe is not None:
@@ -285,6 +288,12 @@ class Executive:
 def request_topic(controller: str) -> str:
     """The topic on which a controller's sampled inputs are recorded."""
     return f"{controller}.inputs"
+
+
+def open_timing(recorder: Recorder) -> Track:
+    """The track of each frame's wake lateness, compute time and margin, in ns of the wall."""
+    integers = ("wake_lateness", "compute", "margin")
+    return recorder.track("timing", integers, Signals(), {"deterministic": "no"})
 
 
 def open_tracks(system: System, recorder: Recorder) -> Tracks:

@@ -18,6 +18,7 @@ from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import thin
 from rtsim.signals import Vector
 from rtsim.tag import NS_PER_S
+from rtsim.timing.frames import NO_SAMPLE
 
 COLUMNS = 3
 BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
@@ -195,7 +196,8 @@ def samples_of(
     out: dict[str, tuple[Vector, Vector]] = {}
     if track is not None and len(track):
         for name in track.integers:
-            values = track.integer(name).astype(np.float64)
+            values = track.integer(name)
+            values = values[values != NO_SAMPLE].astype(np.float64)
             out[name.replace("_", " ")] = (values, np.ones(len(values)))
         return out
     for name in ("lateness", "compute", "margin"):

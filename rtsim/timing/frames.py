@@ -48,6 +48,8 @@ class FrameLog:
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
         self._row = 0
+        self.last = (NO_SAMPLE, 0, NO_SAMPLE)
+        """Wake lateness, compute time and margin (ns) of the frame last added."""
 
     @property
     def buffered(self) -> int:
@@ -70,6 +72,7 @@ class FrameLog:
                 self._least = self._worst[-1].response_ns
         row = self._row
         self._late[row], self._compute[row], self._margin[row] = woke_late_ns, compute_ns, margin_ns
+        self.last = (woke_late_ns, compute_ns, margin_ns)
         self.frames += 1
         self._row = row + 1
 

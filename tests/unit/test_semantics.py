@@ -476,7 +476,7 @@ def test_a_run_goes_on_from_what_was_saved(cut_ms: int) -> None:
     second = make().build(99)
     second.restore(json.loads(json.dumps(first.save())))
     after = run(second, 1000)
-    for name in whole.tracks:
+    for name in (t.name for t in whole.tracks.values() if t.spec.deterministic):
         ours = np.concatenate((before.track(name).words, after.track(name).words))
         assert np.array_equal(ours, whole.track(name).words), name
 

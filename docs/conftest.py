@@ -1,0 +1,72 @@
+"""Executes the pages of this folder and README.md: Python blocks in order, console blocks by shell.
+
+``python file=NAME`` is also saved under that name in the page's own temporary folder; in a console
+block each ``$ command`` is run there and held against the lines below it, ``...`` matching anything.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sybil import Document, Example, Region, Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+
+_CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+_FILE = re.compile(r"^```python file=(\S+)\n(.*?)^```", re.M | re.S)
+_MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_COMMANDS = str(Path(sys.executable).parent)
+
+
+def saved_files(document: Document) -> Iterator[Region]:
+    """``python file=NAME`` blocks."""
+    for match in _FILE.finditer(document.text):
+        yield Region(match.start(), match.end(), match, save_file)
+
+
+def save_file(example: Example) -> None:
+    match: re.Match[str] = example.parsed
+    Path(match[1]).write_text(match[2], encoding="utf-8")
+
+
+def console_blocks(document: Document) -> Iterator[Region]:
+    """``console`` blocks."""
+    for match in _CONSOLE.finditer(document.text):
+        yield Region(match.start(), match.end(), match[1], run_commands)
+
+
+def run_commands(example: Example) -> str | None:
+    for block in re.split(r"^\$ ", example.parsed, flags=re.M)[1:]:
+        command, _, wanted = block.partition("\n")
+        environment = {**os.environ, "PATH": f"{_COMMANDS}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            command, shell=True, env=environment, capture_output=True, text=True, timeout=120
+        )
+        got = done.stdout + done.stderr
+        if not doctest.OutputChecker().check_output(wanted, got, _MATCH):
+            return f"$ {command}\nexpected:\n{wanted}\ngot:\n{got}"
+    return None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A page's own working folder, from which it can import what it saved."""
+    before, path = os.getcwd(), tmp_path_factory.mktemp("page")
+    os.chdir(path)
+    sys.path.insert(0, str(path))
+    yield
+    os.chdir(before)
+    sys.path.remove(str(path))
+
+
+pytest_collect_file = Sybil(
+    parsers=[saved_files, console_blocks, PythonCodeBlockParser()],
+    patterns=["*.md"],
+    fixtures=["folder"],
+).pytest()

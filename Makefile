@@ -68,7 +68,7 @@ types: setup-dev
 	$(BIN)/python -m mypy
 
 contracts: setup-dev
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 unit: setup-dev
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 -m "not realtime and not full"

@@ -1,4 +1,4 @@
-"""Executes the pages of this folder and README.md: Python blocks in order, console blocks by shell.
+"""Executes README.md and the pages of docs/: Python blocks in order, console blocks by shell.
 
 ``python file=NAME`` is also saved under that name in the page's own temporary folder; in a console
 block each ``$ command`` is run there and held against the lines below it, ``...`` matching anything.
@@ -67,6 +67,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 pytest_collect_file = Sybil(
     parsers=[saved_files, console_blocks, PythonCodeBlockParser()],
-    patterns=["*.md"],
+    patterns=["README.md", "docs/*.md"],
     fixtures=["folder"],
 ).pytest()

@@ -7,9 +7,11 @@ walk ends at the first one that is cut off or damaged.  Records are parsed by th
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +28,8 @@ from rtsim.errors import RecordingError
 
 LARGEST_CHUNK = 1 << 28
 LARGEST_RECORD = 1 << 29
+_LZ4_DENSEST = 256  # no LZ4 block unpacks to more than 255 times its size
+_PIECE = 1 << 20
 _RECORD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
 _INDEX = struct.Struct("<HI")
@@ -122,8 +126,8 @@ class _Walk:
         elif opcode == Opcode.METADATA:
             metadata = _whole(Metadata, body)
             self.out.metadata[metadata.name] = metadata.metadata
-        elif opcode in (Opcode.CHANNEL, Opcode.MESSAGE, Opcode.SCHEMA):
-            self._take_messages(_RECORD.pack(opcode, len(body)) + body)
+        elif opcode == Opcode.CHANNEL:
+            self._take_channel(_whole(Channel, body))
         elif opcode == Opcode.DATA_END:
             expected = _whole(DataEnd, body).data_section_crc
             if expected not in (0, self.crc):
@@ -133,7 +137,7 @@ class _Walk:
             # Not needed, but a chunk whose opcode was damaged must not pass for one.
             if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
                 raise ValueError("not a message index")
-        elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT):
+        elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):
             raise ValueError(f"record type {opcode} where data was expected")
 
     def _take_chunk(self, chunk: Chunk) -> None:
@@ -143,7 +147,10 @@ class _Walk:
         self._take_messages(data)
 
     def _take_messages(self, data: bytes) -> None:
-        """The records of a chunk.  This loop runs once for each row of the recording."""
+        """The records of a chunk; runs once for each row of the recording.
+
+        Messages stand in chunks only: those have a checksum, a message alone has none.
+        """
         at, end = 0, len(data)
         record, message = _RECORD.unpack_from, _MESSAGE.unpack_from
         channels = self.channels
@@ -191,17 +198,26 @@ def _whole(kind: Any, body: bytes) -> Any:
 
 
 def _unpacked(chunk: Chunk) -> bytes:
+    """Its data, in memory that grows with what is there and not with what it claims."""
     size = chunk.uncompressed_size
     if size > LARGEST_CHUNK:
         raise ValueError(f"a chunk that claims {size} bytes; at most {LARGEST_CHUNK} are accepted")
     data: bytes = chunk.data
     if chunk.compression == "lz4":
-        data = lz4.frame.LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
+        if size > _LZ4_DENSEST * len(data):
+            raise ValueError(f"a chunk of {len(data)} bytes that claims {size}")
+        data = lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1)
     elif chunk.compression == "zstd":
-        with zstandard.ZstdDecompressor().stream_reader(chunk.data) as reader:
-            data = reader.read(size + 1)
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            parts = list(itertools.takewhile(len, _pieces(reader, size + 1)))
+        data = b"".join(parts)
     elif chunk.compression:
         raise ValueError(f"compression {chunk.compression!r} is not known")
     if len(data) != size:
         raise ValueError(f"a chunk of {len(data)} bytes that claims {size}")
     return data
+
+
+def _pieces(reader: IO[bytes], most: int) -> Iterator[bytes]:
+    for _ in range(most // _PIECE + 1):
+        yield reader.read(_PIECE)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from record_samples import fly, ticking
+from mcap.opcode import Opcode
+from record_samples import MS, fly, ticking
 
 from rtsim.errors import RecordingError
 from rtsim.record.file import FileRecorder
@@ -20,7 +22,7 @@ from rtsim.record.writer import RecordingFile
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("flown") / "run.mcap"
-    fly(FileRecorder(path, ticking()))
+    fly(FileRecorder(path, ticking(3 * MS)))  # some five chunks
     return path
 
 
@@ -77,17 +79,45 @@ def test_flipped_bits_are_noticed(flown: Path, tmp_path: Path, data: st.DataObje
     open_damaged(bytes(raw), tmp_path / "flipped.mcap", whole)
 
 
-def test_every_flipped_bit_of_the_frame_of_the_file_is_noticed(flown: Path, tmp_path: Path) -> None:
-    """The first bytes and those around each record boundary are the ones that steer the reader."""
+def test_every_flipped_bit_that_steers_the_reader_is_noticed(flown: Path, tmp_path: Path) -> None:
+    """All bits of each record's type and length, and one of each third byte after."""
     raw, whole = flown.read_bytes(), Recording.open(flown)
-    heads, at = set(range(60)), 8
+    steering, following, at, data_end = list(range(8)), list[int](), 8, 0
     while at < len(raw) - 8:
-        heads.update(range(at, min(at + 60, len(raw))))
+        steering += range(at, at + 9)
+        following += range(at + 9, min(at + 50, len(raw)), 3)
+        data_end = at if raw[at] == Opcode.DATA_END else data_end
         at += 9 + int.from_bytes(raw[at + 1 : at + 9], "little")
-    for byte in sorted(heads):
+    bits = [8 * byte + bit for byte in steering for bit in range(8)]
+    for bit in bits + [8 * byte + byte % 8 for byte in following]:
         damaged = bytearray(raw)
-        damaged[byte] ^= 1 << byte % 8
-        open_damaged(bytes(damaged), tmp_path / "flipped.mcap", whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        read = open_damaged(bytes(damaged), tmp_path / "flipped.mcap", whole)
+        if bit < 8 * data_end:
+            assert read is None or read.truncated is not None
+
+
+def test_a_length_is_not_believed(flown: Path, tmp_path: Path) -> None:
+    """Neither of a record nor of what a chunk unpacks to."""
+    raw = flown.read_bytes()
+    at = 8
+    while raw[at] != Opcode.CHUNK:
+        at += 9 + int.from_bytes(raw[at + 1 : at + 9], "little")
+    for where, size in (
+        (at + 1, 1 << 28),
+        (at + 1, 1 << 62),
+        (at + 25, 1 << 27),
+        (at + 25, 1 << 62),
+    ):
+        damaged = bytearray(raw)
+        damaged[where : where + 8] = size.to_bytes(8, "little")
+        (tmp_path / "long.mcap").write_bytes(damaged)
+        tracemalloc.start()
+        read = Recording.open(tmp_path / "long.mcap")
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 1 << 24
+        assert read.truncated is not None
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mcap.reader import make_reader
+from mcap.writer import CompressionType, Writer
 from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
 
 from rtsim.errors import ScenarioError, ShapeError
@@ -110,6 +111,29 @@ def test_another_reader_reads_the_same_numbers(flown: Path) -> None:
     assert '"altitude": "ft"' in units["f16"]
     names = [s.name for s in summary.schemas.values()]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("compression", list(CompressionType))
+def test_a_file_that_another_tool_wrote_anew_opens(
+    flown: Path, tmp_path: Path, compression: CompressionType
+) -> None:
+    with open(flown, "rb") as old, open(tmp_path / "new.mcap", "wb") as new:
+        reader = make_reader(old)
+        writer = Writer(new, compression=compression, chunk_size=5000)
+        writer.start()
+        for metadata in reader.iter_metadata():
+            writer.add_metadata(metadata.name, metadata.metadata)
+        channels: dict[str, int] = {}
+        for schema, channel, message in reader.iter_messages(log_time_order=True):
+            assert schema is not None
+            if channel.topic not in channels:
+                known = writer.register_schema(schema.name, schema.encoding, schema.data)
+                channels[channel.topic] = writer.register_channel(channel.topic, "protobuf", known)
+            number = channels[channel.topic]
+            writer.add_message(number, message.log_time, message.data, message.publish_time)
+        writer.finish()  # type: ignore[no-untyped-call]
+    assert Recording.open(tmp_path / "new.mcap").truncated is None
+    assert Recording.open(tmp_path / "new.mcap").digest() == Recording.open(flown).digest()
 
 
 def test_the_digest_leaves_out_wall_clock_figures() -> None:

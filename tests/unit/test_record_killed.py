@@ -18,6 +18,7 @@ from rtsim.record.reading import Recording
 ROOT = Path(__file__).resolve().parents[2]
 AT_MOST_NS = 500_000_000  # the figure that is promised
 
+# A block holds more than a second of these rows, so that only time makes them due.
 # Appends a row each millisecond whose time is the time since the start, and tells each row's time.
 PROGRAM = """
 import os, sys, time
@@ -26,13 +27,13 @@ from rtsim.record.file import FileRecorder
 from rtsim.signals import Signals
 
 recorder = FileRecorder(sys.argv[1], time.monotonic_ns)
-track = recorder.track("p", ("step",), Signals(*(f"x{i}" for i in range(40))))
+track = recorder.track("p", ("step",), Signals(*(f"x{i}" for i in range(5))))
 recorder.start({"seed": 1})
 print(recorder._process.pid, flush=True)
 start = time.monotonic_ns()
 while True:
     ns = time.monotonic_ns() - start
-    track.append(ns, (0,), np.full(40, float(ns)))
+    track.append(ns, (0,), np.full(5, float(ns)))
     os.write(1, ns.to_bytes(8, "little"))
     recorder.pump()
     time.sleep(0.001)
@@ -71,6 +72,6 @@ def test_kill_9_loses_at_most_half_a_second(tmp_path: Path, both: bool, seed: in
     kept = read.time("p")
     assert told[-1] - kept[-1] <= AT_MOST_NS
     assert np.array_equal(kept, told[: len(kept)])
-    assert np.array_equal(read["p.x39"], kept.astype(np.float64))
+    assert np.array_equal(read["p.x4"], kept.astype(np.float64))
     assert read.footer is None
     assert read.truncated is not None

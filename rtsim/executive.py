@@ -304,13 +304,13 @@ def open_tracks(system: System, recorder: Recorder) -> Tracks:
         about = {"source": source}
         topics[name] = recorder.track(f"messages/{name}", STAMPS, signals, about)
 
-    for controller in system.controllers:
-        inputs = controller.controller.inputs
-        topic(request_topic(controller.name), "sampling", inputs)
+    plants = {p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants}
     for name, known in sorted(system.bus.topics.items()):
         topic(name, known.source, known.signals)
+    for controller in system.controllers:
+        topic(request_topic(controller.name), "sampling", controller.controller.inputs)
     return Tracks(
-        {p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants},
+        plants,
         topics,
         {i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals) for i in system.inlets},
     )

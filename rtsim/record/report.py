@@ -51,7 +51,7 @@ table { border-collapse: collapse; font-size: 13px; width: 100%; }
 th { text-align: left; color: var(--soft); font-weight: 500; background: #fff;
      border-bottom: 1px solid var(--line); }
 td, th { padding: 4px 12px 4px 0; vertical-align: top; }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: break-word; }
 tr + tr td { border-top: 1px solid #eef1f4; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .scroll { max-height: 420px; overflow-y: auto; }
@@ -59,6 +59,9 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 .warn { background: #fdf1d8; border: 1px solid #f0d28a; border-radius: 6px;
         padding: 8px 12px; margin-top: 14px; }
 """
+
+
+_STATED = ("assumptions", "limits", "name", "description")
 
 
 def write_report(recording: Recording, path: str | Path) -> None:
@@ -73,11 +76,12 @@ def write_report(recording: Recording, path: str | Path) -> None:
 def render(recording: Recording) -> str:
     """The page as text."""
     sections = [
-        ("run", "The run", _about(recording)),
-        ("events", "Events", _events(recording)),
+        ("stated", "Assumptions and limits", _stated(recording)),
         ("trajectories", "Trajectories", _trajectories(recording)),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
+        ("events", "Events", _events(recording)),
+        ("setup", "Set-up", _setup(recording)),
     ]
     shown = [(key, title, body) for key, title, body in sections if body]
     links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in shown)
@@ -143,18 +147,29 @@ def _head(recording: Recording) -> str:
     )
 
 
-def _about(recording: Recording) -> str:
+def _stated(recording: Recording) -> str:
+    """What the run takes for granted, before anything that it shows."""
+    scenario = _mapping(recording.header.get("scenario"))
+    blocks = "".join(_block(k, scenario.get(k)) for k in ("assumptions", "limits"))
+    return f"<div class=columns>{blocks}</div>" if blocks else ""
+
+
+def _setup(recording: Recording) -> str:
+    """How to do it again: each part in a fold of its own, then everything else of the header."""
     header = dict(recording.header)
-    scenario = dict(_mapping(header.pop("scenario", None)))
-    for key in ("name", "description"):
-        scenario.pop(key, None)
     header.pop("tracks", None)
-    parts = {**scenario, **{k: v for k, v in header.items() if k not in ("seed", "pace")}}
-    wide = "".join(_block(k, parts.pop(k, None)) for k in ("assumptions", "limits"))
-    plain = {k: v for k, v in parts.items() if not isinstance(v, (list, Mapping))}
-    blocks = "".join(_block(k, v) for k, v in parts.items() if k not in plain)
-    rest = _block("other settings", plain)
-    return f"<div class=columns>{wide}</div><div class=columns>{blocks}{rest}</div>"
+    scenario = dict(_mapping(header.pop("scenario", None)))
+    parts = _mapping(scenario.pop("parts", None))
+    folds = "".join(
+        f"<details><summary>{_text(name)} <span class=soft>{_text(part.get('kind', ''))}</span>"
+        f"</summary>{_table((), _flat('', part))}</details>"
+        for name, part in parts.items()
+        if isinstance(part, Mapping)
+    )
+    rest = {**{k: v for k, v in scenario.items() if k not in _STATED}, **header}
+    plain = {k: v for k, v in rest.items() if not isinstance(v, (list, Mapping))}
+    blocks = "".join(_block(k, v) for k, v in rest.items() if k not in plain)
+    return f"{folds}<div class=columns>{_block('settings', plain)}{blocks}</div>"
 
 
 def _block(title: str, value: object) -> str:
@@ -163,9 +178,19 @@ def _block(title: str, value: object) -> str:
         return ""
     if isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value):
         body = f"<ul>{''.join(f'<li>{_text(v)}</li>' for v in value)}</ul>"
+    elif isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+        names = list(dict.fromkeys(k for row in value for k in row))
+        body = _table(names, [[_inline(row.get(k, "")) for k in names] for row in value])
     else:
         body = _table((), _flat("", value))
     return f"<div><h3>{_text(title.replace('_', ' ').capitalize())}</h3>{body}</div>"
+
+
+def _inline(value: object) -> object:
+    """A mapping as one line of text; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return ", ".join(f"{k} {v}" for k, v in value.items())
 
 
 def _flat(prefix: str, value: object) -> list[tuple[str, object]]:
@@ -206,7 +231,8 @@ def _more(count: int, what: str) -> str:
 def _trajectories(recording: Recording) -> str:
     out = []
     thinned = False
-    for track in recording.tracks.values():
+    # States first, then what was sent, then what each controller sampled.
+    for track in sorted(recording.tracks.values(), key=lambda t: "arrival" in t.integers):
         if not (track.spec.deterministic and len(track) and track.signals.size):
             continue
         plot, less = figures.trajectories(track, recording.events)

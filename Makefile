@@ -70,11 +70,12 @@ types: setup-dev
 contracts: setup-dev
 	$(BIN)/lint-imports --no-logo
 
+# A file stays on one worker: the blocks of a page of docs/ build on each other.
 unit: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 -m "not realtime and not full"
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime and not full"
 
 unit-all: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 -m "not realtime" --hypothesis-profile full
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime" --hypothesis-profile full
 
 # They need the machine to themselves: one after another, and nothing beside them.
 realtime: setup-dev

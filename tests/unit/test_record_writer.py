@@ -157,30 +157,45 @@ def test_a_disk_that_is_full_from_the_start() -> None:
         fly(recorder)
 
 
-def test_a_writer_that_stands_still_does_not_stop_the_loop(tmp_path: Path) -> None:
-    recorder = FileRecorder(tmp_path / "slow.mcap", ticking(), keep_aside=1 << 21, patience=1.0)
-    track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(50))))
-    recorder.start({})
-    recorder._process.send_signal(signal.SIGSTOP)
-    row = np.ones(50)
-    for i in range(4000):
-        track.append(i, (), row)
-        recorder.pump()
-    assert recorder.handed.most_aside_bytes > 0
-    recorder._process.send_signal(signal.SIGCONT)
-    recorder.finish({})
-    assert len(Recording.open(recorder.path).tracks["p"]) == 4000
+WIDE = Signals(*(f"x{i}" for i in range(50)))
 
-    recorder = FileRecorder(tmp_path / "stuck.mcap", ticking(), keep_aside=1 << 20, patience=1.0)
-    track = recorder.track("p", (), Signals(*(f"x{i}" for i in range(50))))
-    recorder.start({})
-    recorder._process.send_signal(signal.SIGSTOP)
-    for i in range(8000):
-        track.append(i, (), row)
+
+@contextlib.contextmanager
+def standing_still(path: Path, keep_aside: int) -> Iterator[FileRecorder]:
+    """A recorder with a track ``p`` whose writer is stopped; ended even where the test fails."""
+    with FileRecorder(path, ticking(), keep_aside=keep_aside, patience=1.0) as recorder:
+        recorder.track("p", (), WIDE)
+        recorder.start({})
+        recorder._process.send_signal(signal.SIGSTOP)
+        try:
+            yield recorder
+        finally:
+            if recorder._process.poll() is None:
+                recorder._process.send_signal(signal.SIGCONT)
+
+
+def append_rows(recorder: FileRecorder, rows: int) -> None:
+    row = np.ones(WIDE.size)
+    for i in range(rows):
+        recorder._tracks.by_name["p"].append(i, (), row)
         recorder.pump()
-    assert recorder.handed.dropped_rows > 0
-    with pytest.raises(RecordingError, match="too slow"):
+
+
+def test_a_writer_that_stands_still_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    with standing_still(tmp_path / "slow.mcap", keep_aside=1 << 21) as recorder:
+        append_rows(recorder, 4000)
+        assert recorder.handed.most_aside_bytes > 0
+        recorder._process.send_signal(signal.SIGCONT)
         recorder.finish({})
+    assert len(Recording.open(tmp_path / "slow.mcap").tracks["p"]) == 4000
+
+
+def test_a_writer_that_stands_still_for_good_does_not_stop_the_loop(tmp_path: Path) -> None:
+    with standing_still(tmp_path / "stuck.mcap", keep_aside=1 << 20) as recorder:
+        append_rows(recorder, 8000)
+        assert recorder.handed.dropped_rows > 0
+        with pytest.raises(RecordingError, match="too slow"):
+            recorder.finish({})
 
 
 def test_ctrl_c_does_not_reach_the_writer(recorder: FileRecorder) -> None:

@@ -62,7 +62,7 @@ def compile_function(function: Callable[..., Any], signature: Any, what: str) ->
             raise ModelError(
                 f"{what} does not compile:\n{error}\n"
                 "use scalar arithmetic, math functions and array elements in it, and mark its "
-                "helpers @rtsim.compiled; or run it as plain Python with compile=False"
+                "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run --plain"
             ) from error
     result = jitted.overloads[signature]
     address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)

@@ -107,6 +107,8 @@ class Executive:
                 self._timing.append(system.ns, pacer.log.last)
             system.ns = ns
             self._recorder.pump(wait=not self._paced)
+            if self._paced:
+                pacer.lap("recording")
             if self._observe is not None:
                 self._observe(ns)
             pacer.ready(ns)

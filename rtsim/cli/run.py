@@ -154,7 +154,8 @@ class ProgressLine:
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
         self._next = 0
-        self._began = stopwatch()
+        self._shown = (0, 0)
+        """Wall and simulated ns when the line was last written: the rate is that since then."""
 
     def show(self, progress: Progress) -> None:
         now = stopwatch()
@@ -162,7 +163,9 @@ class ProgressLine:
             return
         self._next = now + _EVERY_NS
         pacer = progress.pacer
-        rate = progress.ns / max(1, now - self._began)
+        then, ns = self._shown
+        self._shown = (now, progress.ns)
+        rate = (progress.ns - ns) / (now - then) if then else 0.0
         text = (
             f"\r{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
         )

@@ -1,7 +1,7 @@
 """Executes README.md and the pages of docs/: Python blocks in order, console blocks by shell.
 
 ``python file=NAME`` is also saved under that name in the page's own temporary folder; in a console
-block each ``$ command`` is run there and held against the lines below it, ``...`` matching anything.
+block each ``$ command`` is run there and held against the lines below it; ``...`` is anything.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ DELIVERED, LOST, COPY = 0, 1, 2
 """Status of a message: it arrives, it never does, it arrives as a second copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message, or one copy of it."""
 
     topic: str

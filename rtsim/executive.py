@@ -220,7 +220,9 @@ class Executive:
 
     def _react(self, tag: Tag, arrived: set[str]) -> None:
         system = self.system
-        triggered = {id(t) for name in arrived for t in system.triggers.get(name, ())}
+        triggered = (
+            {id(t) for name in arrived for t in system.triggers.get(name, ())} if arrived else ()
+        )
         for task in system.tasks:
             if (tag.step == 0 and task.next_ns == tag.ns) or id(task) in triggered:
                 self._run_task(task, tag)

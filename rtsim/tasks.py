@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
@@ -190,7 +191,7 @@ class ControllerTask(Ticking):
                 f"{getattr(answer, 'shape', type(answer).__name__)}; expected "
                 f"({self.controller.outputs.size},): {', '.join(self.controller.outputs.columns)}"
             )
-        if not np.isfinite(answer).all():
+        if not all(map(isfinite, answer.tolist())):
             bad = int(np.flatnonzero(~np.isfinite(answer))[0])
             raise ControllerError(
                 f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]} "

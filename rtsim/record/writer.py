@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mcap.writer import CompressionType, Writer
+from mcap.writer import CompressionType
 
+from rtsim.record.batches import BatchWriter
 from rtsim.record.event import Event, event_descriptor
 from rtsim.record.frames import Frame, FrameBuffer, Kind
 from rtsim.record.schema import (
@@ -72,7 +73,7 @@ class RecordingFile:
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
-        self._writer = Writer(
+        self._writer = BatchWriter(
             self._sink,  # type: ignore[arg-type]
             chunk_size=CHUNK_BYTES,
             compression=CompressionType.LZ4,
@@ -121,16 +122,9 @@ class RecordingFile:
     def _take_rows(self, number: int, data: bytes) -> None:
         spec, channel = self._tracks[number]
         words = np.frombuffer(data, np.int64).reshape(-1, spec.width)
-        payload = spec.encode(words)
-        size = spec.wire.itemsize
-        at = 0
-        count = self._rows[number]
-        add = self._writer.add_message
-        for ns in words[:, 0].tolist():
-            add(channel, ns, payload[at : at + size], ns, count & 0xFFFFFFFF)
-            at += size
-            count += 1
-        self._rows[number] = count
+        if len(words):
+            self._writer.add_rows(channel, words[:, 0], spec.encode(words), self._rows[number])
+            self._rows[number] += len(words)
 
     def _add(self, channel: int, ns: int, data: bytes, sequence: int) -> None:
         self._writer.add_message(channel, ns, data, ns, sequence & 0xFFFFFFFF)

@@ -1,9 +1,10 @@
-"""The latency that the `unstable` loop can bear: simulated, and from its discretised closed loop."""
+"""The latency that the `unstable` loop bears: simulated, and from its discretised closed loop."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
@@ -11,12 +12,13 @@ from rtsim.models.unstable import scenario
 from rtsim.testing.determinism import trace_of
 
 PERIOD = 0.1
+Matrix = NDArray[np.float64]
 A = np.array([[0.0, 1.0], [2.0, 0.0]])
 B = np.array([[0.0], [1.0]])
 GAIN = np.array([8.0, 4.0])
 
 
-def held(seconds: float) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def held(seconds: float) -> tuple[Matrix, Matrix]:
     """Transition over ``seconds`` with the input held: Phi (2, 2) and Gamma (2, 1)."""
     block = expm(np.block([[A, B], [np.zeros((1, 3))]]) * seconds)
     return block[:2, :2], block[:2, 2:]

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from functools import partial
 
 import pytest
+from pacing_parts import MS, fly, make
 
-from rtsim.clock import VirtualClock, Wake, WallClock
-from rtsim.errors import OverrunError, ScenarioError
+from rtsim.clock import VirtualClock, Wake
+from rtsim.errors import OverrunError
 from rtsim.testing import FakeClock
 from rtsim.timing.pacing import NEXT, REST, Pacer
-from rtsim.timing.policy import Abort, CatchUp, Freeze, Overrun, Policy, Slip, parse_policy
-
-MS = 1_000_000
-ODD = ("freeze:0", "freeze:nan", "freeze:inf", "abort:1")
-
-
-def fly(pacer: Pacer, clock: FakeClock, compute: Sequence[int], period: int = MS) -> list[Overrun]:
-    """One frame for each computing time [ns]; what the executive would record."""
-    recorded = []
-    pacer.start(0)
-    for k, spent in enumerate(compute, 1):
-        clock.advance(spent)
-        pacer.lap("plant")
-        try:
-            assert pacer.wait(k * period)
-        finally:
-            if pacer.overrun is not None:
-                recorded.append(pacer.overrun)
-    return recorded
-
-
-def make(policy: Policy, late: Sequence[int] = ()) -> tuple[Pacer, FakeClock]:
-    clock = FakeClock(late=late)
-    return Pacer(clock, policy, frame_ns=MS), clock
+from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip
 
 
 def test_a_loop_in_time_has_no_overruns() -> None:
@@ -347,105 +323,3 @@ def test_memory_does_not_grow_with_the_run() -> None:
     pacer.stop()
     assert pacer.log.compute.count == 20_001
     assert len(pacer.log.worst) == 10
-
-
-@pytest.mark.parametrize("policy", [CatchUp(), CatchUp(5), Slip(7), Freeze(), Freeze(2.5), Abort()])
-def test_policies_are_read_from_their_own_text(policy: Policy) -> None:
-    assert parse_policy(str(policy)) == policy
-    assert parse_policy(policy) is policy
-
-
-def test_policies_have_finite_defaults() -> None:
-    assert parse_policy("catch_up") == CatchUp(100)
-    assert parse_policy("slip") == Slip(1000)
-    assert parse_policy(" freeze ") == Freeze(30.0)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "catchup", "catch_up:x", "catch_up:-1", "slip:inf", "slip:99999999999", *ODD],
-)
-def test_a_policy_that_cannot_be_read_says_what_to_type(text: str) -> None:
-    with pytest.raises(ScenarioError, match=r"catch_up:100|slip:100|freeze:30"):
-        parse_policy(text)
-
-
-def test_a_pacer_refuses_negative_numbers() -> None:
-    with pytest.raises(ScenarioError, match="must be >= 0"):
-        Pacer(FakeClock(), frame_ns=-1)
-
-
-def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    time = [0]
-
-    def sleep(seconds: float) -> None:
-        time[0] += round(seconds * 1e9)
-
-    def read() -> int:
-        time[0] += 100
-        return time[0]
-
-    monkeypatch.setattr("rtsim.clock.stopwatch", read)
-    monkeypatch.setattr("time.sleep", sleep)
-    results = []
-    for rehearsed in (True, False):
-        clock = WallClock(spin_ns=100_000)
-        pacer = Pacer(clock, Abort(), frame_ns=MS)
-        assert clock.rehearsal is not None
-        rehearsals: list[int] = []
-        rehearse = clock.rehearsal
-
-        def counted(rehearse: Callable[[], object], rehearsals: list[int]) -> None:
-            rehearse()
-            rehearsals.append(time[0])
-            time[0] -= 100  # the one reading that it takes
-
-        clock.rehearsal = partial(counted, rehearse, rehearsals) if rehearsed else None
-        pacer.start(0)
-        for k in range(1, 50):
-            time[0] += 1000 * k
-            assert pacer.wait(k * MS)
-        pacer.stop()
-        assert len(rehearsals) == 49 * rehearsed
-        results.append((pacer.log.compute.summary(), pacer.log.margin.summary(), pacer.log.worst))
-        assert pacer.log.lateness.count == 49
-    assert results[0][0] == results[1][0]
-    assert results[0][2][0].compute_ns == results[1][2][0].compute_ns
-
-
-def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    time = [0]
-
-    class Sleepy(Wake):
-        def wait(self, seconds: float) -> bool:
-            time[0] += round(seconds * 1e9)
-            return self.is_set()
-
-    def read() -> int:
-        time[0] += 100
-        return time[0]
-
-    monkeypatch.setattr("rtsim.clock.stopwatch", read)
-    clock, wake = WallClock(spin_ns=100_000), Sleepy()
-    pacer = Pacer(clock, Abort(), frame_ns=MS)
-    rehearse = clock.rehearsal
-    assert rehearse is not None
-
-    def rehearse_and_set() -> None:
-        rehearse()
-        wake.set()
-
-    pacer.start(0)
-    assert pacer.wait(MS, wake)
-    clock.rehearsal = rehearse_and_set
-    assert not pacer.wait(2 * MS, wake)
-    wake.clear()
-    clock.rehearsal = None
-    assert pacer.wait(2 * MS, wake)
-    pacer.stop()
-    assert pacer.log.frames == 3
-    assert pacer.log.lateness.count == 2
-    assert len(pacer.log.worst) == 3
-    assert all(0 <= frame.late_ns < 1000 for frame in pacer.log.worst)

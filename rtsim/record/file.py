@@ -35,6 +35,9 @@ from rtsim.tag import Tag
 HAND_OVER_NS = 100_000_000
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
+_AHEAD_BYTES = 8 << 20
+"""How far a run that may wait gets ahead of the writer before it does: some 0.1 s of rows.  Waiting
+for each block would make the two processes take turns."""
 
 
 @dataclass
@@ -74,6 +77,7 @@ class FileRecorder:
         self._tracks = Tracks()
         self._events: list[tuple[Tag, str, str, str, dict[str, Value]]] = []
         self._aside: deque[memoryview] = deque()
+        self._ahead = _AHEAD_BYTES
         self._heard = bytearray()
         self._last_words = ""
         self._ready = self._done = self._closed = False
@@ -135,6 +139,7 @@ class FileRecorder:
         if self._closed:
             return
         try:
+            self._ahead = 0
             self._hand_over(wait=True)
             self._send(Kind.FINISH, 0, _json(dict(footer)), wait=True)
             while not self._done and not self.failed:
@@ -148,6 +153,7 @@ class FileRecorder:
         if self._closed:
             return
         self._closed = True
+        self._ahead = 0
         if self._tracks.started and not self.failed and not self._done:
             self._hand_over(wait=True)
         self._socket.close()
@@ -208,7 +214,7 @@ class FileRecorder:
             try:
                 sent = self._socket.send(first)
             except (BlockingIOError, InterruptedError):
-                if not wait:
+                if not wait or self.handed.aside_bytes < self._ahead:
                     return
                 self._await_room()
                 continue

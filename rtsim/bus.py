@@ -9,12 +9,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rtsim.errors import ScenarioError
-from rtsim.latency import ZERO, LatencyModel, check_delays
+from rtsim.latency import ZERO, LatencyModel, draw
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NEVER, Tag
@@ -64,6 +65,20 @@ class Topic:
     immediate: bool = False
     """A zero delay arrives at once, in the sender's own microstep: a declared order asks for it."""
 
+    @cached_property
+    def stream(self) -> str:
+        """The random stream that its transport draws from."""
+        return f"transport/{self.name}"
+
+    @cached_property
+    def link(self) -> str:
+        """What an error calls it."""
+        return f"topic {self.name}"
+
+    @cached_property
+    def size_bytes(self) -> int:
+        return self.signals.size * 8
+
 
 class Bus:
     """Messages in flight.  ``record`` sees each message once, when its stamps are known."""
@@ -93,9 +108,7 @@ class Bus:
         self._sequence[name] = sequence + 1
         content = payload.copy()
         content.flags.writeable = False
-        stream = self._streams.stream(f"transport/{name}")
-        delays = topic.transport.delays(stream, topic.signals.size * 8)
-        check_delays(topic.transport, delays, f"topic {name}")
+        delays = draw(topic.transport, self._streams, topic.stream, topic.size_bytes, topic.link)
         if not delays:
             lost = Message(
                 name, topic.source, sequence, initiated, completed, LOST_ARRIVAL, content, LOST

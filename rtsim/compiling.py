@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 from platformdirs import user_cache_dir
 
 from rtsim.errors import ModelError
@@ -135,3 +136,79 @@ def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # 
 @overload(call_project, strict=False)
 def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
     return lambda handle, x: _project_at(handle, x)
+
+
+# -- vectors that stay where they are --------------------------------------------------------------
+#
+# Python hands an array to compiled code in 65 ns, a step needs ten of them, and a plant's vectors
+# are the same at every step: their addresses and lengths in one block are handed over at once.
+
+
+@dataclass(frozen=True)
+class Block:
+    """Machine addresses, then (address, length) of each vector; holding these keeps them there."""
+
+    words: NDArray[np.int64]
+    vectors: tuple[NDArray[np.float64], ...]
+
+    @classmethod
+    def of(cls, handles: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> Block:
+        """Vectors must be contiguous; of an array with more dimensions all elements are meant."""
+        places = [word for v in vectors for word in (v.ctypes.data, v.size)]
+        return cls(np.array([*map(int, handles), *places], dtype=np.int64), vectors)
+
+
+WORDS = types.Array(types.int64, 1, "C")
+
+
+@intrinsic
+def _double_pointer(_: Any, address: Any) -> Any:
+    kind = types.CPointer(types.float64)
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(kind))
+
+    return kind(address), generate
+
+
+def vector_at(words: Any, i: int) -> Any:  # noqa: ARG001
+    """In compiled code: the vector whose address is ``words[i]`` and whose length follows it."""
+    raise ModelError("vector_at exists in compiled code only")
+
+
+@overload(vector_at, strict=False)
+def _(words: Any, i: Any) -> Any:  # noqa: ARG001
+    return lambda words, i: numba.carray(_double_pointer(words[i]), (words[i + 1],))
+
+
+def matrix_at(words: Any, i: int, columns: int) -> Any:  # noqa: ARG001
+    """In compiled code: the same as a matrix of so many ``columns``."""
+    raise ModelError("matrix_at exists in compiled code only")
+
+
+@overload(matrix_at, strict=False)
+def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
+    return lambda words, i, columns: numba.carray(
+        _double_pointer(words[i]), (words[i + 1] // max(columns, 1), columns)
+    )
+
+
+def _evaluate(words: Any, t: float) -> None:
+    call_equation(
+        words[0],
+        t,
+        vector_at(words, 1),
+        vector_at(words, 3),
+        vector_at(words, 5),
+        vector_at(words, 7),
+        vector_at(words, 9),
+    )
+
+
+def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], None]:
+    """``equation`` as a function of t alone, on x, z, u, p and out that stay where they are."""
+    if isinstance(equation.handle, np.intp):
+        evaluate = compile_function(_evaluate, (WORDS, types.float64), "evaluation").call
+        block = Block.of((equation.handle,), vectors)
+        return lambda t: evaluate(block.words, t)
+    return lambda t: equation.call(t, *vectors)

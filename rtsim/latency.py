@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from rtsim.errors import LatencyError, ScenarioError
+from rtsim.random_streams import RandomStreams
 from rtsim.tag import NS_PER_S, Duration, to_ns
 
 
@@ -29,8 +30,13 @@ class LatencyModel(Protocol):
         ...
 
 
-def check_delays(model: LatencyModel, delays: tuple[int, ...], link: str) -> tuple[int, ...]:
-    """``delays`` themselves, or a :class:`LatencyError` that names the model and the link."""
+def draw(
+    model: LatencyModel, streams: RandomStreams, stream: str, size_bytes: int, link: str
+) -> tuple[int, ...]:
+    """Delays in ns from the named stream; a :class:`LatencyError` names the model and the link."""
+    if type(model) is Fixed:  # draws nothing, was checked when it was made
+        return model.constant
+    delays = model.delays(streams.stream(stream), size_bytes)
     for delay in delays:
         if not isinstance(delay, int) or delay < 0:
             raise LatencyError(
@@ -65,12 +71,14 @@ class Fixed:
 
     seconds: Duration = 0
     ordered: bool = field(default=True, init=False)
+    constant: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
+    """The one delay, in ns."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_delays", (_at_least_zero("Fixed latency", self.seconds),))
+        object.__setattr__(self, "constant", (_at_least_zero("Fixed latency", self.seconds),))
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
-        return self._delays  # type: ignore[attr-defined,no-any-return]
+        return self.constant
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.compiling import resident
 from rtsim.errors import ModelError
 from rtsim.model import BoundModel
 from rtsim.ports import Port, Wiring
@@ -60,6 +61,7 @@ class Plant:
         """z was written in this microstep."""
         self.sources: set[str] = set()
         """Ports that its wires read."""
+        self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
         self.sample()
 
     def propagate(self, limit_ns: int) -> None:
@@ -95,7 +97,7 @@ class Plant:
 
     def sample(self) -> None:
         """Compute the outputs at the present state and inputs."""
-        self.bound.output.call(self.ns / NS_PER_S, self.x, self.z, self.u, self.p, self.y)
+        self._evaluate_output(self.ns / NS_PER_S)
 
     def changed(self) -> None:
         """x, z, u or p was written from outside the solver."""

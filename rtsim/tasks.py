@@ -16,7 +16,7 @@ import numpy as np
 from rtsim.bus import Bus
 from rtsim.controller import Controller
 from rtsim.errors import ControllerError, ScenarioError, ShapeError
-from rtsim.latency import ZERO, LatencyModel, check_delays
+from rtsim.latency import ZERO, LatencyModel, draw
 from rtsim.plant import Plant
 from rtsim.ports import Port, Wiring
 from rtsim.random_streams import RandomStreams
@@ -132,6 +132,7 @@ class ControllerTask(Ticking):
         self.late = late
         self.sequence = 0
         self.request: Request | None = None
+        self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self.immediate = False
         """A declared order follows: answer within the microstep."""
         self.lates = 0
@@ -152,9 +153,7 @@ class ControllerTask(Ticking):
         inputs = self.wiring.into
         environment.sampled(self.name, tag, inputs, self.sequence)
         self.sequence += 1
-        stream = environment.streams.stream(f"compute/{self.name}")
-        delays = self.compute.delays(stream, 8 * inputs.size)
-        check_delays(self.compute, delays, f"the computation of {self.name}")
+        delays = draw(self.compute, environment.streams, self._stream, 8 * inputs.size, self._link)
         if len(delays) != 1:
             raise ControllerError(
                 f"the compute latency of {self.name} gave {len(delays)} delays; a computation "

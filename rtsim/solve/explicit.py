@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from rtsim.compiling import VECTOR, Native, call_equation, call_project, compile_function
+from rtsim.compiling import (
+    VECTOR,
+    WORDS,
+    Block,
+    Native,
+    call_equation,
+    call_project,
+    compile_function,
+    compiled,
+    matrix_at,
+    vector_at,
+)
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve.base import MemorylessStepper, Stepper, Tableau, lower_triangle, weights
@@ -65,6 +76,30 @@ def explicit_step(
     return -1
 
 
+_explicit_step = compiled(explicit_step)
+
+
+def resident_step(words: Any, t: float, h: float) -> int:
+    """:func:`explicit_step` on a block: f, project, then a, b, c, x, z, u, p, k, y, out."""
+    b, x = vector_at(words, 4), vector_at(words, 8)
+    return _explicit_step(
+        words[0],
+        words[1],
+        matrix_at(words, 2, b.size),
+        b,
+        vector_at(words, 6),
+        t,
+        h,
+        x,
+        vector_at(words, 10),
+        vector_at(words, 12),
+        vector_at(words, 14),
+        matrix_at(words, 16, x.size),
+        vector_at(words, 18),
+        vector_at(words, 20),
+    )
+
+
 def step_signature(*coefficients: Any) -> tuple[Any, ...]:
     """Types of a step function: two addresses, coefficients, t, h, five vectors, k, y, out."""
     scalars = (types.float64, types.float64)
@@ -96,29 +131,48 @@ class ExplicitRungeKutta:
 
     @cached_property
     def _compiled(self) -> Native:
-        signature = step_signature(MATRIX, VECTOR, VECTOR)
-        return compile_function(explicit_step, signature, f"solver {self.name}")
+        signature = (WORDS, types.float64, types.float64)
+        return compile_function(resident_step, signature, f"solver {self.name}")
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        step = self._compiled.call if bound.compiled else explicit_step
-        return _ExplicitStepper(self.tableau, bound, step)
+        if bound.compiled:
+            return _ResidentStepper(self.tableau, bound, self._compiled)
+        return _PlainStepper(self.tableau, bound)
 
 
-class _ExplicitStepper(MemorylessStepper):
-    def __init__(self, tableau: Tableau, bound: BoundModel, step: Any) -> None:
+class _PlainStepper(MemorylessStepper):
+    def __init__(self, tableau: Tableau, bound: BoundModel) -> None:
         n = bound.model.states.size
-        self._step = step
-        self._fixed = (
-            bound.derivative.handle,
-            bound.project.handle,
-            lower_triangle(tableau.a),
-            weights(tableau.b),
-            weights(tableau.c),
-        )
+        self._functions = (bound.derivative.handle, bound.project.handle)
+        self._tableau = (lower_triangle(tableau.a), weights(tableau.b), weights(tableau.c))
         self._work = (np.zeros((len(tableau.b), n)), np.zeros(n))
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
         t, h = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
-        return self._step(*self._fixed, t, h, x, z, u, p, *self._work, out)  # type: ignore[no-any-return]
+        vectors = (x, z, u, p, *self._work, out)
+        return explicit_step(*self._functions, *self._tableau, t, h, *vectors)
+
+
+class _ResidentStepper(_PlainStepper):
+    """Hands the vectors over once, and again only where it is given others."""
+
+    def __init__(self, tableau: Tableau, bound: BoundModel, step: Native) -> None:
+        super().__init__(tableau, bound)
+        self._step = step.call
+        self._x = self._z = self._u = self._p = self._out = np.zeros(0)
+        self._words = np.zeros(0, dtype=np.int64)
+
+    def advance(
+        self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+    ) -> int:
+        if not (
+            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
+        ):
+            self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
+            vectors = (*self._tableau, x, z, u, p, *self._work, out)
+            self._words = Block.of(self._functions, vectors).words
+        return self._step(  # type: ignore[no-any-return]
+            self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
+        )

@@ -163,9 +163,8 @@ class Pacer:
         clock = self.clock
         arrived = self._read()
         self._note_compute(arrived)
-        if not clock.paced:
-            if not clock.wait_until(ns, wake):
-                return self._look_again()
+        if not clock.paced:  # never late, never woken
+            clock.wait_until(ns)
             self._close(NO_SAMPLE)
             self._begin(ns, arrived)
             return True

@@ -18,6 +18,7 @@ from rtsim.parts import (
     SensorPart,
     SourcePart,
     Values,
+    readable,
 )
 from rtsim.plant import Plant
 from rtsim.ports import Port, Wiring, resolve
@@ -125,10 +126,11 @@ class Builder:
         self.tasks.append(task)
 
     def _sensor(self, name: str, part: SensorPart) -> None:
-        wiring = Wiring(part.signals.initial(), part.signals, part.sources, name)
-        self._port(name, part.signals)
+        signals = readable(part, self.parts)
+        wiring = Wiring(signals.initial(), signals, part.sources, name)
+        self._port(name, signals)
         self.wirings[name] = wiring
-        self.bus.add(Topic(name, name, part.signals, part.transport))
+        self.bus.add(Topic(name, name, signals, part.transport))
         self.tasks.append(SensorTask(name, wiring, part.period, part.offset_ns, part.priority))
 
     def _source(self, name: str, part: NoisePart | SourcePart | InletPart) -> None:

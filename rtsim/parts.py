@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtsim.controller import Controller
+from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Inlet
 from rtsim.latency import LatencyModel
 from rtsim.model import Model
 from rtsim.ports import Source
-from rtsim.signals import Signals
+from rtsim.signals import Signal, Signals
 from rtsim.solve import Solver
 from rtsim.tag import Period
 
@@ -51,10 +52,9 @@ class ControllerPart:
 
 @dataclass
 class SensorPart:
-    """What was declared of a sensor."""
+    """What was declared of a sensor: its signals are those of its sources, under its own names."""
 
-    signals: Signals
-    sources: dict[str, Source]
+    sources: dict[str, str]
     period: Period
     offset_ns: int
     priority: int
@@ -87,6 +87,45 @@ class InletPart:
 
 
 Part = PlantPart | ControllerPart | SensorPart | NoisePart | SourcePart | InletPart
+
+
+def readable(part: Part, parts: Mapping[str, Part], asked: tuple[Part, ...] = ()) -> Signals:
+    """What others can read of ``part``, by name; ``parts`` are all parts, for what it forwards.
+
+    ``asked`` are the sensors that lead here.
+    """
+    if isinstance(part, PlantPart):
+        model = part.model
+        return model.states + model.discrete + model.inputs + model.outputs
+    if isinstance(part, ControllerPart):
+        return part.controller.outputs
+    if isinstance(part, InletPart):
+        return part.inlet.signals
+    if isinstance(part, SensorPart):
+        if any(part is one for one in asked):
+            raise ScenarioError(
+                "sensors sample each other in a circle; sample a plant or controller"
+            )
+        asked = (*asked, part)
+        return Signals(*(_forwarded(n, s, parts, asked) for n, s in sorted(part.sources.items())))
+    return part.signals
+
+
+def _forwarded(
+    name: str, source: str, parts: Mapping[str, Part], asked: tuple[Part, ...]
+) -> Signal:
+    """The signal that ``source`` names, called ``name``; units and kinds go with it."""
+    part, dot, signal = source.partition(".")
+    if not dot:
+        raise ScenarioError(
+            f"sensor signal {name}: {source!r} names no signal; write 'part.signal'"
+        )
+    if part not in parts:
+        raise UnknownName("part", part, sorted(parts), f"sensor signal {name}")
+    known = readable(parts[part], parts, asked)
+    if signal not in known:
+        raise UnknownName("signal", signal, known.names, f"{part} (sensor signal {name})")
+    return replace(known[signal], name=name, derivative_of="")
 
 
 def describe_part(part: Part) -> dict[str, Any]:

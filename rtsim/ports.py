@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.signals import Signals, Vector
+from rtsim.signals import Signal, Signals, Vector
 
 Source = str | float
 """Where an input comes from: ``"part.signal"``, or a constant."""
@@ -59,6 +59,9 @@ class Wiring:
                     f"input {name} of {self._owner} has {here.stop - here.start} elements, "
                     f"{source} has {where.stop - where.start}"
                 )
+            check_units(
+                source, port.signals[source.partition(".")[2]], self._signals[name], self._owner
+            )
             into, out = runs.setdefault(port.name, ([], []))
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))
@@ -78,6 +81,16 @@ def _compact(indices: Iterable[int]) -> Any:
     if listed == list(range(listed[0], listed[0] + len(listed))):
         return slice(listed[0], listed[0] + len(listed))
     return np.array(listed)
+
+
+def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
+    """Units on both ends of a wire must be the same; ``1`` (none declared) goes with any."""
+    units = [s.unit.replace(" ", "") for s in (given, wanted)]
+    if units[0] != units[1] and "1" not in units:
+        raise ScenarioError(
+            f"{source} is in {given.unit}, {owner}.{wanted.name} is in {wanted.unit}: nothing "
+            "converts on the way; declare the same unit on both ends, or convert in the model"
+        )
 
 
 def resolve(source: str, ports: Mapping[str, Port], wanted_by: str) -> tuple[Port, slice]:

@@ -142,17 +142,13 @@ class Scenario:
         period: Duration | Period,
         offset: Duration = 0,
         transport: LatencyModel = ZERO,
-        units: Mapping[str, str] | None = None,
         priority: int = 0,
     ) -> None:
-        """Samples ``{signal: "part.signal"}`` each ``period`` s and sends it as a message."""
-        for label in units or {}:
-            if label not in sources:
-                raise UnknownName("signal", label, sources, f"units of sensor {name}")
-        signals = Signals(*(f"{s} [{(units or {}).get(s, '1')}]" for s in sorted(sources)))
-        part = SensorPart(
-            signals, dict(sources), Period.of(period), to_ns(offset), priority, transport
-        )
+        """Samples ``{signal: "part.signal"}`` each ``period`` s and sends it as a message.
+
+        Units and kinds are those of what it samples.
+        """
+        part = SensorPart(dict(sources), Period.of(period), to_ns(offset), priority, transport)
         self._add(name, part)
 
     def noise(

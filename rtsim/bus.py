@@ -115,7 +115,7 @@ class Bus:
             )
             self.record(lost)
         for copy, delay in enumerate(delays):
-            arrival = self._arrival(topic, initiated, completed, delay)
+            arrival = self._arrival(topic, initiated, completed, delay, first=copy == 0)
             status = COPY if copy else DELIVERED
             message = Message(
                 name, topic.source, sequence, initiated, completed, arrival, content, status
@@ -124,7 +124,9 @@ class Bus:
             entry = (arrival, topic.source, name, sequence, copy, message)
             heapq.heappush(self._flight, entry)
 
-    def _arrival(self, topic: Topic, initiated: Tag, completed: Tag, delay: int) -> Tag:
+    def _arrival(
+        self, topic: Topic, initiated: Tag, completed: Tag, delay: int, first: bool
+    ) -> Tag:
         # The whole way counts for the microstep: computing in zero time and travelling in zero
         # time is one zero delay, and a reply that took time to compute arrives at (ns, 0).
         if delay == 0 and (topic.immediate or completed.ns > initiated.ns):
@@ -133,7 +135,8 @@ class Bus:
             arrival = completed.after(delay)
         if topic.transport.ordered:
             arrival = max(arrival, self._last_arrival[topic.name])
-            self._last_arrival[topic.name] = arrival
+            if first:  # later messages need not wait for a copy
+                self._last_arrival[topic.name] = arrival
         return arrival
 
     def next_arrival(self) -> Tag:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rtsim.errors import LatencyError, ScenarioError
 from rtsim.random_streams import RandomStreams
-from rtsim.tag import NS_PER_S, Duration, to_ns
+from rtsim.tag import LONGEST_NS, NS_PER_S, Duration, to_ns
 
 
 class LatencyModel(Protocol):
@@ -37,8 +37,13 @@ def draw(
     if type(model) is Fixed:  # draws nothing, was checked when it was made
         return model.constant
     delays = model.delays(streams.stream(stream), size_bytes)
+    if not isinstance(delays, tuple):
+        raise LatencyError(
+            f"latency model {type(model).__name__} on {link} returned {delays!r}; it returns a "
+            "tuple with one delay in ns for each copy that arrives"
+        )
     for delay in delays:
-        if not isinstance(delay, int) or delay < 0:
+        if type(delay) is not int or not 0 <= delay < LONGEST_NS:
             raise LatencyError(
                 f"latency model {type(model).__name__} on {link} returned a delay of {delay!r} ns; "
                 "a delay is a whole number of ns, >= 0: a message cannot arrive before it was sent"

@@ -28,14 +28,16 @@ class RandomStreams:
 
     def save(self) -> dict[str, Any]:
         """Plain data: integers, strings and lists only."""
-        return {name: _plain(g.bit_generator.state) for name, g in sorted(self._streams.items())}
+        streams = {n: _plain(g.bit_generator.state) for n, g in sorted(self._streams.items())}
+        return {"seed": self.seed, "streams": streams}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Back to what :meth:`save` saw.  Streams made since then start anew."""
+        self.seed = saved["seed"]
         for name in list(self._streams):
-            if name not in saved:
+            if name not in saved["streams"]:
                 del self._streams[name]
-        for name, state in saved.items():
+        for name, state in saved["streams"].items():
             self.stream(name).bit_generator.state = _arrays(state)
 
 

@@ -7,6 +7,7 @@ semantics of time (``docs/semantics.md``, "Time"); nothing else adds to a time s
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,6 +15,9 @@ from typing import NamedTuple
 from rtsim.errors import ScenarioError
 
 NS_PER_S = 1_000_000_000
+LONGEST_NS = 2**62
+"""No time or duration reaches this, so that sums of two still fit 64 bits."""
+_EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{4}")
 
 
 class Tag(NamedTuple):
@@ -50,11 +54,20 @@ Duration = int | float | str | Fraction
 def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
     """``value`` in seconds, exactly; 0.1 means one tenth, not the nearest double."""
     try:
-        return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+        if isinstance(value, str) and (len(value) > 40 or _EXPONENT.search(value)):
+            raise ValueError(value)  # a short text can stand for a number that fills the memory
+        exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
     except (ValueError, ZeroDivisionError, TypeError) as error:
         raise ScenarioError(
-            f"{what} {value!r} is not a number of seconds; write 0.02, '1/50' or Fraction(1, 50)"
+            f"{what} {str(value)[:40]!r} is not a number of seconds; "
+            "write 0.02, '1/50' or Fraction(1, 50)"
         ) from error
+    if abs(exact) * NS_PER_S >= LONGEST_NS:
+        raise ScenarioError(
+            f"{what} {float(exact):g} s is beyond the {LONGEST_NS // NS_PER_S:,} s (146 years) "
+            "that times in ns can hold; give a smaller one"
+        )
+    return exact
 
 
 def to_ns(value: Duration, what: str = "duration") -> int:

@@ -87,15 +87,16 @@ class Track:
 
     def take(self) -> Iterator[NDArray[np.int64]]:
         """The rows (n, width) not taken before; each batch is valid until the next is asked for."""
-        for block in self._full:
-            yield block.words[self._taken :]
+        # What is handed out is marked as taken first: an interrupt must not hand it out twice.
+        while self._full:
+            block, start = self._full.pop(0), self._taken
             self._taken = 0
+            yield block.words[start:]
             if len(self._spare) < _SPARE_BLOCKS:
                 self._spare.append(block)
-        self._full.clear()
         if self._row > self._taken:
-            yield self._block.words[self._taken : self._row]
-            self._taken = self._row
+            start, self._taken = self._taken, self._row
+            yield self._block.words[start : self._row]
 
     def _refused(
         self, integers: tuple[int, ...], parts: tuple[Vector, ...], error: Exception | None

@@ -33,7 +33,7 @@ def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:
     for extra in extras:
         needs = names(project["optional-dependencies"][extra])
         lines.append(f"  for {PURPOSE[extra] + ':':<11}{needs}")
-    lines.append("and what these need in turn; a few minutes the first time.")
+    lines.append("and what these need in turn: some 0.7 GB on disk, minutes the first time.")
     return "\n".join(lines)
 
 

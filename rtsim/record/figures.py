@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,12 +25,28 @@ COLUMNS = 3
 BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
 MOST_LINES = 30
 _ROW_PX = 165
+_GAP_PX = 54  # tick labels of one row, title of the next
 _BINS_PER_DECADE = 12
 _FEWEST_BINS = 30
 
 
-def plot_html(figure: go.Figure) -> str:
-    """A div and its script; plotly itself stands once in the page."""
+DRAW_WHEN_OPENED = """
+document.addEventListener("toggle", event => {
+  for (const data of event.target.querySelectorAll("script.plot-data")) {
+    const plot = JSON.parse(data.textContent);
+    Plotly.newPlot(data.previousElementSibling, plot.data, plot.layout, plot.config);
+    data.remove();
+  }
+}, true);
+"""
+"""Once in a page: draws the plots of a fold when it is first opened."""
+
+
+def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
+    """A div and its script; plotly itself stands once in the page.
+
+    ``when_opened``: nothing is drawn until the ``<details>`` around it is opened.
+    """
     figure.update_layout(
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 12, "color": "#1c2430"},
@@ -37,16 +54,25 @@ def plot_html(figure: go.Figure) -> str:
         hoverlabel={"font_size": 12},
     )
     options = {"displaylogo": False, "responsive": True}
-    return str(pio.to_html(figure, include_plotlyjs=False, full_html=False, config=options))
+    if when_opened:
+        drawing = json.loads(pio.to_json(figure))
+        data = json.dumps(drawing | {"config": options}, separators=(",", ":"))
+        data = data.replace("<", r"\u003c")  # no end tag within the script
+        script = f'<script type="application/json" class="plot-data">{data}</script>'
+        return f"<div class=plot></div>{script}"
+    plot = pio.to_html(figure, include_plotlyjs=False, full_html=False, config=options)
+    return f"<div class=plot>{plot}</div>"
 
 
-def trajectories(track: TrackData, events: Iterable[Event]) -> tuple[str, bool]:
+def trajectories(
+    track: TrackData, events: Iterable[Event], *, when_opened: bool = False
+) -> tuple[str, bool]:
     """Small multiples of a track's signals over time, and whether some were thinned."""
     names = [c for s in track.signals for c in s.columns]
     units = track.spec.units
     titles = [html.escape(f"{n} [{units[n]}]" if units[n] != "1" else n) for n in names]
     rows = math.ceil(len(names) / COLUMNS)
-    gap = min(0.35 / max(rows - 1, 1), 0.09)
+    gap = min(_GAP_PX / (_ROW_PX * rows - 24), 0.9 / max(rows - 1, 1))
     figure = make_subplots(
         rows, COLUMNS, subplot_titles=titles, shared_xaxes="all", vertical_spacing=gap,
         horizontal_spacing=0.07,
@@ -67,7 +93,7 @@ def trajectories(track: TrackData, events: Iterable[Event]) -> tuple[str, bool]:
     figure.update_xaxes(showticklabels=True, tickfont_size=10)
     figure.update_yaxes(tickfont_size=10, exponentformat="power", minexponent=5)
     figure.update_layout(height=_ROW_PX * rows + 60)
-    return plot_html(figure), thinned
+    return plot_html(figure, when_opened=when_opened), thinned
 
 
 def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:

@@ -159,11 +159,10 @@ def _worst_table(frames: tuple[WorstFrame, ...]) -> Table:
     for heading in ("at", "late", "compute", "jobs"):
         table.add_column(heading, justify="left" if heading == "jobs" else "right")
     for frame in frames:
-        jobs = sorted(frame.jobs.items(), key=lambda job: -job[1])
         table.add_row(
             f"{frame.tag_ns / 1e9:.6f} s",
             show_ns(frame.late_ns),
             show_ns(frame.compute_ns),
-            ", ".join(f"{name} {show_ns(ns)}" for name, ns in jobs),
+            ", ".join(f"{name} {show_ns(ns)}" for name, ns in frame.shares),
         )
     return table

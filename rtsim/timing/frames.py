@@ -14,6 +14,7 @@ BLOCK = 4096
 0.3 ms) once in so many frames."""
 ENOUGH = 256
 NO_SAMPLE = -(2**63)
+UNACCOUNTED = "unaccounted"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,18 @@ class WorstFrame:
     @property
     def response_ns(self) -> int:
         return self.late_ns + self.compute_ns
+
+    @property
+    def unaccounted_ns(self) -> int:
+        """Compute time that no job owns: the loop's own work, and time in which another process
+        had the CPU between two jobs."""
+        return max(0, self.compute_ns - sum(self.jobs.values()))
+
+    @property
+    def shares(self) -> list[tuple[str, int]]:
+        """Every job with its ns, and :data:`UNACCOUNTED`; the longest first."""
+        parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
+        return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
 
 class FrameLog:

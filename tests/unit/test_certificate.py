@@ -17,7 +17,7 @@ from rtsim.clock import VirtualClock
 from rtsim.errors import OverrunError, RecordingError
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate, certify, show_ns
-from rtsim.timing.frames import BLOCK, NO_SAMPLE, FrameLog
+from rtsim.timing.frames import BLOCK, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.machine import examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Abort
@@ -196,3 +196,12 @@ def test_durations_for_people() -> None:
         "-2 ms",
         "3 s",
     ]
+
+
+def test_time_that_no_job_owns_is_named_in_its_place() -> None:
+    frame = WorstFrame(0, 10, 5_000_000, {"law": 300_000, "recording": 400_000})
+    assert frame.unaccounted_ns == 4_300_000
+    assert frame.shares == [("unaccounted", 4_300_000), ("recording", 400_000), ("law", 300_000)]
+    whole = WorstFrame(0, 0, 700, {"law": 700, "idle": 0})
+    assert whole.shares == [("law", 700)]
+    assert WorstFrame(0, 0, 0, {"law": 7}).unaccounted_ns == 0

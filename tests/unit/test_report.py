@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from record_samples import fly
 
 from rtsim.errors import RecordingError
 from rtsim.record.figures import log_histogram
+from rtsim.record.markup import table
 from rtsim.record.reading import Recording
 from rtsim.record.report import render, write_report
 from rtsim.record.tape import MemoryRecorder
@@ -98,6 +100,55 @@ def test_any_recording_is_drawn(tmp_path: Path) -> None:
     assert "Not complete: cut &lt;here&gt;" in render(cut)
     with pytest.raises(RecordingError, match="cannot write the report"):
         write_report(cut, tmp_path / "none" / "a.html")
+
+
+WORST = {"tag_ns": 14_350_000_000, "late_ns": 18_000, "compute_ns": 3_316_000}
+
+
+def certified(**certificate: object) -> Recording:
+    recorder = MemoryRecorder()
+    sampled = recorder.track("messages/law.inputs", STAMPS, Signals("u [m]"), {"source": "law"})
+    recorder.start({"scenario": {"name": "x"}})
+    for i in range(3):
+        sampled.append(i, (i, i, 0, i, 0, i, 0, 0), np.ones(1))
+    recorder.finish({"certificate": certificate})
+    return recorder.recording()
+
+
+def test_time_that_no_job_owns_is_shown() -> None:
+    frame = {**WORST, "jobs": {"recording": 102_000, "law": 29_000}}
+    page = outside_scripts(render(certified(rate="1", worst=[frame])))
+    assert "unaccounted\xa03.185\xa0ms, recording\xa0102\xa0us, law\xa029\xa0us" in page
+    unpaced = outside_scripts(render(certified(rate="max", worst=[frame])))
+    assert "unaccounted" not in unpaced, "without pacing only propagate is measured"
+    assert "14.350000 s" in unpaced
+
+
+@pytest.mark.parametrize("worst", [[{"tag_ns": 1}], [3], [{**WORST, "jobs": "<b>"}], 7])
+def test_a_damaged_certificate_costs_a_table_and_not_the_page(worst: object) -> None:
+    page = outside_scripts(render(certified(rate="1", worst=worst)))
+    assert "cannot be read" in page
+    assert "<b>" not in page
+
+
+def test_what_controllers_sampled_is_drawn_when_its_fold_is_opened() -> None:
+    page = render(certified())
+    found = re.search(
+        r"<details><summary>messages/law\.inputs .*?<div class=plot></div>"
+        r'<script type="application/json" class="plot-data">(.*?)</script></details>',
+        page,
+    )
+    assert found is not None
+    plot = json.loads(found[1])
+    assert set(plot) == {"data", "layout", "config"}
+    assert plot["data"][0]["name"] == "u [m]"
+    assert "script.plot-data" in page[found.end() :], "what draws it"
+
+
+def test_quantities_do_not_break_and_endless_words_do() -> None:
+    row = table((), [("3.5 ms", "14.35 s", 7, "two words", "f" * 64, "8 of 9 wakes")])
+    kinds = re.findall(r"<td( class=\w+)?>", row)
+    assert kinds == [" class=v", " class=v", " class=v", "", " class=long", ""]
 
 
 def test_long_traces_are_thinned_and_said_to_be() -> None:

@@ -1,0 +1,136 @@
+"""Text, tables and style of the report page.  Whatever comes from a recording is escaped here."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_LONGEST_WORD = 30
+_QUANTITY = re.compile(r"-?[0-9][0-9.,]*( \S{1,4})?\Z")
+"""A number, or one with its unit."""
+
+STYLE = """
+:root { --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --back: #f6f7f9; --blue: #1f5fbf; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--back); color: var(--ink);
+       font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+header { background: #fff; border-bottom: 1px solid var(--line); }
+header > div, main { max-width: 1240px; margin: 0 auto; padding: 0 24px; }
+header > div { padding-top: 28px; padding-bottom: 20px; }
+h1 { margin: 0; font-size: 28px; }
+h2 { margin: 0 0 12px; font-size: 19px; }
+h3 { margin: 20px 0 6px; font-size: 15px; }
+.soft { color: var(--soft); }
+.facts { display: flex; flex-wrap: wrap; gap: 8px 28px; margin-top: 14px; }
+.facts div span { display: block; color: var(--soft); font-size: 12px; }
+nav { margin-top: 16px; display: flex; flex-wrap: wrap; gap: 4px 18px; }
+nav a { color: var(--blue); text-decoration: none; white-space: nowrap; }
+section { background: #fff; border: 1px solid var(--line); border-radius: 8px;
+          padding: 20px 22px; margin: 18px 0; overflow-x: auto; }
+.columns { display: grid; gap: 4px 36px;
+           grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); }
+.columns > * { min-width: 0; overflow-x: auto; }
+.columns > .wide { grid-column: 1 / -1; }
+ul { margin: 4px 0; padding-left: 20px; }
+table { border-collapse: collapse; font-size: 13px; width: 100%; }
+th { text-align: left; color: var(--soft); font-weight: 500; background: #fff;
+     border-bottom: 1px solid var(--line); }
+td, th { padding: 4px 12px 4px 0; vertical-align: top; }
+td.v { white-space: nowrap; }
+td.long { overflow-wrap: anywhere; }
+tr + tr td { border-top: 1px solid #eef1f4; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.scroll { max-height: 420px; overflow-y: auto; }
+.scroll th { position: sticky; top: 0; }
+.plot { min-width: 720px; }
+summary { cursor: pointer; margin: 8px 0; }
+.warn { background: #fdf1d8; border: 1px solid #f0d28a; border-radius: 6px;
+        padding: 8px 12px; margin-top: 14px; }
+@media (max-width: 700px) {
+  header > div, main { padding-left: 10px; padding-right: 10px; }
+  section { padding: 14px 12px; }
+}
+"""
+
+
+def text(value: object) -> str:
+    """Anything as safe text."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return html.escape(value if isinstance(value, str) else json.dumps(value, default=str))
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 10**6) -> str:
+    """Columns from ``numeric`` on are set as numbers."""
+
+    def cells(kind: str, row: Iterable[object]) -> str:
+        return "".join(
+            f"<{kind}{_class(v, i >= numeric)}>{text(v)}</{kind}>" for i, v in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    names = list(head)
+    top = f"<thead><tr>{cells('th', names)}</tr></thead>" if any(names) else ""
+    return f"<table>{top}<tbody>{body}</tbody></table>"
+
+
+def _class(value: object, numeric: bool) -> str:
+    """Numbers and what is short never break; what has no space to break at breaks anywhere."""
+    if numeric:
+        return " class=n"
+    if isinstance(value, int | float) or _QUANTITY.match(str(value)):
+        return " class=v"
+    if max(map(len, str(value).split()), default=0) > _LONGEST_WORD:
+        return " class=long"
+    return ""
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def block(title: str, value: object) -> str:
+    """A heading over a list or a table of names and values; nested ones as dotted names."""
+    if not value:
+        return ""
+    if isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value):
+        body = f"<ul>{''.join(f'<li>{text(v)}</li>' for v in value)}</ul>"
+    elif isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+        names = list(dict.fromkeys(k for row in value for k in row))
+        body = table(names, [[inline(row.get(k, "")) for k in names] for row in value])
+    else:
+        body = table((), flat("", value))
+    wide = " class=wide" if isinstance(value, list) and isinstance(value[0], Mapping) else ""
+    return f"<div{wide}><h3>{text(title.replace('_', ' ').capitalize())}</h3>{body}</div>"
+
+
+def inline(value: object) -> object:
+    """A mapping as one line of text; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return ", ".join(f"{k} {v}" for k, v in value.items())
+
+
+def flat(prefix: str, value: object) -> list[tuple[str, object]]:
+    items: Iterable[tuple[object, object]]
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list) and any(isinstance(v, (Mapping, list)) for v in value):
+        items = ((mapping(v).get("name", i), v) for i, v in enumerate(value))
+    else:
+        if isinstance(value, list):
+            value = ", ".join(v if isinstance(v, str) else json.dumps(v) for v in value)
+        return [(prefix, value)]
+    return [row for k, v in items for row in flat(f"{prefix}.{k}" if prefix else str(k), v)]
+
+
+def duration(ns: object) -> str:
+    if not isinstance(ns, (int, float)):
+        return "n/a"
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if abs(ns) >= size:
+            return f"{ns / size:.4g} {unit}"
+    return f"{ns:.4g} ns"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rtsim.bus import Bus, Topic
-from rtsim.controller import PythonController
+from rtsim.clock import Wake
+from rtsim.controller import Controller, PythonController
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Inlet
 from rtsim.model import bind
@@ -39,12 +40,14 @@ class Builder:
         seed: int,
         compile: bool,
         inlets: Mapping[str, Inlet],
+        controllers: Mapping[str, Controller],
     ) -> None:
         self.parts = parts
         self.orders = orders
         self.scheduled = changes
         self.compile = compile
         self.replaced = inlets
+        self.instead = controllers
         self.streams = RandomStreams(seed)
         self.bus = Bus(self.streams)
         self.ports: dict[str, Port] = {}
@@ -64,14 +67,15 @@ class Builder:
                 self._sensor(name, part)
             else:
                 self._source(name, part)
+        before = predecessors(self.orders)
         for name, wiring in self.wirings.items():
-            read = wiring.connect(self.ports)
+            read = wiring.connect(self.ports, before.get(name, frozenset()))
             if name in self.plants:
                 plant = self.plants[name]
                 plant.sources = read
                 plant.reads_plants = any(n in self.plants for n in read)
-        for before, _ in self.orders:
-            self.controllers[before].immediate = True
+        for name, task in self.controllers.items():
+            task.successors = frozenset(n for n, firsts in before.items() if name in firsts)
         return System(
             plants=[self.plants[n] for n in sorted(self.plants)],
             ports=self.ports,
@@ -82,6 +86,7 @@ class Builder:
             streams=self.streams,
             changes=self._changes(),
             triggers=self._triggers(),
+            wake=self._wake(),
         )
 
     def _port(self, name: str, signals: Signals, values: Values | None = None) -> Port:
@@ -98,16 +103,14 @@ class Builder:
         p = model.parameters.initial(part.parameters)
         bound = bind(model, compile=self.compile, x=x, p=p, u=u)
         plant = Plant(name, bound, part.solver, part.step, (x, z, u, p))
-        plant.wiring = Wiring(plant.u, model.inputs, part.inputs, name)
+        plant.wiring = Wiring(u.copy(), model.inputs, part.inputs, name)
         self.plants[name], self.ports[name], self.wirings[name] = plant, plant.port, plant.wiring
         if part.update_period is not None:
             task = UpdateTask(plant, part.update_period, part.update_offset_ns, part.priority)
             self.tasks.append(task)
 
     def _controller(self, name: str, part: ControllerPart) -> None:
-        controller = part.controller
-        if isinstance(controller, PythonController):
-            controller.reset()
+        controller = self._fresh(name, part)
         wiring = Wiring(controller.inputs.initial(), controller.inputs, part.inputs, name)
         task = ControllerTask(
             name,
@@ -121,7 +124,7 @@ class Builder:
         )
         self._port(name, controller.outputs)
         self.wirings[name], self.controllers[name] = wiring, task
-        immediate = any(before == name for before, _ in self.orders)
+        immediate = any(first == name for first, _ in self.orders)
         self.bus.add(Topic(name, name, controller.outputs, part.transport, immediate))
         self.tasks.append(task)
 
@@ -144,13 +147,33 @@ class Builder:
             self._port(name, inlet.signals)
             self.inlets.append(inlet)
 
-    def _triggers(self) -> dict[str, list[Task]]:
-        out: dict[str, list[Task]] = {}
+    def _fresh(self, name: str, part: ControllerPart) -> Controller:
+        """What runs as controller ``name``: a law of its own, or the one object that is outside."""
+        if name in self.instead:
+            return self.instead[name]
+        if isinstance(part.controller, PythonController):
+            return part.controller.fresh()
+        for other, task in self.controllers.items():
+            if task.controller is part.controller:
+                raise ScenarioError(
+                    f"controllers {other} and {name} are one object; make one for each"
+                )
+        return part.controller
+
+    def _wake(self) -> Wake | None:
+        wakes = {id(i.wake): i.wake for i in self.inlets if i.wake is not None}
+        if len(wakes) > 1:
+            names = ", ".join(i.name for i in self.inlets if i.wake is not None)
+            raise ScenarioError(f"event inputs {names} have several wakes; give them one Wake()")
+        return next(iter(wakes.values()), None)
+
+    def _triggers(self) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {}
         for name, part in sorted(self.parts.items()):
             for topic in part.on if isinstance(part, ControllerPart) else ():
                 if topic not in self.bus.topics:
                     raise UnknownName("topic", topic, sorted(self.bus.topics), f"on= of {name}")
-                out.setdefault(topic, []).append(self.controllers[name])
+                out.setdefault(topic, []).append(name)
         return out
 
     def _changes(self) -> list[Change]:
@@ -165,8 +188,8 @@ class Builder:
             layout, vector, owner = part.model.parameters, plant.p, plant
             return _changed(ns, target, layout, vector, name, value, owner)
         if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
-            if name in part.controller.parameters:
-                controller = part.controller
+            controller = self.controllers[part_name].controller
+            if isinstance(controller, PythonController) and name in controller.parameters:
                 return _changed(ns, target, controller.parameters, controller.p, name, value, None)
         elif isinstance(part, SourcePart):
             port, _ = resolve(target, self.ports, "a scheduled change")
@@ -174,6 +197,19 @@ class Builder:
         raise ScenarioError(
             f"{target} cannot change while running; a source's values and parameters can"
         )
+
+
+def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    """For each controller in a declared order, all that come before it, however far."""
+    direct: dict[str, set[str]] = {}
+    for first, later in orders:
+        direct.setdefault(later, set()).add(first)
+
+    def all_before(name: str, path: tuple[str, ...]) -> frozenset[str]:
+        found = direct.get(name, set()) - set(path)
+        return frozenset(found).union(*(all_before(n, (*path, name)) for n in found))
+
+    return {name: all_before(name, ()) for name in direct}
 
 
 def _changed(

@@ -7,9 +7,13 @@ uncompiled when the address is the plain Python function itself.  ``docs/decisio
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,15 +59,44 @@ class Native:
 
 ABSENT = Native(lambda *_: None, 0)
 
+_announce: ContextVar[Callable[[str], None] | None] = ContextVar("announce", default=None)
+
+
+@contextmanager
+def announced(announce: Callable[[str], None]) -> Iterator[None]:
+    """Within this, whatever is not in the cache is announced before it is compiled."""
+    token = _announce.set(announce)
+    try:
+        yield
+    finally:
+        _announce.reset(token)
+
+
+def check_arguments(function: Callable[..., Any], arguments: str, what: str) -> None:
+    """Raise :class:`ModelError` unless ``function`` can be called with so many arguments."""
+    try:
+        signature = inspect.signature(getattr(function, "py_func", function))
+    except (TypeError, ValueError):
+        return  # a builtin that does not say what it takes
+    try:
+        signature.bind(*arguments.split(", "))
+    except TypeError as error:
+        raise ModelError(
+            f"{what} takes {signature}; it is called with ({arguments}) and fills the last in place"
+        ) from error
+
 
 def compile_function(function: Callable[..., Any], signature: Any, what: str) -> Native:
     """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise."""
     plain = getattr(function, "py_func", function)
-    with _cache_for(plain):
+    with _cache_for(plain) as folder:
+        announce = _announce.get()
+        if announce is not None and not folder.is_dir():
+            announce(what)
         jitted = numba.njit(cache=_has_source_file(plain), error_model="numpy")(plain)
         try:
             jitted.compile(signature)
-        except numba.core.errors.NumbaError as error:
+        except Exception as error:  # the compiler's own errors are not all of one kind
             raise ModelError(
                 f"{what} does not compile:\n{error}\n"
                 "use scalar arithmetic, math functions and array elements in it, and mark its "
@@ -78,8 +111,36 @@ def _has_source_file(function: Callable[..., Any]) -> bool:
     return os.path.isfile(function.__code__.co_filename)
 
 
+_NOT_THE_USERS = (
+    *(
+        os.path.join(folder, "")
+        for folder in (
+            os.path.dirname(__file__),
+            *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")),
+        )
+    ),
+    "<",
+)
+
+
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of an exception that lie in the user's own files, outermost first."""
+    return [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_NOT_THE_USERS)
+    ]
+
+
+def in_words(error: BaseException) -> str:
+    """What a user's function raised, and where: ``ZeroDivisionError: … (mine.py:12 in law)``."""
+    frames = own_frames(error)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
 @contextmanager
-def _cache_for(function: Callable[..., Any]) -> Any:
+def _cache_for(function: Callable[..., Any]) -> Iterator[Path]:
     """Keep machine code under a key that covers every helper and table the function reaches.
 
     numba's own key covers the one function only, so that a change in a helper would go unseen.
@@ -88,9 +149,10 @@ def _cache_for(function: Callable[..., Any]) -> Any:
     before = numba.config.CACHE_DIR
     # The module's name is part of the key: cached code looks its module up when it is loaded.
     key = f"{source_hash(function)[:16]}-{function.__module__}"
-    numba.config.CACHE_DIR = str(Path(root, "compiled", key))
+    folder = Path(root, "compiled", key)
+    numba.config.CACHE_DIR = str(folder)
     try:
-        yield
+        yield folder
     finally:
         numba.config.CACHE_DIR = before
 
@@ -193,7 +255,8 @@ def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
     )
 
 
-def _evaluate(words: Any, t: float) -> None:
+def _evaluate(words: Any, t: float) -> int:
+    out = vector_at(words, 9)
     call_equation(
         words[0],
         t,
@@ -201,14 +264,32 @@ def _evaluate(words: Any, t: float) -> None:
         vector_at(words, 3),
         vector_at(words, 5),
         vector_at(words, 7),
-        vector_at(words, 9),
+        out,
     )
+    return first_not_finite(out)
 
 
-def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], None]:
-    """``equation`` as a function of t alone, on x, z, u, p and out that stay where they are."""
+@compiled
+def first_not_finite(vector: Any) -> int:
+    """Index of the first element that is nan or infinite; -1 where all are finite."""
+    for i in range(vector.size):
+        if not np.isfinite(vector[i]):
+            return i
+    return -1
+
+
+def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
+    """``equation`` as a function of t alone, on x, z, u, p and out that stay where they are.
+
+    It returns -1, or the index of the first element of out that is not finite.
+    """
     if isinstance(equation.handle, np.intp):
         evaluate = compile_function(_evaluate, (WORDS, types.float64), "evaluation").call
         block = Block.of((equation.handle,), vectors)
         return lambda t: evaluate(block.words, t)
-    return lambda t: equation.call(t, *vectors)
+
+    def evaluate_plain(t: float) -> int:
+        equation.call(t, *vectors)
+        return first_not_finite(vectors[-1])
+
+    return evaluate_plain

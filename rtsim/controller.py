@@ -7,12 +7,13 @@ is due; where the controller lives never shows in the trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
 
-from rtsim.compiling import UPDATE, compile_function
-from rtsim.errors import ControllerError
+from rtsim.compiling import UPDATE, check_arguments, compile_function, in_words
+from rtsim.errors import ControllerError, RtsimError
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
 
@@ -86,22 +87,41 @@ class PythonController:
         self.p = self.parameters.initial(self.values)
         self.s = self.memory.initial()
         self._y = np.zeros(outputs.size)
+        self.name = f"law {getattr(law, '__name__', 'without a name')} of {name}"
+        check_arguments(law, "t, u, s, p, y", self.name)
         self._call = (
-            compile_function(law, UPDATE, f"law of {name}").call
+            compile_function(law, UPDATE, self.name).call
             if compile
             else getattr(law, "py_func", law)
         )
         self._pending: Tag | None = None
 
-    def reset(self) -> None:
-        """Back to the declared start, for another run."""
-        self.p[:] = self.parameters.initial(self.values)
-        self.s[:] = self.memory.initial()
-        self._pending = None
+    def fresh(self) -> PythonController:
+        """One like it at its declared start, with a memory of its own: each run has one."""
+        out = copy(self)
+        out.p = self.parameters.initial(self.values)
+        out.s = self.memory.initial()
+        out._y = np.zeros(self.outputs.size)
+        out._pending = None
+        return out
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        self._call(tag.ns / 1_000_000_000, inputs, self.s, self.p, self._y)
+        try:
+            self._call(tag.ns / 1_000_000_000, inputs, self.s, self.p, self._y)
+        except RtsimError:
+            raise
+        except Exception as error:
+            raise ControllerError(self._complaint(tag, error)) from error
         self._pending = tag
+
+    def _complaint(self, tag: Tag, error: Exception) -> str:
+        text = f"{self.name} raised at {tag}: {in_words(error)}"
+        if not isinstance(error, IndexError):
+            return text
+        layouts = {"u": self.inputs, "s": self.memory, "p": self.parameters, "y": self.outputs}
+        return f"{text}; its vectors have " + ", ".join(
+            f"{k}: {v.size}" for k, v in layouts.items()
+        )
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         if self._pending != tag:
@@ -137,6 +157,7 @@ class FedController:
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
+        self._whole = {tag: tuple(said) for tag, said in script.items()}
         self._script = {tag: list(said) for tag, said in script.items()}
 
     def send(self, tag: Tag, inputs: Vector) -> None:
@@ -148,3 +169,12 @@ class FedController:
 
     def close(self) -> None:
         pass
+
+    def save(self) -> dict[str, Any]:
+        """How much has been said of each request."""
+        return {"left": [[*tag, len(said)] for tag, said in self._script.items()]}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        for ns, step, left in saved["left"]:
+            said = self._whole[Tag(ns, step)]
+            self._script[Tag(ns, step)] = list(said[len(said) - left :])

@@ -8,12 +8,10 @@ edge on a rig's pin), which interrupts the wait and inserts one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from rtsim.clock import Wake
 from rtsim.signals import Signals, Vector
-
-FAR = 2**63 - 1
 
 
 class Device(Protocol):
@@ -26,8 +24,6 @@ class Device(Protocol):
 
 class Inlet:
     """A named outside input; ``wake`` makes it an event input that inserts a tag."""
-
-    next_ns = FAR
 
     def __init__(
         self, name: str, signals: Signals, device: Device, wake: Wake | None = None
@@ -42,32 +38,34 @@ class Inlet:
         """What to latch at the tag at ``ns``."""
         return self._device.poll()
 
+    def save(self) -> dict[str, Any]:
+        """Where it stands; a device outside has no state of ours."""
+        return {}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        pass
+
 
 class FedInlet(Inlet):
-    """Says again what a recording holds, at the same tags."""
+    """Says again what a recording holds, at the same tags; it makes none itself."""
 
-    def __init__(
-        self, name: str, signals: Signals, values: Mapping[int, Vector], event: bool = False
-    ) -> None:
+    def __init__(self, name: str, signals: Signals, values: Mapping[int, Vector]) -> None:
         super().__init__(name, signals, _Silent())
         self._at = sorted(values)
         self._values = values
         self._next = 0
-        self._event = event
-        self._look_ahead()
-
-    def _look_ahead(self) -> None:
-        # Only an event input made tags of its own; any other was latched at one that exists anyway.
-        left = self._next < len(self._at)
-        self.next_ns = self._at[self._next] if self._event and left else FAR
 
     def read(self, ns: int) -> Vector | None:
         if self._next >= len(self._at) or ns < self._at[self._next]:
             return None
-        value = self._values[self._at[self._next]]
         self._next += 1
-        self._look_ahead()
-        return value
+        return self._values[self._at[self._next - 1]]
+
+    def save(self) -> dict[str, Any]:
+        return {"next": self._next}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._next = saved["next"]
 
 
 class _Silent:

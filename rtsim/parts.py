@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rtsim.controller import Controller
+from rtsim.controller import Controller, PythonController
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Inlet
 from rtsim.latency import LatencyModel
@@ -128,6 +128,13 @@ def _forwarded(
     return replace(known[signal], name=name, derivative_of="")
 
 
+def part_parameters(part: PlantPart | ControllerPart) -> dict[str, Any] | None:
+    """Where declared parameter values are kept; ``None`` for a controller that keeps its own."""
+    if isinstance(part, PlantPart):
+        return part.parameters
+    return part.controller.values if isinstance(part.controller, PythonController) else None
+
+
 def describe_part(part: Part) -> dict[str, Any]:
     """One part as plain data."""
     if isinstance(part, PlantPart):
@@ -136,6 +143,10 @@ def describe_part(part: Part) -> dict[str, Any]:
             "model": part.model.name,
             "solver": part.solver.name,
             "step": str(part.step.ns),
+            "update_period": None if part.update_period is None else str(part.update_period.ns),
+            "update_offset": part.update_offset_ns,
+            "priority": part.priority,
+            "discrete": _numbers(part.model.discrete, part.discrete),
             "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
             "states": _numbers(part.model.states, part.states),
             "parameters": _numbers(part.model.parameters, part.parameters),
@@ -147,6 +158,8 @@ def describe_part(part: Part) -> dict[str, Any]:
             "type": type(part.controller).__name__,
             "period": None if part.period is None else str(part.period.ns),
             "offset": part.offset_ns,
+            "priority": part.priority,
+            "on": list(part.on),
             "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
             "compute": repr(part.compute),
             "transport": repr(part.transport),
@@ -157,11 +170,18 @@ def describe_part(part: Part) -> dict[str, Any]:
         return {
             "kind": "sensor",
             "period": str(part.period.ns),
+            "offset": part.offset_ns,
+            "priority": part.priority,
             "sources": {k: str(v) for k, v in sorted(part.sources.items())},
             "transport": repr(part.transport),
         }
     if isinstance(part, NoisePart):
-        return {"kind": "noise", "mean": part.mean, "deviation": part.deviation}
+        return {
+            "kind": "noise",
+            "mean": part.mean,
+            "deviation": part.deviation,
+            "period": str(part.period.ns),
+        }
     if isinstance(part, SourcePart):
         return {"kind": "source", "values": _numbers(part.signals, part.values)}
     return {"kind": "inlet", "signals": part.inlet.signals.to_json()}

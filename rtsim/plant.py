@@ -52,7 +52,6 @@ class Plant:
         self._k = 1
         self._grid_ns = step.tick(1)
         self.next_x = np.zeros(sizes[0])
-        self._u_before = np.zeros(sizes[2])
         self.reads_plants = False
         """Wired to another plant: its inputs are sampled at each of its own tags."""
         self.stale = True
@@ -97,21 +96,32 @@ class Plant:
 
     def sample(self) -> None:
         """Compute the outputs at the present state and inputs."""
-        self._evaluate_output(self.ns / NS_PER_S)
+        bad = self._evaluate_output(self.ns / NS_PER_S)
+        if bad >= 0:
+            model = self.bound.model
+            raise ModelError(
+                f"output {model.outputs.columns[bad]} of {self.name} (model {model.name}) is "
+                f"{self.y[bad]} at {Tag(self.ns)}; mend the output function, or keep its state and "
+                "inputs within its limits"
+            )
 
     def changed(self) -> None:
         """x, z, u or p was written from outside the solver."""
         self.stepper.forget()
         self.sample()
 
-    def settle(self) -> bool:
-        """After the writes of a microstep: read the wires; true where x+ differs from x-."""
-        written, self.touched = self.touched, False
+    def read_wires(self) -> None:
+        """Take in what the sources say now; :meth:`settle` makes it the inputs."""
         if self.wiring is not None and (self.stale or self.reads_plants):
             self.stale = False
-            self._u_before[:] = self.u
             self.wiring.gather()
-            written = written or self._u_before.tobytes() != self.u.tobytes()
+
+    def settle(self) -> bool:
+        """After the writes of a microstep: true where x+ differs from x-."""
+        written, self.touched = self.touched, False
+        if self.wiring is not None and self.wiring.into.tobytes() != self.u.tobytes():
+            self.u[:] = self.wiring.into
+            written = True
         if written:
             self.changed()
         return written
@@ -123,6 +133,8 @@ class Plant:
             "k": self._k,
             "values": self.values.tolist(),
             "p": self.p.tolist(),
+            "wires": None if self.wiring is None else self.wiring.into.tolist(),
+            "stale": self.stale,
             "solver": self.stepper.save(),
         }
 
@@ -131,5 +143,8 @@ class Plant:
         self._grid_ns = self.step.tick(self._k)
         self.values[:] = saved["values"]
         self.p[:] = saved["p"]
+        if self.wiring is not None:
+            self.wiring.into[:] = saved["wires"]
+        self.stale, self.touched = saved["stale"], False
         self.stepper.restore(saved["solver"])
         self.target_ns = NONE_NS

@@ -6,11 +6,12 @@ a source's settings.  A wiring fills one consumer's inputs from the ports it nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.errors import ScenarioError, ShapeError, UnknownName
 from rtsim.signals import Signal, Signals, Vector
@@ -26,8 +27,16 @@ class Port:
     name: str
     signals: Signals
     value: Vector
-    readers: set[str] = field(default_factory=set)
-    """Names of the plants whose inputs hang on it."""
+    early: Vector = field(init=False)
+    """What declared successors read: ahead of ``value`` from an answer to the microstep's end."""
+
+    def __post_init__(self) -> None:
+        self.early = self.value.copy()
+
+    def put(self, payload: Vector) -> None:
+        """A message arrived, or a source was set: everybody reads it."""
+        self.value[:] = payload
+        self.early[:] = payload
 
 
 class Wiring:
@@ -42,12 +51,16 @@ class Wiring:
         self._owner = owner
         self._links: list[tuple[Any, Vector, Any]] = []
         for name, source in self.sources.items():
-            where = signals.slice(name)
+            if name not in signals:
+                raise UnknownName("input", name, signals.names, owner)
             if not isinstance(source, str):
-                into[where] = source
+                into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
-    def connect(self, ports: Mapping[str, Port]) -> set[str]:
-        """Resolve names once all ports exist; returns the names of the ports that are read."""
+    def connect(self, ports: Mapping[str, Port], early: Collection[str] = ()) -> set[str]:
+        """Resolve names once all ports exist; returns the names of the ports that are read.
+
+        ``early`` names the ports of those that a declared order puts before the owner.
+        """
         runs: dict[str, tuple[list[int], list[int]]] = {}
         for name, source in sorted(self.sources.items()):
             if not isinstance(source, str):
@@ -66,13 +79,21 @@ class Wiring:
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))
         for name, (into, out) in runs.items():
-            self._links.append((_compact(into), ports[name].value, _compact(out)))
+            port = ports[name]
+            value = port.early if name in early else port.value
+            self._links.append((_compact(into), value, _compact(out)))
         return set(runs)
 
     def gather(self) -> None:
         """Copy the current values of the sources."""
         for here, value, there in self._links:
             self.into[here] = value[there]
+
+
+def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
+    mask = np.zeros(signals.size, dtype=bool)
+    mask[signals.slice(name)] = True
+    return mask
 
 
 def _compact(indices: Iterable[int]) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from rtsim.controller import FedController
-from rtsim.errors import RecordingError
+from rtsim.controller import Controller, FedController
+from rtsim.errors import RecordingError, RtsimError
 from rtsim.inlets import FedInlet, Inlet
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
@@ -17,8 +19,9 @@ from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
 from rtsim.signals import Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.simulation import Fed, simulate
+from rtsim.tag import NS_PER_S, Tag
+from rtsim.trace import INSERTED
 
 
 def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
@@ -29,17 +32,23 @@ def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
     """
     header = recording.header
     scenario = scenario or scenario_of(recording)
-    feed_controllers(scenario, recording)
     recorder = MemoryRecorder()
-    simulate(
-        scenario,
-        seed=int(header["seed"]),
-        until=f"{header['until']}/1000000000",
-        compile=bool(header["compile"]),
-        inlets=fed_inlets(scenario, recording),
-        recorder=recorder,
-        stop_ns=recording.end_ns,
+    fed = Fed(
+        fed_inlets(scenario, recording),
+        fed_controllers(scenario, recording),
+        [e.tag.ns for e in recording.events if e.kind == INSERTED],
     )
+    # What ended the recorded run ends this one: the recordings are compared, not the errors.
+    with suppress(RtsimError):
+        simulate(
+            scenario,
+            seed=int(header["seed"]),
+            until=Fraction(int(header["until"]), NS_PER_S),
+            compile=bool(header["compile"]),
+            fed=fed,
+            recorder=recorder,
+            stop_ns=recording.end_ns,
+        )
     return recorder.recording()
 
 
@@ -61,19 +70,18 @@ def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, Inlet]:
         if isinstance(part, InletPart):
             rows = recording.rows(f"inputs/{name}")
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
-            event = part.inlet.wake is not None
-            out[name] = FedInlet(name, part.inlet.signals, values, event)
+            out[name] = FedInlet(name, part.inlet.signals, values)
     return out
 
 
-def feed_controllers(scenario: Scenario, recording: Recording) -> None:
-    """Put what was recorded in the place of controllers that ran outside."""
+def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
+    """What was recorded of controllers that ran outside, to take their place."""
+    out: dict[str, Controller] = {}
     for name, part in scenario.parts.items():
         if isinstance(part, ControllerPart) and part.controller.outside:
-            part.controller.close()
-            part.controller = FedController(
-                part.controller.inputs, part.controller.outputs, _script(recording, name)
-            )
+            known = part.controller
+            out[name] = FedController(known.inputs, known.outputs, _script(recording, name))
+    return out
 
 
 def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | None]]:

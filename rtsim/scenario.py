@@ -29,12 +29,16 @@ from rtsim.parts import (
     SourcePart,
     Values,
     describe_part,
+    part_parameters,
 )
 from rtsim.ports import Source
 from rtsim.signals import Signals
 from rtsim.solve import Solver, solver_named
 from rtsim.system import System
 from rtsim.tag import Duration, Period, to_ns
+
+RESERVED = frozenset(("timing", "messages", "inputs", "events"))
+"""Names that recordings use themselves."""
 
 
 class Scenario:
@@ -174,6 +178,8 @@ class Scenario:
         self._add(name, InletPart(Inlet(name, signals, device, wake)))
 
     def _add(self, name: str, part: Part) -> None:
+        if name in RESERVED:
+            raise ScenarioError(f"{name} is a track of every recording; call the part otherwise")
         if not name.isidentifier():
             raise ScenarioError(f"part name {name!r} is not an identifier; use letters, digits, _")
         if name in self.parts:
@@ -197,18 +203,23 @@ class Scenario:
         ns = to_ns(time, "time of a change")
         if ns < 0:
             raise ScenarioError(f"change of {target} at {time!r} s is before the start")
-        self._layout_of(target)
+        values, _ = self._layout_of(target)
+        part = self.part(target.partition(".")[0])
+        if isinstance(part, PlantPart | ControllerPart) and values is not part_parameters(part):
+            raise ScenarioError(
+                f"{target} cannot change while running: parameters and a source's values can; "
+                "wire the input to a source, and change that"
+            )
+        if any((ns, target) == (other, name) for other, name, _ in self._changes):
+            raise ScenarioError(f"{target} is changed twice at {time!r} s; which is meant?")
         self._changes.append((ns, target, value))
 
     def set(self, target: str, value: object) -> None:
         """``part.name`` starts as ``value``: a parameter, an initial state, a source's value."""
-        part = self.part(target.partition(".")[0])
         values, layout = self._layout_of(target)
         name = target.partition(".")[2]
         layout.initial({name: value})
         values[name] = value
-        if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
-            part.controller.values[name] = value
 
     def part(self, name: str) -> Part:
         if name not in self.parts:
@@ -230,8 +241,10 @@ class Scenario:
                 (part.discrete, part.model.discrete),
             ]
         elif isinstance(part, ControllerPart):
-            parameters = getattr(part.controller, "parameters", Signals())
-            choices = [({}, parameters), (part.inputs, part.controller.inputs)]
+            controller = part.controller
+            if isinstance(controller, PythonController):
+                choices = [(controller.values, controller.parameters)]
+            choices.append((part.inputs, controller.inputs))
         elif isinstance(part, SourcePart):
             choices = [(part.values, part.signals)]
         for values, signals in choices:
@@ -243,11 +256,25 @@ class Scenario:
     # -- building --------------------------------------------------------------------------------
 
     def build(
-        self, seed: int = 0, *, compile: bool = True, inlets: Mapping[str, Inlet] | None = None
+        self,
+        seed: int = 0,
+        *,
+        compile: bool = True,
+        inlets: Mapping[str, Inlet] | None = None,
+        controllers: Mapping[str, Controller] | None = None,
     ) -> System:
-        """A fresh system, every part at its start; ``inlets`` replace declared ones (replay)."""
+        """A fresh system, every part at its start.
+
+        ``inlets`` and ``controllers`` take the place of declared ones in a replay.
+        """
         return Builder(
-            self.parts, self._orders, self._changes, seed, compile, inlets or {}
+            self.parts,
+            self._orders,
+            self._changes,
+            seed,
+            compile,
+            inlets or {},
+            controllers or {},
         ).system()
 
     def functions(self) -> list[Any]:

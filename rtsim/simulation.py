@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtsim import __version__
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
+from rtsim.controller import Controller
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.executive import Executive, Publisher
 from rtsim.inlets import Inlet
@@ -79,6 +80,16 @@ class Progress:
     pacer: Pacer
 
 
+@dataclass(frozen=True)
+class Fed:
+    """What a replay takes from a recording instead of from outside."""
+
+    inlets: Mapping[str, Inlet] = field(default_factory=dict)
+    controllers: Mapping[str, Controller] = field(default_factory=dict)
+    inserted: Sequence[int] = ()
+    """Tags (ns) that event inputs made."""
+
+
 def simulate(
     scenario: Scenario,
     *,
@@ -87,7 +98,7 @@ def simulate(
     until: Duration | None = None,
     recorder: Recorder | None = None,
     compile: bool = True,
-    inlets: Mapping[str, Inlet] | None = None,
+    fed: Fed | None = None,
     publisher: Publisher | None = None,
     observe: Callable[[Progress], None] | None = None,
     clock: Clock | None = None,
@@ -103,7 +114,9 @@ def simulate(
     if until_ns <= 0:
         raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
     recorder = recorder or NullRecorder()
-    system = scenario.build(seed, compile=compile, inlets=inlets)
+    fed = fed or Fed()
+    system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
+    system.inserted = sorted(fed.inserted)
     clock = clock or pace.clock()
     if clock.paced:
         check_outside(system)

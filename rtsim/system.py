@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.bus import Bus, Message
+import numpy as np
+
+from rtsim.bus import Bus
+from rtsim.clock import Wake
 from rtsim.errors import ScenarioError
 from rtsim.inlets import Inlet
 from rtsim.plant import Plant
 from rtsim.ports import Port
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Vector
-from rtsim.tag import Tag
-from rtsim.tasks import FAR, ControllerTask, Task
+from rtsim.tasks import ControllerTask, Task
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,27 @@ class System:
     bus: Bus
     streams: RandomStreams
     changes: list[Change]
-    triggers: dict[str, list[Task]] = field(default_factory=dict)
-    """Tasks that react when a message of a topic arrives."""
+    triggers: dict[str, list[str]] = field(default_factory=dict)
+    """Names of the tasks that react when a message of a topic arrives."""
+    inserted: list[int] = field(default_factory=list)
+    """Tags (ns) that event inputs make: the one just asked for, or those of a replay."""
+    wake: Wake | None = None
+    """What event inputs set."""
     next_change: int = 0
     ns: int = 0
 
-    def deliver(self, messages: Iterable[Message]) -> set[str]:
-        """Effects of arrival: the topics' ports take the payloads; returns the ports written."""
-        written: set[str] = set()
-        for message in messages:
-            self.ports[message.topic].value[:] = message.payload
-            written.add(message.topic)
-        return written
+    def insert(self, ns: int) -> None:
+        """Make a tag at ``ns``."""
+        if ns not in self.inserted:
+            self.inserted.append(ns)
+            self.inserted.sort()
+
+    def take_inserted(self, ns: int) -> bool:
+        """Whether an event input made the tag at ``ns``."""
+        if not self.inserted or self.inserted[0] > ns:
+            return False
+        del self.inserted[0]
+        return True
 
     def next_discrete_ns(self, until_ns: int) -> int:
         """The earliest instant at which something other than a plant's own grid happens."""
@@ -71,8 +82,8 @@ class System:
                 ns = controller.due_ns
         if self.next_change < len(self.changes):
             ns = min(ns, self.changes[self.next_change].ns)
-        for inlet in self.inlets:
-            ns = min(ns, inlet.next_ns)
+        if self.inserted and self.inserted[0] < ns:
+            ns = self.inserted[0]
         return ns
 
     def take_changes(self, ns: int) -> list[Change]:
@@ -83,9 +94,16 @@ class System:
         return self.changes[first : self.next_change]
 
     def close(self) -> None:
-        """Let every controller go."""
-        for controller in self.controllers:
-            controller.controller.close()
+        """Let every controller go; raises the first error when all have been closed."""
+        first: Exception | None = None
+        for task in self.controllers:
+            try:
+                task.controller.close()
+            except Exception as error:
+                error.add_note(f"while closing controller {task.name}")
+                first = first or error
+        if first is not None:
+            raise first
 
     def save(self) -> dict[str, Any]:
         """Everything that the rest of the run depends on, as plain data (numbers, text, lists)."""
@@ -95,6 +113,8 @@ class System:
             "plants": {p.name: p.save() for p in self.plants},
             "ports": {n: p.value.tolist() for n, p in self.ports.items()},
             "tasks": {t.name: t.save() for t in self.tasks},
+            "inlets": {i.name: i.save() for i in self.inlets},
+            "inserted": list(self.inserted),
             "bus": self.bus.save(),
             "streams": self.streams.save(),
         }
@@ -109,11 +129,14 @@ class System:
             )
         self.ns, self.next_change = saved["ns"], saved["next_change"]
         for name, value in saved["ports"].items():
-            self.ports[name].value[:] = value
+            self.ports[name].put(np.array(value))
         for plant in self.plants:
             plant.restore(saved["plants"][plant.name])
         for task in self.tasks:
             task.restore(saved["tasks"][task.name])
+        for inlet in self.inlets:
+            inlet.restore(saved["inlets"][inlet.name])
+        self.inserted = list(saved["inserted"])
         self.bus.restore(saved["bus"])
         self.streams.restore(saved["streams"])
 
@@ -141,6 +164,3 @@ def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> 
         stuck = sorted(n for n, count in waiting.items() if count > 0)
         raise ScenarioError(f"the declared order runs in a circle through {', '.join(stuck)}")
     return out
-
-
-__all__ = ["FAR", "Change", "System", "Tag", "reaction_order"]

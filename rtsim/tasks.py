@@ -15,7 +15,7 @@ import numpy as np
 
 from rtsim.bus import Bus
 from rtsim.controller import Controller
-from rtsim.errors import ControllerError, ScenarioError, ShapeError
+from rtsim.errors import ControllerError, ModelError, ScenarioError, ShapeError
 from rtsim.latency import ZERO, LatencyModel, draw
 from rtsim.plant import Plant
 from rtsim.ports import Port, Wiring
@@ -133,10 +133,14 @@ class ControllerTask(Ticking):
         self.sequence = 0
         self.request: Request | None = None
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
-        self.immediate = False
-        """A declared order follows: answer within the microstep."""
+        self.successors: frozenset[str] = frozenset()
+        """Controllers that a declared order puts after this one: they hear it within the tag."""
         self.lates = 0
         self.missed = 0
+
+    @property
+    def immediate(self) -> bool:
+        return bool(self.successors)
 
     @property
     def due_ns(self) -> int:
@@ -244,11 +248,13 @@ class ControllerTask(Ticking):
             "request": request,
             "inputs": self.wiring.into.tolist(),
             "controller": keep() if keep else None,
+            "counts": [self.lates, self.missed],
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         super().restore(saved)
         self.sequence = saved["sequence"]
+        self.lates, self.missed = saved["counts"]
         self.wiring.into[:] = saved["inputs"]
         self.request = None
         if saved["request"] is not None:
@@ -267,8 +273,16 @@ class UpdateTask(Ticking):
 
     def react(self, tag: Tag, environment: Environment) -> None:
         plant = self._plant
+        plant.read_wires()
+        u = plant.u if plant.wiring is None else plant.wiring.into
         z = plant.z.copy()
-        plant.bound.update.call(tag.ns / NS_PER_S, plant.x, z, plant.u, plant.p)
+        plant.bound.update.call(tag.ns / NS_PER_S, plant.x, z, u, plant.p)
+        if not np.isfinite(z).all():
+            bad = plant.bound.model.discrete.columns[int(np.flatnonzero(~np.isfinite(z))[0])]
+            raise ModelError(
+                f"update of {plant.name} (model {plant.bound.model.name}) made {bad} not finite "
+                f"at {tag}; mend the update function"
+            )
         environment.write(plant.z, z, plant)
 
 
@@ -297,6 +311,11 @@ class NoiseTask(Ticking):
         self, port: Port, mean: float, deviation: float, period: Period, priority: int = 0
     ) -> None:
         super().__init__(port.name, period, 0, priority)
+        if not (isfinite(mean) and isfinite(deviation) and deviation >= 0.0):
+            raise ScenarioError(
+                f"noise {port.name} has mean {mean} and deviation {deviation}; "
+                "both are finite, and a deviation is >= 0"
+            )
         self._port = port
         self._mean = mean
         self._scale = deviation / period.seconds**0.5

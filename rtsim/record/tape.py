@@ -70,7 +70,7 @@ class Track:
             for part in parts:
                 start = end
                 end += part.size
-                doubles[start:end] = part  # type: ignore[call-overload]
+                doubles[start:end] = part  # type: ignore[call-overload,unused-ignore]
         except (ValueError, TypeError, struct.error) as error:
             raise self._refused(integers, parts, error) from None
         if end != at + self._width:

@@ -1,0 +1,169 @@
+"""One instant: microsteps at the same ns until nothing is left (semantics, "The step")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rtsim.bus import Message
+from rtsim.clock import Clock
+from rtsim.errors import ScenarioError, ZenoError
+from rtsim.plant import Plant
+from rtsim.ports import Port
+from rtsim.signals import Vector
+from rtsim.system import System
+from rtsim.tag import Tag
+from rtsim.tasks import ControllerTask, Environment, Task
+from rtsim.trace import INSERTED, X_PLUS, Trace
+
+MAX_MICROSTEPS = 1000
+"""More than this at one instant is a Zeno error."""
+
+
+class Instant:
+    """What happens at a tag: deliveries, reactions, their writes, what is x+ then."""
+
+    def __init__(
+        self,
+        system: System,
+        trace: Trace,
+        clock: Clock,
+        stretch: Callable[[int], None],
+        lap: Callable[[str], None],
+    ) -> None:
+        self._system = system
+        self._trace = trace
+        self._lap: Callable[[str], None] | None = lap if clock.paced else None
+        self._writes: list[tuple[Vector, Vector, Plant | Port]] = []
+        self._triggered: set[str] = set()
+        """Names of tasks that a message of this microstep sets off."""
+        self._set_off_next: set[str] = set()
+        """The same for the next one: a declared order's answer, for those outside the order."""
+        self._environment = Environment(
+            bus=system.bus,
+            streams=system.streams,
+            event=trace.event,
+            now=clock.now,
+            paced=clock.paced,
+            stretch=stretch,
+            write=lambda vector, new, owner: self._writes.append((vector, new, owner)),
+            sampled=trace.request,
+        )
+
+    def run(self, ns: int, discrete: bool) -> None:
+        """Microsteps at ``ns``; where it is not ``discrete`` only outside inputs can act."""
+        tag = Tag(ns)
+        if discrete and self._system.take_inserted(ns):
+            self._trace.event(tag, INSERTED, "wake", "", {})
+        self._latch(tag)
+        self._apply_changes(tag)
+        while True:
+            if discrete:
+                self._react(tag)
+            self._apply_writes()
+            self.refresh(tag)
+            if not discrete or not (self._set_off_next or self._system.bus.next_arrival().ns <= ns):
+                return
+            tag = Tag(ns, tag.step + 1)
+            if tag.step > MAX_MICROSTEPS:
+                self._complain_of_zeno(tag)
+
+    def _latch(self, tag: Tag) -> None:
+        for inlet in self._system.inlets:
+            value = inlet.read(tag.ns)
+            if value is None:
+                continue
+            inlet.signals.check(value, f"input {inlet.name}")
+            if not np.isfinite(value).all():
+                raise ScenarioError(f"input {inlet.name} gave {value} at {tag}; mend its device")
+            self._system.ports[inlet.name].put(value)
+            self._trace.inlet(inlet.name, tag, value)
+            self._wrote(inlet.name)
+
+    def _apply_changes(self, tag: Tag) -> None:
+        for change in self._system.take_changes(tag.ns):
+            change.vector[change.where] = change.value
+            self._trace.change(tag, change)
+            if isinstance(change.owner, Plant):
+                change.owner.changed()
+                self._trace.plant(change.owner, tag, X_PLUS)
+            elif change.owner is not None:
+                change.owner.put(change.owner.value)
+                self._wrote(change.owner.name)
+
+    def _react(self, tag: Tag) -> None:
+        """Answers that are due go on the bus, messages arrive, tasks react in their order."""
+        system = self._system
+        if tag.step == 0:
+            for controller in system.controllers:
+                if controller.due_ns <= tag.ns:
+                    controller.answer(self._environment)
+        self._triggered, self._set_off_next = self._set_off_next, set()
+        self._deliver(tag)
+        for task in system.tasks:
+            ticks = tag.step == 0 and task.next_ns == tag.ns
+            if ticks or task.name in self._triggered:
+                self._run_task(task, tag, ticks)
+
+    def _deliver(self, tag: Tag) -> None:
+        if self._system.bus.next_arrival() > tag:
+            return
+        for message in self._system.bus.due(tag):
+            self._system.ports[message.topic].put(message.payload)
+            self._wrote(message.topic)
+            self._triggered.update(self._system.triggers.get(message.topic, ()))
+
+    def _run_task(self, task: Task, tag: Tag, ticks: bool) -> None:
+        if ticks:
+            task.ticked()
+        task.react(tag, self._environment)
+        if isinstance(task, ControllerTask) and task.immediate:
+            for message in self._system.bus.due(tag):
+                self._answer_in_order(task, message)
+        if self._lap is not None:
+            self._lap(task.name)
+
+    def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
+        """An answer without delay is heard at once by declared successors, later by all others."""
+        port = self._system.ports[message.topic]
+        port.early[:] = message.payload
+        self._writes.append((port.value, message.payload, port))
+        for name in self._system.triggers.get(message.topic, ()):
+            (self._triggered if name in task.successors else self._set_off_next).add(name)
+
+    def _apply_writes(self) -> None:
+        for vector, new, owner in self._writes:
+            differs = vector.tobytes() != new.tobytes()
+            vector[:] = new
+            if isinstance(owner, Plant):
+                owner.touched = owner.touched or differs
+            else:
+                owner.put(owner.value)
+                self._wrote(owner.name)
+        self._writes.clear()
+
+    def _wrote(self, port: str) -> None:
+        for plant in self._system.plants:
+            if port in plant.sources:
+                plant.stale = True
+
+    def refresh(self, tag: Tag) -> None:
+        """Plants that stand at this instant read their wires; what changed is x+.
+
+        All read before any is changed: which of two comes first by name must not show.
+        """
+        here = [p for p in self._system.plants if p.ns == tag.ns]
+        for plant in here:
+            plant.read_wires()
+        for plant in here:
+            if plant.settle():
+                self._trace.plant(plant, tag, X_PLUS)
+
+    def _complain_of_zeno(self, tag: Tag) -> None:
+        waiting = self._system.bus.due(Tag(tag.ns + 1))
+        names = sorted({m.topic for m in waiting} | self._set_off_next)
+        raise ZenoError(
+            f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} answer "
+            "each other without delay; give one of them a transport or compute latency > 0"
+        )

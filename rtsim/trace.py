@@ -1,0 +1,81 @@
+"""What of a run goes where in its recording: one track a plant, a topic, an inlet."""
+
+from __future__ import annotations
+
+from rtsim.bus import STAMPS, Message
+from rtsim.plant import Plant
+from rtsim.record.tape import Recorder, Track
+from rtsim.signals import Signals, Vector
+from rtsim.system import Change, System
+from rtsim.tag import Tag
+from rtsim.timing.policy import Overrun
+
+X_MINUS, X_PLUS = 0, 1
+INSERTED = "Inserted"
+"""Kind of the event at a tag that an event input made."""
+TIMING = "timing"
+_FRAME = ("wake_lateness", "compute", "margin")
+
+
+def request_topic(controller: str) -> str:
+    """The topic on which a controller's sampled inputs are recorded."""
+    return f"{controller}.inputs"
+
+
+class Trace:
+    """The tracks of one run; what stands in a part's Signals is recorded, without another line."""
+
+    def __init__(self, system: System, recorder: Recorder, paced: bool) -> None:
+        self._recorder = recorder
+        self._plants = {
+            p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
+        }
+        self._topics: dict[str, Track] = {}
+        for name, topic in sorted(system.bus.topics.items()):
+            self._topic(name, topic.source, topic.signals)
+        for task in system.controllers:
+            self._topic(request_topic(task.name), "sampling", task.controller.inputs)
+        self._inlets = {
+            i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals) for i in system.inlets
+        }
+        self._timing = (
+            recorder.track(TIMING, _FRAME, Signals(), {"deterministic": "no"}) if paced else None
+        )
+        self.event = recorder.event
+
+    def _topic(self, name: str, source: str, signals: Signals) -> None:
+        about = {"source": source}
+        self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
+
+    def plant(self, plant: Plant, tag: Tag, side: int) -> None:
+        """x- or x+ with inputs and outputs, as they stand."""
+        self._plants[plant.name].append(tag.ns, (tag.step, side), plant.values)
+
+    def message(self, message: Message) -> None:
+        """Once for each message, when its stamps are known."""
+        track = self._topics[message.topic]
+        track.append(message.initiated.ns, message.stamps(), message.payload)
+
+    def request(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
+        """What a controller sampled."""
+        stamps = (sequence, *tag, *tag, *tag, 0)
+        self._topics[request_topic(controller)].append(tag.ns, stamps, inputs)
+
+    def inlet(self, name: str, tag: Tag, values: Vector) -> None:
+        self._inlets[name].append(tag.ns, (tag.step,), values)
+
+    def change(self, tag: Tag, change: Change) -> None:
+        values = {
+            f"{change.name}_{i}" if change.value.size > 1 else change.name: float(v)
+            for i, v in enumerate(change.value)
+        }
+        self.event(tag, "Change", change.name, "", values)
+
+    def overrun(self, tag: Tag, overrun: Overrun) -> None:
+        values = {"amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive)}
+        self.event(tag, "Overrun", overrun.job or overrun.cause, str(overrun), values)
+
+    def frame(self, ns: int, measured: tuple[int, int, int]) -> None:
+        """Wake lateness, compute time and margin (ns of the wall) of the tag at ``ns``."""
+        if self._timing is not None:
+            self._timing.append(ns, measured)

@@ -1,0 +1,281 @@
+"""docs/semantics.md: event inputs, restores, runs made twice, and runs that end badly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
+
+from rtsim.clock import Wake
+from rtsim.controller import PythonController
+from rtsim.errors import ModelError, OverrunError, ScenarioError
+from rtsim.executive import Executive
+from rtsim.model import Model
+from rtsim.models.unstable import scenario as unstable
+from rtsim.random_streams import RandomStreams
+from rtsim.record.exact import compare_exact
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals, Vector
+from rtsim.simulation import Pace, simulate
+from rtsim.testing import FakeClock
+from rtsim.testing.determinism import trace_of
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import Abort
+
+Y = Signals("y [1]")
+
+
+def still(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = u[0]
+
+
+# -- event inputs ---------------------------------------------------------------------------------
+
+
+class Edge:
+    """A pin that says 1, 2, … each time its clock has fired."""
+
+    def __init__(self) -> None:
+        self.waiting: list[float] = []
+
+    def poll(self) -> Vector | None:
+        return np.array([self.waiting.pop()]) if self.waiting else None
+
+
+class Pin(FakeClock):
+    """Fires at some simulated times (ns); every second time with nothing to say."""
+
+    def __init__(self, edge: Edge, at: list[int]) -> None:
+        super().__init__()
+        self.edge, self.at = edge, list(at)
+        self.fired = 0
+
+    def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
+        if self.at and wake is not None and ns > self.at[0]:
+            self.advance(max(0, self.wall(self.at.pop(0)) - self.now()))
+            self.fired += 1
+            if self.fired % 2:
+                self.edge.waiting.append(float(self.fired))
+            wake.set()
+        return super().wait_until(ns, wake)
+
+
+def pinned(edge: Edge) -> Scenario:
+    scenario = Scenario("pin", until=0.1)
+    scenario.plant("a", INTEGRATOR, step=0.01, inputs={"u": "pin.u"})
+    scenario.plant("b", INTEGRATOR, step=0.017, inputs={"u": "pin.u"})
+    scenario.inlet("pin", U, edge, wake=Wake())
+    return scenario
+
+
+@pytest.mark.rule("replay")
+def test_replay_makes_the_tags_that_event_inputs_made() -> None:
+    edge = Edge()
+    recorder = MemoryRecorder()
+    clock = Pin(edge, [3 * MS, 33 * MS, 34 * MS, 61 * MS])
+    simulate(pinned(edge), clock=clock, recorder=recorder)
+    live = recorder.recording()
+    made = [e.tag.ns // MS for e in live.events if e.kind == "Inserted"]
+    assert made == [3, 33, 34, 61]
+    assert compare_exact(live, rerun(live, pinned(Edge()))) is None
+
+
+@pytest.mark.rule("replay")
+def test_an_event_input_that_was_latched_at_a_grid_tag_cuts_nothing_in_replay() -> None:
+    edge = Edge()
+    edge.waiting = [5.0]
+    live = trace_of(pinned(edge))
+    assert rows(live, "inputs/pin") == [(0, 0)]
+    edge.waiting = []
+    assert compare_exact(live, rerun(live, pinned(edge))) is None
+
+
+def test_several_wakes_are_refused() -> None:
+    scenario = pinned(Edge())
+    scenario.inlet("other", U, Edge(), wake=Wake())
+    with pytest.raises(ScenarioError, match="event inputs other, pin have several wakes"):
+        scenario.build()
+
+
+def test_an_inserted_tag_lies_after_what_was_committed() -> None:
+    scenario = pinned(Edge())
+    system = scenario.build()
+    clock = FakeClock()
+    wake = system.wake
+    assert wake is not None
+    executive = Executive(system, Pacer(clock), MemoryRecorder(), 100 * MS)
+    clock.call_at(clock.now(), wake.set)
+    executive.run()
+    assert system.ns == 100 * MS
+
+
+# -- saved, restored, used again ------------------------------------------------------------------
+
+
+@pytest.mark.rule("saved-as-a-whole")
+def test_streams_first_drawn_from_after_a_restore_are_those_of_the_saved_run() -> None:
+    saved = json.loads(json.dumps(RandomStreams(3).save()))
+    other = RandomStreams(99)
+    other.restore(saved)
+    assert other.stream("new").random() == RandomStreams(3).stream("new").random()
+
+
+def recorded(system: object, until_ms: int) -> Recording:
+    recorder = MemoryRecorder()
+    Executive(system, Pacer(FakeClock()), recorder, until_ms * MS).run()  # type: ignore[arg-type]
+    return recorder.recording()
+
+
+@pytest.mark.rule("saved-as-a-whole")
+def test_one_scenario_runs_as_often_as_wanted() -> None:
+    scenario = unstable(until=1)
+    first = scenario.build()
+    before = trace_of(scenario).digest()
+    recorded(first, 1000)
+    memory = first.controllers[0].controller.s.tolist()  # type: ignore[attr-defined]
+    assert trace_of(scenario).digest() == before
+    assert first.controllers[0].controller.s.tolist() == memory  # type: ignore[attr-defined]
+
+
+def test_replay_leaves_the_users_scenario_alone() -> None:
+    scenario = unstable(until=1)
+    live = trace_of(scenario)
+    for _ in range(2):
+        assert compare_exact(live, rerun(live, scenario)) is None
+    assert trace_of(scenario).digest() == live.digest()
+
+
+# -- runs that end badly --------------------------------------------------------------------------
+
+
+def test_the_overrun_that_ends_a_run_is_recorded() -> None:
+    recorder = MemoryRecorder()
+    clock = FakeClock(late=[0, 0, 50 * MS])
+    with pytest.raises(OverrunError):
+        simulate(unstable(until=1), clock=clock, pace=Pace(1.0, policy=Abort()), recorder=recorder)
+    assert [e.kind for e in recorder.recording().events] == ["Overrun", "Error"]
+
+
+def test_overruns_recorded_are_those_certified() -> None:
+    recorder = MemoryRecorder()
+    clock = FakeClock(late=[0, 5 * MS, 0, 7 * MS, 0, 0, 2 * MS])
+    outcome = simulate(unstable(until=1), clock=clock, recorder=recorder)
+    overruns = [e for e in recorder.recording().events if e.kind == "Overrun"]
+    assert len(overruns) == sum(outcome.certificate.overruns.values()) > 0
+
+
+def bad_later(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = np.inf if t > 0.25 else u[0]
+
+
+@pytest.mark.rule("replay")
+def test_a_run_that_failed_is_replayed_to_where_it_failed() -> None:
+    def make() -> Scenario:
+        scenario = unstable(until=1)
+        scenario.controller("bad", law_of(bad_later), period=0.1, inputs={"u": "plant.x"})
+        return scenario
+
+    recorder = MemoryRecorder()
+    with pytest.raises(Exception, match="bad answered inf"):
+        simulate(make(), recorder=recorder)
+    failed = recorder.recording()
+    again = rerun(failed, make())
+    assert compare_exact(failed, again) is None
+    assert [e.text for e in again.events] == [e.text for e in failed.events]
+
+
+class Stuck(PythonController):
+    """One whose device is gone when it is let go."""
+
+    closed: list[str] = []  # noqa: RUF012
+
+    def fresh(self) -> PythonController:
+        return self
+
+    def close(self) -> None:
+        self.closed.append("tried")
+        raise OSError("port vanished")
+
+
+def test_every_controller_is_closed_and_the_first_failure_is_named() -> None:
+    Stuck.closed.clear()
+    scenario = Scenario("close", until=0.02)
+    for name in ("a", "b"):
+        scenario.controller(
+            name, Stuck(count, U, Signals("y [1]"), memory=Signals("s [1]")), period=0.01
+        )
+    with pytest.raises(OSError, match="port vanished") as caught:
+        simulate(scenario)
+    assert Stuck.closed == ["tried", "tried"]
+    assert "while closing controller a" in caught.value.__notes__
+
+
+def not_finite(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = np.nan if t > 0.015 else 0.0
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+def test_an_output_that_is_not_finite_is_named(compile: bool) -> None:
+    model = Model(
+        "m", Signals("x [1]"), still, inputs=U, outputs=Signals("y [1]"), output=not_finite
+    )
+    scenario = Scenario("nan", until=0.05)
+    scenario.plant("a", model, step=0.01)
+    with pytest.raises(ModelError, match=r"output y of a \(model m\) is nan at 0\.020"):
+        simulate(scenario, compile=compile)
+
+
+def breaks(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[0] = np.inf
+
+
+def test_an_update_that_is_not_finite_is_named() -> None:
+    model = Model("m", Signals("x [1]"), still, discrete=Signals("z [1]"), inputs=U, update=breaks)
+    scenario = Scenario("inf", until=0.05)
+    scenario.plant("a", model, step=0.01, update_period=0.01)
+    with pytest.raises(ModelError, match=r"update of a .* made z not finite"):
+        simulate(scenario)
+
+
+class Broken:
+    def poll(self) -> Vector | None:
+        return np.array([np.nan])
+
+
+def test_wrong_declarations_are_named_where_they_stand() -> None:
+    scenario = Scenario("wrong", until=0.05)
+    scenario.source("set", U)
+    scenario.controller("c", law_of(add_one), period=0.01)
+    scenario.plant("a", INTEGRATOR, step=0.01)
+    scenario.at(0.01, "set.u", 1.0)
+    mistakes: list[tuple[Callable[[], None], str]] = [
+        (lambda: scenario.at(0.01, "set.u", 2.0), "changed twice"),
+        (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change while running"),
+        (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change while running"),
+        (lambda: scenario.source("timing", U), "a track of every recording"),
+    ]
+    for wrong, message in mistakes:
+        with pytest.raises(ScenarioError, match=message):
+            wrong()
+    for inputs, message in (
+        ({"v": 1.0}, "input 'v' in c"),
+        ({"u": [1.0, 2.0]}, "1 elements, got 2"),
+    ):
+        other = Scenario("wrong", until=0.05)
+        other.controller("c", law_of(add_one), period=0.01, inputs=inputs)  # type: ignore[arg-type]
+        with pytest.raises(ScenarioError, match=message):
+            other.build()
+    scenario.noise("gust", U, deviation=-1.0, period=0.1)
+    with pytest.raises(ScenarioError, match="a deviation is >= 0"):
+        scenario.build()
+    broken = Scenario("wrong", until=0.05)
+    broken.plant("a", INTEGRATOR, step=0.01, inputs={"u": "stick.u"})
+    broken.inlet("stick", U, Broken())
+    with pytest.raises(ScenarioError, match=r"input stick gave \[nan\] at 0\.000"):
+        simulate(broken)

@@ -7,15 +7,18 @@ import sys
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rtsim.cli.common import console, json_option, reports_errors, show_json
+from rtsim.cli.common import console, json_option, reports_errors
+from rtsim.cli.json_text import layout
 from rtsim.timing.doctor import examine
+from rtsim.timing.scheduling import Request
 
 
 @click.command()
 @click.option("--seconds", default=8.0, show_default=True, help="How long to measure.")
+@click.option("--realtime", is_flag=True, help="Measure as 'rtsim run --realtime' would run.")
 @json_option
 @reports_errors
-def doctor(seconds: float, as_json: bool) -> None:
+def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
     """Measure this machine's wake lateness and say plainly what rate it can hold."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     # Drawn only between measurements: a refresh thread would disturb what is measured.
@@ -27,8 +30,8 @@ def doctor(seconds: float, as_json: bool) -> None:
         def progress(done: float, what: str) -> None:
             bar.update(task, completed=done, description=what, refresh=True)
 
-        diagnosis = examine(seconds, progress)
+        diagnosis = examine(seconds, progress, asked=Request.realtime() if realtime else None)
     if as_json:
-        show_json(diagnosis.to_json())
+        click.echo(layout(diagnosis.to_json()))
     else:
         console().print(diagnosis.table())

@@ -1,13 +1,15 @@
 """``rtsim doctor``: what rate this machine can hold, measured, and how to be granted more.
 
-The criterion: a rate is held if 999 wakes in 1000 (where there were fewer than 1000, all of them)
-come later than due by at most a tenth of the period.  It is about wakes only; what a model's
-computing leaves of the period is in the timing certificate of its run.
+The criterion: a rate is held if 999 wakes in 1000 come later than due by at most a tenth of the
+period.  Fewer than 1000 wakes cannot show that: then 99 in 100 are judged, and below 100 all of
+them; the verdict says which.  It is about wakes only; what a model's computing leaves of the period
+is in the timing certificate of its run.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,8 +28,12 @@ from rtsim.timing.scheduling import Granted, Request, probe, request
 from rtsim.timing.statistics import Spread, Summary
 
 RATES_HZ = (100, 1000)
+ENOUGH = 1000
+"""Wakes that show one late wake in 1000."""
 SHARE = 10
 """A wake may be late by one tenth of the period."""
+BUSY = 0.25
+"""Load average for each usable CPU from which on other processes are to be reckoned with."""
 _PIECE_S = 0.25  # progress is shown between pieces, never within one
 
 Progress = Callable[[float, str], object]
@@ -47,25 +53,58 @@ class Measurement:
         return 10**9 // self.rate_hz // SHARE
 
     @property
+    def judged(self) -> tuple[str, int | None]:
+        """Which wakes count, and how late the latest of them was: what their number supports."""
+        s = self.lateness
+        if s.p99_9 is not None:
+            return f"999 in 1000 of {s.count} wakes", s.p99_9
+        if s.p99 is not None:
+            return f"99 in 100 of {s.count} wakes", s.p99
+        return f"all {s.count} wakes", s.max
+
+    @property
     def judged_ns(self) -> int:
-        """p99.9, or where the wakes are too few for it the latest, which is no less strict."""
-        judged = self.lateness.p99_9 if self.lateness.p99_9 is not None else self.lateness.max
-        return 2**63 - 1 if judged is None else judged
+        late = self.judged[1]
+        return 2**63 - 1 if late is None else late
 
     @property
     def held(self) -> bool:
         return self.judged_ns <= self.allowed_ns
 
+    @property
+    def finding(self) -> str:
+        """``the latest of 200 wakes was 4.08 ms late; 1 ms is allowed``, or by its percentile."""
+        s, (which, late) = self.lateness, self.judged
+        allowed = f"{show_ns(self.allowed_ns)} is allowed"
+        if late == s.max:
+            return f"the latest of {s.count} wakes was {show_ns(late)} late; {allowed}"
+        text = f"{which} were at most {show_ns(late)} late; {allowed}"
+        beyond = s.max is not None and s.max > self.allowed_ns
+        return text + (f" (the latest was {show_ns(s.max)} late)" if beyond and self.held else "")
+
 
 @dataclass(frozen=True)
 class Diagnosis:
     """What :func:`examine` found.  ``scheduling`` is what the measurement ran under, ``possible``
-    what ``--realtime`` would be granted."""
+    what ``--realtime`` would be granted.  ``load`` is the load average of the minute before, where
+    the system tells; ``seconds`` is how long was measured in all."""
 
     machine: Machine
     scheduling: Granted
     possible: Granted
     measurements: tuple[Measurement, ...]
+    seconds: float
+    load: float | None = None
+
+    @property
+    def realtime(self) -> bool:
+        """Measured under what ``--realtime`` asks for."""
+        return any(i.name == "class" and i.asked != "no" for i in self.scheduling.items)
+
+    @property
+    def busy(self) -> bool:
+        """Other processes used the CPUs before the measurement began."""
+        return self.load is not None and self.load >= BUSY * self.machine.cpus_usable
 
     @property
     def spun(self) -> tuple[Measurement, ...]:
@@ -85,16 +124,20 @@ class Diagnosis:
         return max(min(_round_down(allowed), fastest.rate_hz), self.holds_hz or 0)
 
     @property
+    def _subject(self) -> str:
+        return "With --realtime this machine" if self.realtime else "This machine"
+
+    @property
     def verdict(self) -> str:
         """One plain sentence."""
         if self.holds_hz is None:
             slowest = min(self.spun, key=lambda m: m.rate_hz)
             return (
-                f"This machine does not hold {slowest.rate_hz} Hz: {_finding(slowest)}. By the "
+                f"{self._subject} does not hold {slowest.rate_hz} Hz: {slowest.finding}. By the "
                 f"same measure it would hold about {self.estimate_hz} Hz (not measured)."
             )
         best = max((m for m in self.spun if m.held), key=lambda m: m.rate_hz)
-        text = f"This machine holds {best.rate_hz} Hz: {_finding(best)}."
+        text = f"{self._subject} holds {best.rate_hz} Hz: {best.finding}."
         if self.estimate_hz > best.rate_hz:
             text += (
                 f" {max(RATES_HZ)} Hz it does not hold; "
@@ -108,9 +151,12 @@ class Diagnosis:
     def advice(self) -> tuple[str, ...]:
         """What would make it better, with what to type."""
         m = self.machine
-        lines = [f"{i.name} ({i.asked}): {i.reason}. {i.remedy}" for i in self.possible.refused]
+        lines = [*self._of_load(), *self._of_samples()]
+        lines += [f"{i.name} ({i.asked}): {i.reason}. {i.remedy}" for i in self.possible.refused]
         if not self.possible.refused:
             lines.append("--realtime would be granted in full: type rtsim run … --realtime")
+        if not self.realtime:
+            lines.append("what it would hold with that: type rtsim doctor --realtime")
         if m.governor not in (UNKNOWN, "performance"):
             lines.append(
                 f"CPU governor is {m.governor}: type sudo cpupower frequency-set -g performance"
@@ -120,6 +166,27 @@ class Diagnosis:
         if m.cpus_usable < 2:
             lines.append("one usable CPU: the recorder and the loop share it")
         return tuple(lines)
+
+    def _of_load(self) -> list[str]:
+        if not self.busy:
+            return []
+        return [
+            f"other processes load this machine (load average {self.load:.2f} before measuring, "
+            f"{self.machine.cpus_usable} usable CPUs), and what is measured includes them: "
+            f"end them and measure again{'' if self.realtime else ', or measure with --realtime'}"
+        ]
+
+    def _of_samples(self) -> list[str]:
+        """What the number of wakes could not show, and how long it would take."""
+        few = [m for m in self.spun if m.lateness.p99_9 is None]
+        if not few:
+            return []
+        slowest = min(few, key=lambda m: m.rate_hz)
+        needed = math.ceil(2 * len(RATES_HZ) * ENOUGH / slowest.rate_hz)
+        return [
+            f"{slowest.lateness.count} wakes at {slowest.rate_hz} Hz in {self.seconds:g} s do not "
+            f"show one late wake in 1000: type rtsim doctor --seconds {needed} to judge by that"
+        ]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -132,6 +199,8 @@ class Diagnosis:
             ],
             "holds_hz": self.holds_hz,
             "estimate_hz": self.estimate_hz,
+            "seconds": self.seconds,
+            "load_average": self.load,
             "verdict": self.verdict,
             "advice": list(self.advice),
         }
@@ -156,8 +225,16 @@ class Diagnosis:
                 f"{m.system} {m.kernel}, {m.preemption}; {m.python}"
             ),
             table,
-            self.possible.table("What --realtime would be granted"),
+            self.scheduling.table("Measured with --realtime")
+            if self.realtime
+            else self.possible.table("What --realtime would be granted"),
             Text(self.verdict, style="bold"),
+            Text(
+                "load average: not known here"
+                if self.load is None
+                else f"load average in the minute before: {self.load:.2f} "
+                f"on {m.cpus_usable} usable CPUs"
+            ),
             *(Text(f"- {line}") for line in self.advice),
         )
 
@@ -180,6 +257,7 @@ def examine(
         raise ScenarioError(f"{seconds} s of measuring; expected 0.1 to 3600, such as 8")
     tell = progress or (lambda _done, _what: None)
     make = make_clock or (lambda spin_ns: WallClock(spin_ns=spin_ns))
+    load = _load_average()
     possible = probe()
     rows: list[Measurement] = []
     total = 2 * len(RATES_HZ)
@@ -193,7 +271,15 @@ def examine(
                 rows.append(Measurement(rate_hz, tail, _summarise(late)))
                 tail = tail_for(late, 10**9 // rate_hz)
     tell(1.0, "done")
-    return Diagnosis(examine_machine(), granted, possible, tuple(rows))
+    return Diagnosis(examine_machine(), granted, possible, tuple(rows), seconds, load)
+
+
+def _load_average() -> float | None:
+    """Runnable processes in the minute before, on average; ``None`` where nobody counts them."""
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):  # AttributeError: Windows
+        return None
 
 
 def _tell_part(tell: Progress, start: float, share: float, what: str, part: float) -> None:
@@ -229,12 +315,3 @@ def _round_down(rate: float) -> int:
         return 1
     power = 10 ** math.floor(math.log10(rate))
     return int(next(step * power for step in (5, 2, 1) if step * power <= rate * (1 + 1e-12)))
-
-
-def _finding(m: Measurement) -> str:
-    few = m.lateness.p99_9 is None
-    share = f"all {m.lateness.count} wakes" if few else "999 wakes in 1000"
-    return (
-        f"{share} came within {show_ns(m.judged_ns)} of when they were due "
-        f"(allowed: a tenth of the period, {show_ns(m.allowed_ns)})"
-    )

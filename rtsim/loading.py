@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.compiling import own_frames
+from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.scenario import Scenario
 
 BUILT_IN = {
@@ -42,9 +45,36 @@ def find_maker(reference: str) -> Maker:
         return _from_file(Path(path + ".py"), function.lstrip(":") or "scenario")
     scenarios = known_scenarios()
     if reference not in scenarios:
-        raise UnknownName("scenario", reference, sorted(scenarios), "rtsim scenarios")
+        raise _unknown(reference, sorted(scenarios))
     module, _, name = scenarios[reference].partition(":")
-    return _function(importlib.import_module(module), name)
+    with _users_code(reference):
+        found = importlib.import_module(module)
+    return _function(found, name)
+
+
+def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
+    """What the user may have meant: a file beside, a recording, or another name."""
+    beside = Path(f"{reference}.py")
+    if beside.is_file():
+        return ScenarioError(f"no scenario is called {reference!r}; for the file: {beside}")
+    if reference.endswith(".mcap"):
+        return ScenarioError(f"{reference} is a recording: rtsim replay {reference}")
+    return UnknownName("scenario", reference, scenarios, "rtsim scenarios")
+
+
+@contextmanager
+def _users_code(whose: str) -> Iterator[None]:
+    """What code of the user raises is told in one line, and where in the user's own files."""
+    try:
+        yield
+    except RtsimError:
+        raise
+    except SyntaxError as error:
+        line = f": {error.text.strip()}" if error.text else ""
+        raise ScenarioError(f"{error.filename}:{error.lineno}: {error.msg}{line}") from error
+    except (Exception, SystemExit) as error:
+        frames = "".join(f"\n  {f.filename}:{f.lineno} {f.line}" for f in own_frames(error))
+        raise ScenarioError(f"{whose} raised {type(error).__name__}: {error}{frames}") from error
 
 
 def _from_file(path: Path, name: str) -> Maker:
@@ -56,7 +86,8 @@ def _from_file(path: Path, name: str) -> Maker:
         raise ScenarioError(f"{path} cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    spec.loader.exec_module(module)
+    with _users_code(str(path)):
+        spec.loader.exec_module(module)
     return _function(module, name)
 
 
@@ -75,21 +106,50 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
     """
     maker = find_maker(reference)
     settings = dict(settings or {})
-    parameters = inspect.signature(maker).parameters
+    parameters = _parameters(maker, reference)
     arguments: dict[str, Any] = {}
     for key, text in settings.items():
         if "." not in key:
             if key not in parameters:
                 raise UnknownName("argument", key, parameters, f"scenario {reference}")
             arguments[key] = _typed(key, text, parameters[key].default)
-    scenario = maker(**arguments)
+    _check_complete(reference, parameters, arguments)
+    with _users_code(reference):
+        scenario = maker(**arguments)
     if not isinstance(scenario, Scenario):
-        raise ScenarioError(f"{reference} made a {type(scenario).__name__}, not a Scenario")
+        raise ScenarioError(
+            f"{reference} made a {type(scenario).__name__}, not a Scenario; return the Scenario "
+            "from it, or name the function that does: FILE.py:FUNCTION"
+        )
     for key, text in settings.items():
         if "." in key:
             scenario.set(key, _numbers(key, text))
     scenario.origin = {"reference": reference, "settings": settings}
     return scenario
+
+
+def _parameters(maker: Maker, reference: str) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(maker).parameters
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"{reference} is not a function that makes a scenario") from error
+
+
+def _check_complete(
+    reference: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    missing = [
+        name
+        for name, p in parameters.items()
+        if p.default is p.empty
+        and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        and name not in given
+    ]
+    if missing:
+        raise ScenarioError(
+            f"{reference} needs a value for {', '.join(missing)}; is it what makes the scenario? "
+            "write FILE.py:FUNCTION for another one, or --set NAME=VALUE"
+        )
 
 
 def _typed(key: str, text: str, default: object) -> object:
@@ -110,4 +170,6 @@ def _numbers(key: str, text: str) -> float | list[float]:
         values = [float(v) for v in text.split(",")]
     except ValueError:
         raise ScenarioError(f"{key}={text!r} is not a number; write --set {key}=1.5") from None
+    if any(map(math.isnan, values)):
+        raise ScenarioError(f"{key} = {text} is not a number; write --set {key}=1.5")
     return values[0] if len(values) == 1 else values

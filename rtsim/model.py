@@ -11,8 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.compiling import ABSENT, EQUATION, IN_PLACE, UPDATE, Native, compile_function
-from rtsim.errors import ModelError
+from rtsim.compiling import (
+    ABSENT,
+    EQUATION,
+    IN_PLACE,
+    UPDATE,
+    Native,
+    check_arguments,
+    compile_function,
+    in_words,
+)
+from rtsim.errors import ModelError, RtsimError
 from rtsim.signals import Signals, Vector
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
@@ -76,24 +85,28 @@ def bind(
 ) -> BoundModel:
     """Make ``model`` ready to run, and try each function once at its initial values.
 
-    Raises :class:`ModelError` where a function does not compile, leaves elements unwritten, writes
-    past its vector or returns NaN at the start.
+    Raises :class:`ModelError` where a function takes other arguments, does not compile, raises,
+    leaves elements unwritten, writes past its vector or returns NaN at the start.
     """
 
-    def ready(function: Callable[..., None] | None, signature: object, name: str) -> Native:
+    def ready(
+        function: Callable[..., None] | None, signature: object, name: str, arguments: str
+    ) -> Native:
         if function is None:
             return ABSENT
+        what = f"{name} of model {model.name}"
+        check_arguments(function, arguments, what)
         if compile:
-            return compile_function(function, signature, f"{name} of model {model.name}")
+            return compile_function(function, signature, what)
         plain = getattr(function, "py_func", function)
         return Native(plain, plain)
 
     bound = BoundModel(
         model,
-        ready(model.derivative, EQUATION, "derivative"),
-        ready(model.output, EQUATION, "output"),
-        ready(model.update, UPDATE, "update"),
-        ready(model.project, IN_PLACE, "project"),
+        ready(model.derivative, EQUATION, "derivative", "t, x, z, u, p, dx"),
+        ready(model.output, EQUATION, "output", "t, x, z, u, p, y"),
+        ready(model.update, UPDATE, "update", "t, x, z, u, p"),
+        ready(model.project, IN_PLACE, "project", "x"),
         compile,
     )
     start = {"x": x, "u": u, "p": p}
@@ -131,6 +144,13 @@ def _probe(
         raise ModelError(
             f"{where} uses an element that does not exist ({error}); its vectors have "
             + ", ".join(f"{k}: {s.size}" for k, s in (*layouts.items(), ("out", out)))
+        ) from error
+    except RtsimError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{where} raises at the start: {in_words(error)}; "
+            "check the initial state and the parameters"
         ) from error
     for letter, layout, fence in fences:
         edges = np.concatenate((fence[:_GUARD_ELEMENTS], fence[-_GUARD_ELEMENTS:]))

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -47,20 +50,50 @@ def _finite(data: Any) -> Any:
 
 
 def reports_errors(command: F) -> F:
-    """Turn an :class:`RtsimError` into one dry message and exit status 2."""
+    """Turn whatever goes wrong into one dry message and an exit status; no traceback.
+
+    2 for an error, 130 where the user interrupted.  ``RTSIM_TRACEBACK=1`` shows the stack.
+    """
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
             command(*args, **options)
-        except RtsimError as error:
-            notes = [str(error), *getattr(error, "__notes__", [])]
-            if options.get("as_json"):
-                show_json({"error": {"type": type(error).__name__, "message": "\n".join(notes)}})
-            click.secho("\n".join(("Error: " + notes[0], *notes[1:])), err=True, fg="red")
+        except KeyboardInterrupt as interrupt:
+            tell("Interrupted", str(interrupt) or "interrupted", options.get("as_json"))
+            sys.exit(INTERRUPTED)
+        except click.ClickException:
+            raise
+        except click.exceptions.Exit:
+            raise
+        except Exception as error:
+            if os.environ.get("RTSIM_TRACEBACK"):
+                traceback.print_exc()
+            tell(type(error).__name__, explain(error), options.get("as_json"))
             sys.exit(FAILED)
 
     return run  # type: ignore[return-value]
+
+
+def tell(kind: str, message: str, as_json: object) -> None:
+    """One error: for people on stderr, and as JSON on stdout where that was asked for."""
+    if as_json:
+        show_json({"error": {"type": kind, "message": message}})
+    click.secho(f"Error: {message}", err=True, fg="red")
+
+
+def explain(error: Exception) -> str:
+    """What went wrong, and whose mistake it is."""
+    if isinstance(error, RtsimError):
+        return "\n".join([str(error), *getattr(error, "__notes__", [])])
+    from rtsim.compiling import in_words, own_frames
+
+    hint = "RTSIM_TRACEBACK=1 shows the full stack"
+    if own_frames(error):
+        return f"your code raised {in_words(error)}; {hint}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"internal error: {type(error).__name__}: {error} ({where}); {hint}"
 
 
 def seconds(ns: int) -> str:

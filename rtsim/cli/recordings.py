@@ -19,6 +19,7 @@ from rtsim.replay import rerun, scenario_of
 from rtsim.source_hash import source_hash
 
 _path = click.Path(path_type=Path)
+_PAGE = b"<!doctype html>"
 _ELSEWHERE = Tolerance(1e-9, 1e-9)
 """Default tolerance of a replay under another fingerprint, where bits are not promised."""
 
@@ -66,15 +67,17 @@ def compare(
 
     A value passes within max(ABS, REL*|baseline|); without tolerances, bit for bit.
     """
+    first, second = Recording.open(a), Recording.open(b)
     verdict = compare_recordings(
-        Recording.open(a),
-        Recording.open(b),
+        first,
+        second,
         tolerances(absolute, relative, single),
         tags="common" if common else "exact",
     )
     if as_json:
-        show_json(verdict.to_json())
+        show_json({**verdict.to_json(), "truncated": [first.truncated, second.truncated]})
     else:
+        say_cut_off(first, second)
         print_comparison(verdict, show_all)
     sys.exit(0 if verdict.ok else NO)
 
@@ -114,11 +117,15 @@ def replay(recording: Path, absolute: float, relative: float, as_json: bool) -> 
     are compared by tolerance instead.
     """
     recorded = Recording.open(recording)
+    rows = sum(len(t) for t in recorded.tracks.values() if t.spec.deterministic)
+    if not rows:
+        why = f": {recorded.truncated}" if recorded.truncated else ""
+        raise RecordingError(f"nothing to replay: {recording} holds no rows of the trace{why}")
     elsewhere = what_differs(recorded)
     again = rerun(recorded)
     result: dict[str, Any] = {
         "recording": str(recording),
-        "rows": sum(len(t) for t in recorded.tracks.values() if t.spec.deterministic),
+        "rows": rows,
         "until_s": recorded.end_ns / 1e9,
         "truncated": recorded.truncated,
         "fingerprint_differs": elsewhere,
@@ -171,12 +178,37 @@ def report(recording: Path, output: Path | None, as_json: bool) -> None:
     """Make one self-contained HTML page of RECORDING: trajectories, messages, timing."""
     from rtsim.record.report import write_report
 
+    recorded = Recording.open(recording)
     target = output or recording.with_suffix(".html")
+    check_page(target)
     try:
-        write_report(Recording.open(recording), target)
+        write_report(recorded, target)
     except OSError as error:
         raise RecordingError(f"cannot write {target}: {error.strerror}; use -o PATH") from error
     if as_json:
-        show_json({"report": str(target)})
+        show_json({"report": str(target), "truncated": recorded.truncated})
     else:
-        console().print(f"report: {target}")
+        say_cut_off(recorded)
+        console().print(f"report: {target}", soft_wrap=True)
+
+
+def check_page(target: Path) -> None:
+    """A report takes the place of another page and of nothing else."""
+    if not target.is_file():
+        return
+    with target.open("rb") as file:
+        start = file.read(len(_PAGE))
+    if start and start.lower() != _PAGE:
+        raise RecordingError(
+            f"{target} is not a report and is not written over; give another -o PATH.html"
+        )
+
+
+def say_cut_off(*recordings: Recording) -> None:
+    """Where a recording ends before its run did, that comes first."""
+    for recorded in recordings:
+        if recorded.truncated:
+            console().print(
+                f"the recording was cut off: {recorded.source}: {recorded.truncated}",
+                soft_wrap=True,
+            )

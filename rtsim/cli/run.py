@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack, closing, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rtsim.cli.common import INTERRUPTED, NO, console, json_option, reports_errors, show_json
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.progress import ProgressLine
 from rtsim.clock import stopwatch
+from rtsim.compiling import announced
 from rtsim.errors import ScenarioError
 from rtsim.loading import load_scenario
+from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder, Recorder
-from rtsim.simulation import Outcome, Pace, Progress, simulate
+from rtsim.simulation import Outcome, Pace, simulate
 from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import Request
-
-_EVERY_NS = 200_000_000
 
 
 @click.command()
@@ -32,6 +36,7 @@ _EVERY_NS = 200_000_000
 @click.option("--until", default=None, help="Simulated seconds; default: the scenario's own.")
 @click.option("-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write.")
 @click.option("--no-record", is_flag=True, help="Write no recording.")
+@click.option("--force", is_flag=True, help="Write over an older recording.")
 @click.option(
     "--overrun", default="catch_up", show_default=True, help="catch_up:N, slip, freeze, abort"
 )
@@ -48,6 +53,7 @@ def run(
     until: str | None,
     path: Path | None,
     no_record: bool,
+    force: bool,
     overrun: str,
     realtime: bool,
     plain: bool,
@@ -58,28 +64,36 @@ def run(
 
     The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.
     """
-    loaded = load_scenario(scenario, parse_settings(settings))
+    if seed < 0:
+        raise ScenarioError(f"--seed {seed}; give a whole number >= 0")
+    if no_record and path is not None:
+        raise ScenarioError(f"--no-record and -o {path} exclude each other; leave one of them out")
+    settled = parse_settings(settings)
     chosen = Pace.of(
         pace,
         policy=parse_policy(overrun),
         scheduling=Request.realtime() if realtime else Request(),
     )
-    if path is None and not no_record:
-        path = free_path(Path("runs"), Path(scenario.partition(".py")[0]).stem)
-    recorder: Recorder = NullRecorder() if path is None else FileRecorder(path, stopwatch)
-    line = ProgressLine(enabled=sys.stderr.isatty() and not as_json)
-    try:
-        outcome = simulate(
-            loaded,
-            seed=seed,
-            pace=chosen,
-            until=until,
-            recorder=recorder,
-            compile=not plain,
-            observe=line.show,
-        )
-    finally:
-        line.end()
+    line = ProgressLine(scenario, enabled=sys.stderr.isatty() and not as_json)
+    recorder: Recorder = NullRecorder()
+    with sigterm_interrupts(), closing(line), ExitStack() as stack:
+        try:
+            loaded = load_scenario(scenario, settled)
+            if not no_record:
+                file = open_recorder(path, Path(scenario.partition(".py")[0]).stem, force)
+                recorder, path = stack.enter_context(file), file.path
+            with announced(line.compiling):
+                outcome = simulate(
+                    loaded,
+                    seed=seed,
+                    pace=chosen,
+                    until=until,
+                    recorder=recorder,
+                    compile=not plain,
+                    observe=line.show,
+                )
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(_when(line.begun)) from interrupt
     summary = summarise(scenario, outcome, path)
     if as_json:
         show_json(summary)
@@ -102,16 +116,27 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return out
 
 
-def free_path(folder: Path, name: str) -> Path:
-    """The first of ``name-001.mcap``, ``name-002.mcap`` … that does not exist."""
+def _when(begun: bool) -> str:
+    if begun:
+        return "interrupted while the run was being finished; its recording may be cut off"
+    return "interrupted before the run began"
+
+
+def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
+    """Record to ``path``, or to the first of ``runs/name-001.mcap``, … that is free."""
+    if path is not None:
+        return FileRecorder(path, stopwatch, overwrite=overwrite)
+    folder = Path("runs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ScenarioError(f"cannot make the folder {folder}: {error}; use -o PATH") from error
-    number = 1
-    while (folder / f"{name}-{number:03d}.mcap").exists():
-        number += 1
-    return folder / f"{name}-{number:03d}.mcap"
+    for number in count(1):
+        path = folder / f"{name}-{number:03d}.mcap"
+        with suppress(PathTaken):  # by a run that began at the same time
+            if not path.exists():
+                return FileRecorder(path, stopwatch)
+    raise AssertionError("there is always another number")
 
 
 def summarise(scenario: str, outcome: Outcome, path: Path | None) -> dict[str, Any]:
@@ -130,53 +155,23 @@ def summarise(scenario: str, outcome: Outcome, path: Path | None) -> dict[str, A
     }
 
 
+def headline(summary: dict[str, Any]) -> str:
+    """A run in one line; whoever paced it wants to know of overruns first."""
+    paced = summary["certificate"]["rate"] != "max"
+    return (
+        f"{summary['scenario']}: {summary['simulated_s']:g} s in {summary['wall_s']:.3g} s "
+        f"({summary['times_real_time']:.4g} times real time); "
+        + (f"overruns {summary['overruns']}, " if paced else "")
+        + f"late answers {summary['late']}, missed requests {summary['missed']}"
+        + (", interrupted" if summary["reason"] == "interrupted" else "")
+    )
+
+
 def _print(summary: dict[str, Any], outcome: Outcome) -> None:
     out = console()
-    out.print(
-        f"{summary['scenario']}: {summary['simulated_s']:g} s in {summary['wall_s']:.3g} s "
-        f"({summary['times_real_time']:.4g} times real time); late {outcome.late}, "
-        f"missed {outcome.missed}" + (", interrupted" if outcome.reason == "interrupted" else "")
-    )
+    out.print(headline(summary), soft_wrap=True)
     if outcome.certificate.rate != "max":
         out.print(outcome.certificate.table())
     if summary["recording"]:
-        out.print(f"recording: {summary['recording']}")
-        out.print(f"next: rtsim report {summary['recording']}")
-
-
-class ProgressLine:
-    """One line on the terminal, rewritten five times a second from the slack of a frame.
-
-    Text is made and written here by hand: a progress bar of a library takes milliseconds to draw,
-    and this is the loop's own thread.
-    """
-
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
-        self._next = 0
-        self._shown = (0, 0)
-        """Wall and simulated ns when the line was last written: the rate is that since then."""
-
-    def show(self, progress: Progress) -> None:
-        now = stopwatch()
-        if not self._enabled or now < self._next:
-            return
-        self._next = now + _EVERY_NS
-        pacer = progress.pacer
-        then, ns = self._shown
-        self._shown = (now, progress.ns)
-        rate = (progress.ns - ns) / (now - then) if then else 0.0
-        text = (
-            f"\r{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
-        )
-        if pacer.clock.paced:
-            text += (
-                f" margin {pacer.margin_ns / 1e6:7.3f} ms  overruns {sum(pacer.overruns.values())}"
-            )
-        sys.stderr.write(text + "\x1b[K")
-        sys.stderr.flush()
-
-    def end(self) -> None:
-        if self._enabled:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        out.print(f"recording: {summary['recording']}", soft_wrap=True)
+        out.print(f"next: rtsim report {summary['recording']}", soft_wrap=True)

@@ -26,6 +26,7 @@ import numpy as np
 
 from rtsim.clock import stopwatch
 from rtsim.errors import RecordingError
+from rtsim.record.claim import claim
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, Kind, pack
 from rtsim.record.tape import Track, Tracks
@@ -55,9 +56,11 @@ class FileRecorder:
     """Records into an MCAP file at ``path``, written by another process.
 
     ``now`` reads a monotonic clock in ns.  The file is opened here, so that a path that cannot be
-    written raises :class:`RecordingError` before anything runs.  ``patience`` is how long (s) a
-    writer may make no progress while something waits for it; ``keep_aside`` is how many bytes may
-    wait in memory before rows are dropped and counted, and the recording fails.
+    written raises :class:`RecordingError` before anything runs, and :class:`PathTaken` one that
+    holds something: a recording is written over with ``overwrite`` only, anything else never.
+    ``patience`` is how long (s) a writer may make no progress while something waits for it;
+    ``keep_aside`` is how many bytes may wait in memory before rows are dropped and counted, and the
+    recording fails.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class FileRecorder:
         path: str | Path,
         now: Callable[[], int] = stopwatch,
         *,
+        overwrite: bool = False,
         patience: float = 60.0,
         keep_aside: int = 1 << 30,
     ) -> None:
@@ -82,11 +86,13 @@ class FileRecorder:
         self._last_words = ""
         self._ready = self._done = self._closed = False
         self._handed_at = self._flushed_at = 0
-        _try_to_write(self.path)
+        self._claim = claim(self.path, overwrite)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = _start_writer(self.path, theirs, self._stderr.fileno())
+            self._process = _start_writer(
+                self.path, theirs, self._stderr.fileno(), self._claim.handles
+            )
         self._socket.setblocking(False)
 
     def track(
@@ -149,7 +155,10 @@ class FileRecorder:
         self._raise_if_failed()
 
     def close(self) -> None:
-        """End without last words: the writer closes the file, which then counts as cut off."""
+        """End without last words: the writer closes the file, which then counts as cut off.
+
+        A new file in which nothing was recorded is not left behind.
+        """
         if self._closed:
             return
         self._closed = True
@@ -165,6 +174,9 @@ class FileRecorder:
             self._fail(f"the writing process did not end within {self._patience:g} s")
         self._last_words = _how_it_ended(self._process.returncode, self._stderr)
         self._stderr.close()
+        self._claim.give_back(
+            nothing_there=not (self.handed.rows or self.handed.events or self._done)
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -295,17 +307,13 @@ def _json(value: object) -> bytes:
         ) from error
 
 
-def _try_to_write(path: Path) -> None:
-    try:
-        with open(path, "wb"):
-            pass
-    except OSError as error:
-        hint = f"; create the folder {path.parent}" if not path.parent.is_dir() else ""
-        raise RecordingError(f"cannot record to {path}: {error.strerror}{hint}") from error
+def _start_writer(
+    path: Path, theirs: socket.socket, stderr: int, handles: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """The writer in a session of its own, so that Ctrl-C at the terminal does not reach it.
 
-
-def _start_writer(path: Path, theirs: socket.socket, stderr: int) -> subprocess.Popen[bytes]:
-    """The writer in a session of its own, so that Ctrl-C at the terminal does not reach it."""
+    It inherits ``handles`` and with them the claim on the file, until it ends.
+    """
     # -P: a file in the working folder must not stand in for a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
     environment = dict(os.environ)
@@ -330,6 +338,6 @@ def _start_writer(path: Path, theirs: socket.socket, stderr: int) -> subprocess.
         stdin=subprocess.DEVNULL,
         stderr=stderr,
         env=environment,
-        pass_fds=[theirs.fileno()],
+        pass_fds=[theirs.fileno(), *handles],
         start_new_session=True,
     )

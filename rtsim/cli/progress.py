@@ -1,0 +1,58 @@
+"""What the terminal is told while a run is prepared and while it flies."""
+
+from __future__ import annotations
+
+import sys
+
+from rtsim.clock import stopwatch
+from rtsim.simulation import Progress
+from rtsim.tag import NS_PER_S
+
+_EVERY_NS = 200_000_000
+
+
+class ProgressLine:
+    """One line on the terminal, rewritten five times a second from the slack of a frame.
+
+    Text is made and written here by hand: a progress bar of a library takes milliseconds to draw,
+    and this is the loop's own thread.
+    """
+
+    def __init__(self, name: str, enabled: bool) -> None:
+        self.begun = False
+        """A frame was flown."""
+        self._name = name
+        self._enabled = enabled
+        self._next = 0
+        self._shown = (0, 0)
+        """Wall and simulated ns when the line was last written: the rate is that since then."""
+
+    def compiling(self, what: str) -> None:
+        """``what`` has to be compiled, which takes seconds and is kept for the next time."""
+        if self._enabled:
+            self._write(f"compiling {self._name} (once; some seconds): {what} …")
+
+    def show(self, progress: Progress) -> None:
+        self.begun = True
+        now = stopwatch()
+        if not self._enabled or now < self._next:
+            return
+        self._next = now + _EVERY_NS
+        pacer = progress.pacer
+        then, ns = self._shown
+        self._shown = (now, progress.ns)
+        rate = (progress.ns - ns) / (now - then) if then else 0.0
+        text = f"{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
+        if pacer.clock.paced:
+            text += (
+                f" margin {pacer.margin_ns / 1e6:7.3f} ms  overruns {sum(pacer.overruns.values())}"
+            )
+        self._write(text)
+
+    def close(self) -> None:
+        if self._enabled:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text}\x1b[K")
+        sys.stderr.flush()

@@ -43,7 +43,8 @@ class Executive:
         self.stop_ns = until_ns
         """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
         self.stopping = False
-        """Set from anywhere, a signal handler too: leave after the tag under way."""
+        """Leave after the tag under way."""
+        self._waiting = False
         self._pacer = pacer
         self._clock: Clock = pacer.clock
         self._recorder = recorder
@@ -78,6 +79,15 @@ class Executive:
             if self._observe is not None:
                 self._observe(ns)
             pacer.ready(ns)
+
+    def interrupt(self) -> None:
+        """From a signal handler: end on a whole tag, at once where the loop only waits.
+
+        Asked a second time it does not wait for the tag.  Raises :class:`KeyboardInterrupt`.
+        """
+        if self._waiting or self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = True
 
     def _begin(self) -> None:
         """The first instant; or, after a restore, requests are as if they were sent now."""
@@ -118,9 +128,11 @@ class Executive:
     def _wait(self, ns: int) -> bool:
         """Until the tag is due; false where the wait was cut short and it is time to look again."""
         pacer, wake = self._pacer, self._wake
+        self._waiting = True
         try:
             due = pacer.wait(ns, wake)
         finally:
+            self._waiting = False
             if pacer.overrun is not None:  # recorded also where its policy ends the run
                 self._trace.overrun(Tag(ns), pacer.overrun)
         if not due and wake is not None and wake.is_set():

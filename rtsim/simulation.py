@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtsim import __version__
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
 from rtsim.controller import Controller
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.errors import ScenarioError
 from rtsim.executive import Executive, Publisher
 from rtsim.inlets import Inlet
+from rtsim.latency import Fixed
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.tape import NullRecorder, Recorder
 from rtsim.scenario import Scenario
@@ -114,61 +118,111 @@ def simulate(
     if until_ns <= 0:
         raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
     recorder = recorder or NullRecorder()
-    fed = fed or Fed()
+    with ExitStack() as undo:
+        undo.callback(getattr(recorder, "close", _nothing))
+        system = _build(scenario, seed, compile, fed or Fed())
+        undo.callback(system.close)
+        clock = clock or pace.clock()
+        if clock.paced:
+            check_outside(system)
+        pacer = Pacer(clock, pace.policy, frame_ns=shortest_period(system))
+        watch = None if observe is None else _observer(observe, pacer, until_ns)
+        executive = Executive(system, pacer, recorder, until_ns, publisher, watch)
+        executive.stop_ns = until_ns if stop_ns is None else stop_ns
+        recorder.start(header(scenario, seed, pace, until_ns, compile))
+        flown = _fly(executive, pacer, recorder, pace)
+        undo.pop_all()
+    return _conclude(system, recorder, flown)
+
+
+def _nothing() -> None:
+    """What closing a recorder comes to that needs none."""
+
+
+def _build(scenario: Scenario, seed: int, compile: bool, fed: Fed) -> System:
     system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
     system.inserted = sorted(fed.inserted)
-    clock = clock or pace.clock()
-    if clock.paced:
-        check_outside(system)
-    pacer = Pacer(clock, pace.policy, frame_ns=shortest_period(system))
-    watch = None if observe is None else _observer(observe, pacer, until_ns)
-    executive = Executive(system, pacer, recorder, until_ns, publisher, watch)
-    executive.stop_ns = until_ns if stop_ns is None else stop_ns
-    recorder.start(header(scenario, seed, pace, until_ns, compile))
+    return system
+
+
+@dataclass(frozen=True)
+class _Flown:
+    """How the loop ended."""
+
+    reason: str
+    error: Exception | None
+    wall_ns: int
+    certificate: Certificate
+
+
+def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> _Flown:
+    """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
+    clock = pacer.clock
     reason, error = "end", None
-    began = stopwatch()
-    with request(pace.scheduling if clock.paced else Request(False, False)) as granted:
+    asked = pace.scheduling if clock.paced else Request(False, False)
+    with request(asked) as granted, _ended_by_signals(executive):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)
-            began = stopwatch()
+        began = stopwatch()
         try:
             executive.run()
+            if executive.stopping:
+                reason = "interrupted"
         except KeyboardInterrupt:
             reason = "interrupted"
         except Exception as problem:
             reason, error = "error", problem
-            recorder.event(Tag(system.ns), "Error", type(problem).__name__, str(problem))
+            at = Tag(executive.system.ns)
+            recorder.event(at, "Error", type(problem).__name__, str(problem))
         pacer.stop()
-    wall_ns = stopwatch() - began
-    certificate = certify(pacer, granted)
+        wall_ns = stopwatch() - began
+    return _Flown(reason, error, wall_ns, certify(pacer, granted))
+
+
+@contextmanager
+def _ended_by_signals(executive: Executive) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the loop on a whole tag; only the main thread can ask for that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *_: executive.interrupt())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _conclude(system: System, recorder: Recorder, flown: _Flown) -> Outcome:
+    """Close everything; the run's own error is told first, what closing adds is a note to it."""
     late = sum(c.lates for c in system.controllers)
     missed = sum(c.missed for c in system.controllers)
     footer = {
-        "reason": reason,
-        "error": "" if error is None else f"{type(error).__name__}: {error}",
+        "reason": flown.reason,
+        "error": "" if flown.error is None else f"{type(flown.error).__name__}: {flown.error}",
         "ended": system.ns,
-        "wall_ns": wall_ns,
+        "wall_ns": flown.wall_ns,
         "late": late,
         "missed": missed,
-        "certificate": certificate.to_json(),
+        "certificate": flown.certificate.to_json(),
     }
-    try:
-        system.close()
-    finally:
-        _finish(recorder, footer, error)
+    error = flown.error
+    for close in (system.close, lambda: recorder.finish(footer)):
+        try:
+            close()
+        except Exception as problem:
+            if error is None:
+                error = problem
+            else:
+                error.add_note("; ".join((str(problem), *getattr(problem, "__notes__", ()))))
     if error is not None:
         raise error
-    return Outcome(reason, Tag(system.ns), wall_ns, certificate, late, missed, system)
-
-
-def _finish(recorder: Recorder, footer: Mapping[str, object], error: Exception | None) -> None:
-    """Close the recording; an error of the run itself is told first."""
-    try:
-        recorder.finish(footer)
-    except RtsimError as problem:
-        if error is None:
-            raise
-        error.add_note(str(problem))
+    return Outcome(
+        flown.reason, Tag(system.ns), flown.wall_ns, flown.certificate, late, missed, system
+    )
 
 
 def _observer(
@@ -188,7 +242,11 @@ def shortest_period(system: System) -> int:
 def check_outside(system: System) -> None:
     """In real time a controller outside the process must be given time to answer."""
     for task in system.controllers:
-        if task.controller.outside and getattr(task.compute, "seconds", 1) == 0:
+        if (
+            task.controller.outside
+            and isinstance(task.compute, Fixed)
+            and task.compute.constant == (0,)
+        ):
             raise ScenarioError(
                 f"{task.name} lives outside the process and is allowed no time to answer; "
                 "give it compute=Fixed(0.005), or run with --pace max"

@@ -63,6 +63,22 @@ def scenario_of(recording: Recording) -> Scenario:
     return load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
 
 
+def changed_since(recording: Recording, scenario: Scenario) -> list[str]:
+    """In words, what the scenario declares otherwise than when it was recorded."""
+    out: list[str] = []
+    _differences("", recording.header.get("scenario", {}), scenario.describe(), out)
+    return out
+
+
+def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in sorted(then.keys() | now.keys()):
+            if path or key not in ("origin", "until"):
+                _differences(f"{path}.{key}", then.get(key), now.get(key), out)
+    elif then != now:
+        out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now")
+
+
 def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, Inlet]:
     """Every outside input, saying again what was recorded."""
     out: dict[str, Inlet] = {}

@@ -19,7 +19,7 @@ from rtsim.random_streams import RandomStreams
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
+from rtsim.replay import changed_since, rerun
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals, Vector
 from rtsim.simulation import Pace, simulate
@@ -279,3 +279,15 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
     broken.inlet("stick", U, Broken())
     with pytest.raises(ScenarioError, match=r"input stick gave \[nan\] at 0\.000"):
         simulate(broken)
+
+
+@pytest.mark.rule("replay")
+def test_what_the_scenario_declares_otherwise_is_told() -> None:
+    live = trace_of(unstable(until=1))
+    assert changed_since(live, unstable(until=1)) == []
+    other = unstable(until=1, step=0.02)
+    other.set("plant.stiffness", 3.0)
+    assert changed_since(live, other) == [
+        "parts.plant.parameters.stiffness: 2.0 in the recording, 3.0 now",
+        "parts.plant.step: 10000000 in the recording, 20000000 now",
+    ]

@@ -40,7 +40,7 @@ th { text-align: left; color: var(--soft); font-weight: 500; background: #fff;
      border-bottom: 1px solid var(--line); }
 td, th { padding: 4px 12px 4px 0; vertical-align: top; }
 td.v { white-space: nowrap; }
-td.long { overflow-wrap: anywhere; }
+td.long { overflow-wrap: anywhere; min-width: 220px; }
 tr + tr td { border-top: 1px solid #eef1f4; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .scroll { max-height: 420px; overflow-y: auto; }

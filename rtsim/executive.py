@@ -11,9 +11,9 @@ from rtsim.plant import NONE_NS, Plant
 from rtsim.record.tape import Recorder
 from rtsim.signals import Vector
 from rtsim.system import System
-from rtsim.tag import START, Tag
+from rtsim.tag import Tag
 from rtsim.timing.pacing import Pacer
-from rtsim.trace import X_MINUS, Trace
+from rtsim.trace import Trace
 
 
 class Publisher(Protocol):
@@ -61,6 +61,7 @@ class Executive:
         pacer.start(system.ns)
         self._begin()
         paced = self._clock.paced
+        coupled = any(p.reads_plants for p in system.plants)
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             discrete = system.next_discrete_ns(self.until_ns)
             ns = self._propagate(discrete)
@@ -69,9 +70,10 @@ class Executive:
             self._commit(ns)
             if ns == discrete or system.inlets:
                 self._instant.run(ns, discrete=ns == discrete)
-            else:
+            elif coupled:
                 self._instant.refresh(Tag(ns))
-            trace.frame(system.ns, pacer.log.last)
+            if paced:
+                trace.frame(system.ns, pacer.log.last)
             system.ns = ns
             self._recorder.pump(wait=not paced)
             if paced:
@@ -101,7 +103,7 @@ class Executive:
             plant.read_wires()
         for plant in system.plants:
             plant.settle()
-            self._trace.plant(plant, START, X_MINUS)
+            self._trace.x_minus(plant)
         self._instant.run(0, discrete=True)
 
     def _propagate(self, discrete: int) -> int:
@@ -146,4 +148,4 @@ class Executive:
         for plant in self.system.plants:
             if plant.target_ns == ns:
                 plant.commit()
-                self._trace.plant(plant, Tag(ns), X_MINUS)
+                self._trace.x_minus(plant)

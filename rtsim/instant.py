@@ -15,7 +15,7 @@ from rtsim.signals import Vector
 from rtsim.system import System
 from rtsim.tag import Tag
 from rtsim.tasks import ControllerTask, Environment, Task
-from rtsim.trace import INSERTED, X_PLUS, Trace
+from rtsim.trace import INSERTED, Trace
 
 MAX_MICROSTEPS = 1000
 """More than this at one instant is a Zeno error."""
@@ -87,7 +87,7 @@ class Instant:
             self._trace.change(tag, change)
             if isinstance(change.owner, Plant):
                 change.owner.changed()
-                self._trace.plant(change.owner, tag, X_PLUS)
+                self._trace.x_plus(change.owner, tag)
             elif change.owner is not None:
                 change.owner.put(change.owner.value)
                 self._wrote(change.owner.name)
@@ -158,7 +158,7 @@ class Instant:
             plant.read_wires()
         for plant in here:
             if plant.settle():
-                self._trace.plant(plant, tag, X_PLUS)
+                self._trace.x_plus(plant, tag)
 
     def _complain_of_zeno(self, tag: Tag) -> None:
         waiting = self._system.bus.due(Tag(tag.ns + 1))

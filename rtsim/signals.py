@@ -204,6 +204,8 @@ class Signals:
         rows = []
         for s in self:
             row = asdict(s)
+            row["shape"] = list(s.shape)
+            row["initial"] = list(s.initial) if isinstance(s.initial, tuple) else s.initial
             row["low"] = None if math.isinf(s.low) else s.low
             row["high"] = None if math.isinf(s.high) else s.high
             rows.append(row)

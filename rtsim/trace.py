@@ -10,7 +10,9 @@ from rtsim.system import Change, System
 from rtsim.tag import Tag
 from rtsim.timing.policy import Overrun
 
-X_MINUS, X_PLUS = 0, 1
+X_PLUS = 1
+_X_MINUS = (0, 0)
+"""Microstep and side: x- is recorded once a tag, x+ has side 1."""
 INSERTED = "Inserted"
 """Kind of the event at a tag that an event input made."""
 TIMING = "timing"
@@ -47,9 +49,13 @@ class Trace:
         about = {"source": source}
         self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
 
-    def plant(self, plant: Plant, tag: Tag, side: int) -> None:
-        """x- or x+ with inputs and outputs, as they stand."""
-        self._plants[plant.name].append(tag.ns, (tag.step, side), plant.values)
+    def x_minus(self, plant: Plant) -> None:
+        """The state with inputs and outputs before the discrete changes at its tag."""
+        self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
+
+    def x_plus(self, plant: Plant, tag: Tag) -> None:
+        """The same after the changes of a microstep."""
+        self._plants[plant.name].append(tag.ns, (tag.step, X_PLUS), plant.values)
 
     def message(self, message: Message) -> None:
         """Once for each message, when its stamps are known."""

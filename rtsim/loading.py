@@ -56,7 +56,9 @@ def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
     """What the user may have meant: a file beside, a recording, or another name."""
     beside = Path(f"{reference}.py")
     if beside.is_file():
-        return ScenarioError(f"no scenario is called {reference!r}; for the file: {beside}")
+        return ScenarioError(
+            f"no scenario is called {reference!r}; for the file: rtsim run {beside}"
+        )
     if reference.endswith(".mcap"):
         return ScenarioError(f"{reference} is a recording: rtsim replay {reference}")
     return UnknownName("scenario", reference, scenarios, "rtsim scenarios")
@@ -124,8 +126,14 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
     for key, text in settings.items():
         if "." in key:
             scenario.set(key, _numbers(key, text))
-    scenario.origin = {"reference": reference, "settings": settings}
+    scenario.origin = {"reference": _from_anywhere(reference), "settings": settings}
     return scenario
+
+
+def _from_anywhere(reference: str) -> str:
+    """A file by its full path, so that a replay finds it from another folder too."""
+    path, dot_py, function = reference.partition(".py")
+    return f"{Path(path + dot_py).resolve()}{function}" if dot_py else reference
 
 
 def _parameters(maker: Maker, reference: str) -> Mapping[str, inspect.Parameter]:

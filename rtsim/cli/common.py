@@ -17,21 +17,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from rtsim.errors import RtsimError
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 
-F = TypeVar("F", bound=Callable[..., None])
+F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-
-
-def console() -> Console:
-    """Standard output for people; plain text where it is not a terminal."""
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
 
 
 def show_json(data: object) -> None:
@@ -56,9 +49,9 @@ def reports_errors(command: F) -> F:
     """
 
     @wraps(command)
-    def run(*args: Any, **options: Any) -> None:
+    def run(*args: Any, **options: Any) -> Any:
         try:
-            command(*args, **options)
+            return command(*args, **options)
         except KeyboardInterrupt as interrupt:
             tell("Interrupted", str(interrupt) or "interrupted", options.get("as_json"))
             sys.exit(INTERRUPTED)
@@ -101,12 +94,3 @@ def seconds(ns: int) -> str:
     sign, rest = ("-", -ns) if ns < 0 else ("", ns)
     decimals = f"{rest % 1_000_000_000:09d}".rstrip("0").ljust(3, "0")
     return f"{sign}{rest // 1_000_000_000}.{decimals}"
-
-
-def table(title: str, *columns: str) -> Table:
-    """A table in the house style; columns that start with ``>`` are numbers."""
-    out = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        number = column[:1] == ">"
-        out.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number)
-    return out

@@ -7,8 +7,9 @@ import sys
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rtsim.cli.common import console, json_option, reports_errors
+from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.json_text import layout
+from rtsim.cli.tables import console
 from rtsim.timing.doctor import examine
 from rtsim.timing.scheduling import Request
 

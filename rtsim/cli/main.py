@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
 import click
 
 from rtsim import __version__
+from rtsim.cli.common import reports_errors
 
 COMMANDS = {
     "run": "rtsim.cli.run:run",
@@ -18,6 +20,11 @@ COMMANDS = {
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
 }
+_STATUS = (
+    "Exit status: 0 all is well; 1 a verdict is no (a comparison fails, a replay differs, --strict "
+    "was not met); 2 something could not be done, and the message says what to type; "
+    "130 interrupted."
+)
 
 
 class _Lazy(click.Group):
@@ -26,16 +33,22 @@ class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            if near and not cmd_name.startswith("-"):
+                ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]}?")
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: Any = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        return reports_errors(super().invoke)(ctx)  # what goes wrong while a command is loaded
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_STATUS)
 @click.version_option(__version__, prog_name="rtsim")
 def main() -> None:
     """Real-time and hardware-in-the-loop simulation: one scenario from model to board."""

@@ -8,12 +8,23 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import console, json_option, reports_errors, seconds, show_json, table
-from rtsim.errors import UnknownName
+from rtsim.cli.common import json_option, reports_errors, seconds, show_json
+from rtsim.cli.recordings import say_cut_off
+from rtsim.cli.tables import Column, console, print_table
+from rtsim.errors import ScenarioError, UnknownName
 from rtsim.record.reading import Recording
 
 _STATUS = {0: "", 1: "lost", 2: "copy"}
 _PREFIX = "messages/"
+_COLUMNS = (
+    Column("topic"),
+    Column("seq", number=True, drop=1),
+    Column("initiated (s)", number=True),
+    Column("completed (s)", number=True, drop=2),
+    Column("arrival (s)", number=True),
+    Column(""),
+    Column("payload", fold=True),
+)
 
 
 @click.command()
@@ -28,22 +39,26 @@ def messages(
     recording: Path, topic: str, inputs: bool, changes: bool, limit: int, as_json: bool
 ) -> None:
     """Show when each message of RECORDING was initiated, completed, and arrived (in s)."""
-    rows = message_rows(Recording.open(recording), topic, inputs, changes)
+    if limit < 0:
+        raise ScenarioError(f"--limit {limit}; give a whole number >= 0, 0 for all rows")
+    recorded = Recording.open(recording)
+    rows = message_rows(recorded, topic, inputs, changes)
     hidden = max(0, len(rows) - limit) if limit else 0
     rows = rows[: limit or None]
     if as_json:
-        show_json({"messages": rows, "hidden": hidden})
+        show_json({"messages": rows, "hidden": hidden, "truncated": recorded.truncated})
         return
-    names = ("topic", "seq", "initiated (s)", "completed (s)", "arrival (s)", "", "payload")
-    shown = table("Messages", names[0], *(f">{n}" for n in names[1:5]), *names[5:])
-    for row in rows:
-        stamps = [seconds(row[k]) for k in ("initiated", "completed")]
-        arrival = seconds(row["arrival"]) if row["status"] != "lost" else "never"
-        payload = ", ".join(f"{k}={v:.6g}" for k, v in row["payload"].items())
-        shown.add_row(row["topic"], str(row["sequence"]), *stamps, arrival, row["status"], payload)
-    console().print(shown)
+    say_cut_off(recorded)
+    print_table(console(), "Messages", _COLUMNS, [_cells(row) for row in rows])
     if hidden:
         console().print(f"{hidden} more; raise --limit")
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    arrival = seconds(row["arrival"]) if row["status"] != "lost" else "never"
+    payload = ", ".join(f"{k}={v:.6g}" for k, v in row["payload"].items())
+    stamps = seconds(row["initiated"]), seconds(row["completed"]), arrival
+    return row["topic"], str(row["sequence"]), *stamps, row["status"], payload
 
 
 def message_rows(

@@ -8,17 +8,20 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import NO, console, json_option, reports_errors, show_json, table
+from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.tables import Column, console, print_table
 from rtsim.errors import RecordingError, ScenarioError
-from rtsim.record.comparison import COLUMNS, Comparison, Tolerance
+from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun, scenario_of
+from rtsim.replay import changed_since, rerun, scenario_of
 from rtsim.source_hash import source_hash
 
 _path = click.Path(path_type=Path)
+_MOST = 20
+"""So many failing signals are shown; --all shows the rest."""
 _PAGE = b"<!doctype html>"
 _ELSEWHERE = Tolerance(1e-9, 1e-9)
 """Default tolerance of a replay under another fingerprint, where bits are not promised."""
@@ -50,7 +53,7 @@ def tolerances(
 @click.option("--rel", "relative", default=0.0, help="Relative tolerance of every signal.")
 @click.option("--tol", "single", multiple=True, metavar="GLOB=ABS[,REL]", help="For some signals.")
 @click.option("--common", is_flag=True, help="Pair rows by time, for runs with other steps.")
-@click.option("--all", "show_all", is_flag=True, help="Also the signals that pass.")
+@click.option("--all", "show_all", is_flag=True, help="Every signal, also those that pass.")
 @json_option
 @reports_errors
 def compare(
@@ -82,26 +85,36 @@ def compare(
     sys.exit(0 if verdict.ok else NO)
 
 
+_COLUMNS = (
+    Column("signal"),
+    Column("unit", drop=1),
+    Column("rows", number=True, drop=3),
+    Column("max abs", number=True),
+    Column("max rel", number=True, drop=4),
+    Column("first differs", drop=2),
+    Column("verdict", fold=True),
+)
+
+
 def print_comparison(verdict: Comparison, show_all: bool) -> None:
-    """The table of what fails, or of everything, and one line that sums it up."""
+    """What fails, the worst first, or everything; then one line that sums it up."""
     out = console()
-    rows = [
-        row
-        for row, result in zip(verdict.rows(), verdict.results, strict=True)
-        if show_all or not result.ok
-    ]
-    if rows:
-        shown = table("Comparison", *COLUMNS[:2], *(f">{c}" for c in COLUMNS[2:6]), COLUMNS[6])
-        for row in rows:
-            shown.add_row(*row)
-        out.print(shown)
     failed = len(verdict.failures)
+    results = verdict.worst_first() if show_all else verdict.worst_first()[:failed]
+    hidden = 0 if show_all else max(0, failed - _MOST)
+    if results:
+        shown = results[: len(results) - hidden]
+        print_table(out, "Comparison", _COLUMNS, [r.cells() for r in shown])
+    if hidden:
+        out.print(f"… {hidden} more: --all")
     if failed:
         out.print(f"{failed} of {len(verdict.results)} signals FAILED")
     else:
         out.print(f"all {len(verdict.results)} signals agree")
+    if any("other tags" in r.reason for r in verdict.failures):
+        out.print("the two have rows at other times; --common pairs rows by time", soft_wrap=True)
     if verdict.extra:
-        out.print(f"only in the second: {', '.join(verdict.extra)}")
+        out.print(f"only in the second: {', '.join(verdict.extra)}", soft_wrap=True)
 
 
 @click.command()
@@ -136,7 +149,9 @@ def replay(recording: Path, absolute: float, relative: float, as_json: bool) -> 
         result |= {"by": "tolerance", "ok": verdict.ok, "signals": verdict.to_json()["signals"]}
     else:
         verdict = None
-        found = compare_exact(recorded, again, prefix=recorded.truncated is not None)
+        footer = recorded.footer or {}
+        cut = recorded.truncated is not None or footer.get("reason") != "end"
+        found = compare_exact(recorded, again, prefix=cut)
         difference = None if found is None else str(found)
         result |= {"by": "bits", "ok": found is None, "difference": difference}
     if as_json:
@@ -148,8 +163,10 @@ def replay(recording: Path, absolute: float, relative: float, as_json: bool) -> 
 
 def what_differs(recorded: Recording) -> list[str]:
     """Why bits are not promised here; empty where they are."""
-    here = source_hash(*scenario_of(recorded).functions())
+    scenario = scenario_of(recorded)
+    here = source_hash(*scenario.functions())
     out = differences(recorded.header.get("fingerprint", {}), fingerprint())
+    out += changed_since(recorded, scenario)
     if recorded.header.get("source_hash") != here:
         out.append("the sources of the scenario's functions have changed since")
     return out

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import INTERRUPTED, NO, console, json_option, reports_errors, show_json
+from rtsim.cli.common import INTERRUPTED, NO, json_option, reports_errors, show_json
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
+from rtsim.cli.tables import console
 from rtsim.clock import stopwatch
 from rtsim.compiling import announced
 from rtsim.errors import ScenarioError

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import click
 
-from rtsim.cli.common import console, json_option, reports_errors, show_json, table
+from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.tables import Column, console, print_table
 from rtsim.loading import find_maker, known_scenarios
 
 
@@ -24,8 +26,14 @@ def scenarios(as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    shown = table("Scenarios", "name", "about", "arguments: --set NAME=VALUE")
-    for row in rows:
-        arguments_text = " ".join(f"{k}={v}" for k, v in row["arguments"].items())  # type: ignore[attr-defined]
-        shown.add_row(str(row["name"]), str(row["about"]), arguments_text)
-    console().print(shown)
+    columns = (
+        Column("name"),
+        Column("about", fold=True),
+        Column("arguments: --set NAME=VALUE", fold=True),
+    )
+    print_table(console(), "Scenarios", columns, [_cells(row) for row in rows])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    arguments = " ".join(f"{k}={v}" for k, v in row["arguments"].items())
+    return row["name"], row["about"], arguments

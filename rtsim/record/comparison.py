@@ -39,7 +39,6 @@ _SPAN = 0.9
 Pairing: TypeAlias = Literal["exact", "common"]
 
 __all__ = [
-    "COLUMNS",
     "EXACT",
     "Comparison",
     "Difference",
@@ -49,9 +48,6 @@ __all__ = [
     "compare",
     "compare_exact",
 ]
-
-
-COLUMNS = ("signal", "unit", "rows", "max abs", "max rel", "first differs", "verdict")
 
 
 @dataclass(frozen=True)
@@ -75,20 +71,9 @@ class Comparison:
         signals = [r.to_json() for r in self.results]
         return {"ok": self.ok, "signals": signals, "extra": self.extra}
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """Text for a table with the headings :data:`COLUMNS`."""
-        return [
-            (
-                r.name,
-                r.unit,
-                str(r.rows),
-                f"{r.max_abs:.6g}",
-                f"{r.max_rel:.6g}",
-                "" if r.first is None else str(r.first),
-                "ok" if r.ok else f"FAILED: {r.reason}",
-            )
-            for r in self.results
-        ]
+    def worst_first(self) -> list[SignalResult]:
+        """What fails before what agrees; among these the largest relative difference first."""
+        return sorted(self.results, key=lambda r: (r.ok, -r.max_rel, -r.max_abs))
 
 
 def compare(
@@ -102,6 +87,7 @@ def compare(
 
     ``tolerances`` maps patterns over ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
     ``(absolute, relative)``; where several match, the last one counts; without any, (0, 0).
+    ``"*"`` alone means every signal, not the stamps and counts in integers: those stay exact.
     Raises :class:`ScenarioError` for a tolerance that is negative or no number, and for a pattern
     that fits no signal.
     """
@@ -171,7 +157,8 @@ def _compare_track(
         out.append(SignalResult(a.name, reason=problem))
     for name, column in _columns(a).items():
         full = f"{a.name}.{name}"
-        tolerance = next((t for p, t in reversed(rules) if fnmatch.fnmatchcase(full, p)), EXACT)
+        mine = [(p, t) for p, t in rules if p != "*" or isinstance(column, Signal)]
+        tolerance = next((t for p, t in reversed(mine) if fnmatch.fnmatchcase(full, p)), EXACT)
         signal = column if isinstance(column, Signal) else None
         reason = problem or _different_meaning(column, theirs.get(name))
         if reason:

@@ -52,6 +52,12 @@ class SignalResult:
     def ok(self) -> bool:
         return not self.reason
 
+    def cells(self) -> tuple[str, ...]:
+        """Text: signal, unit, rows, largest differences, first one, verdict."""
+        first = "" if self.first is None else _short(self.first)
+        numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
+        return self.name, self.unit, str(self.rows), *numbers, first, self.reason or "ok"
+
     def to_json(self) -> dict[str, object]:
         def tag(one: Tag | None) -> list[int] | None:
             return None if one is None else [one.ns, one.step]
@@ -122,13 +128,19 @@ class Pair:
         if not failed.any():
             return ""
         row = int(failed.argmax())
-        at = f"at {self._tag(row)}"
+        at = f"at {_short(self._tag(row))}"
         if not np.array_equal(np.isnan(x[row]), np.isnan(y[row])):
             where = "baseline" if np.isnan(x[row]).any() else "candidate"
             return f"NaN in the {where} only {at}"
         if np.array_equal(x[row], y[row]):
             return f"equal but not the same bits {at}"
-        return f"beyond its tolerance {at}, {int(failed.sum())} of {len(x)} rows"
+        return f"beyond {at}, {int(failed.sum())}/{len(x)}"
+
+
+def _short(tag: Tag) -> str:
+    """A tag without the zeros at its end: ``0.005 s +1``."""
+    whole, _, rest = str(tag).partition(" s")
+    return f"{whole.rstrip('0').rstrip('.')} s{rest}"
 
 
 def _same(a: Values, b: Values) -> NDArray[np.bool_]:

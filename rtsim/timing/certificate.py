@@ -98,11 +98,12 @@ class Certificate:
 
     def _distribution(self) -> Table:
         """From best to worst: for the margin, p99 is what 99 frames in 100 had at least."""
-        table = Table()
-        table.add_column("")
+        # 60 columns hold it, with every label whole.
+        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("", no_wrap=True)
         for heading in ("best", "median", "p99", "p99.9", "worst", "frames"):
             table.add_column(heading, justify="right", no_wrap=True)
-        for label, s in (("wake lateness", self.lateness), ("compute time", self.compute)):
+        for label, s in (("lateness", self.lateness), ("compute", self.compute)):
             shown = map(show_ns, (s.min, s.median, s.p99, s.p99_9, s.max))
             table.add_row(label, *shown, str(s.count))
         s = self.margin

@@ -110,8 +110,8 @@ def flown(frames: int, late: int = 2_000) -> Certificate:
     return certify(pacer, Granted((item,)))
 
 
-def printed(certificate: Certificate) -> str:
-    console = Console(file=io.StringIO(), width=120)
+def printed(certificate: Certificate, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
     console.print(certificate.table())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -205,3 +205,9 @@ def test_time_that_no_job_owns_is_named_in_its_place() -> None:
     whole = WorstFrame(0, 0, 700, {"law": 700, "idle": 0})
     assert whole.shares == [("law", 700)]
     assert WorstFrame(0, 0, 0, {"law": 7}).unaccounted_ns == 0
+
+
+def test_labels_stay_whole_in_a_narrow_terminal() -> None:
+    text = printed(flown(2000), width=60)
+    assert all(label in text for label in ("lateness", "compute ", "margin"))
+    assert "…" not in text

@@ -1,0 +1,82 @@
+"""Tables whose names are never cut: what does not fit is dropped or folded where it may be."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+_GAP = 2
+_READABLE = 26
+"""A folded column is this wide before others are dropped for it: a verdict in one line."""
+_UNLIMITED = 10_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; ``drop`` > 0 goes first where it is narrow, the highest one before the others."""
+
+    name: str
+    number: bool = False
+    fold: bool = False
+    drop: int = 0
+
+
+def console() -> Console:
+    """Standard output for people; where it is not a terminal, lines are as long as they are."""
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    return Console(width=width, highlight=False)
+
+
+def print_table(
+    out: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print ``rows``, one text for each of ``columns``."""
+    widths = [_width(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
+    chosen = _fitting(columns, widths, out.width)
+    if _needed(widths, chosen) > out.width:
+        widths = [_width(c, [row[i] for row in rows], 0) for i, c in enumerate(columns)]
+    needed = _needed(widths, chosen)
+    table = Table(
+        title=title, title_justify="left", box=None, padding=(0, _GAP, 0, 0), pad_edge=False
+    )
+    for i in chosen:
+        one = columns[i]
+        table.add_column(
+            one.name,
+            justify="right" if one.number else "left",
+            no_wrap=not one.fold,
+            min_width=widths[i],
+            overflow="fold" if one.fold else "crop",
+        )
+    for row in rows:
+        table.add_row(*(row[i] for i in chosen))
+    # Wider than the terminal only where even the names do not fit; the terminal wraps them then.
+    width = out.width
+    out.width = max(width, needed)
+    out.print(table, crop=False)
+    out.width = width
+
+
+def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:
+    """What cuts nothing; what is folded needs its longest word, and some room to be read."""
+    pieces = [word for cell in cells for word in cell.split()] if column.fold else cells
+    longest = max(map(cell_len, (column.name, *pieces)))
+    whole = max(map(cell_len, (column.name, *cells)))
+    return max(longest, min(whole, readable) if column.fold else 0)
+
+
+def _needed(widths: Sequence[int], chosen: Sequence[int]) -> int:
+    return sum(widths[i] for i in chosen) + _GAP * max(0, len(chosen) - 1)
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+    chosen = list(range(len(columns)))
+    for i in sorted((i for i in chosen if columns[i].drop), key=lambda i: -columns[i].drop):
+        if _needed(widths, chosen) > width:
+            chosen.remove(i)
+    return chosen

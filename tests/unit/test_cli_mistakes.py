@@ -1,0 +1,202 @@
+"""What a user gets wrong ends in one dry message that names the culprit, never in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rtsim.cli import main
+from rtsim.errors import ModelError
+from rtsim.model import Model, bind
+from rtsim.signals import Signals
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+HEAD = "from rtsim import Model, PythonController, Scenario, Signals\n"
+FALL = "def fall(t, x, z, u, p, dx):\n    dx[0] = -9.81\n"
+LAW = "def law(t, u, s, p, y):\n    y[0] = u[0]\n"
+END = (
+    "def scenario():\n"
+    "    s = Scenario('s', until=1)\n"
+    "    s.plant('a', Model('ball', Signals('x'), fall), step=0.1)\n"
+    "    c = PythonController(law, Signals('x'), Signals('force'))\n"
+    "    s.controller('c', c, period=0.1, inputs={'x': 'a.x'})\n"
+    "    return s\n"
+)
+
+
+def rtsim(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def refused(*arguments: object) -> str:
+    """The message of a command that must fail properly, with and without --json."""
+    told = rtsim(*arguments, "--json")
+    assert told.exit_code == 2, told.output
+    message = json.loads(told.stdout)["error"]["message"]
+    result = rtsim(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {message}\n"
+    assert "Traceback" not in result.output
+    return str(message)
+
+
+@pytest.mark.parametrize("options", [("--plain",), ()], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            HEAD + "def fall(t, x):\n    x[0] = 1.0\n" + LAW + END,
+            "derivative of model ball takes (t, x); it is called with (t, x, z, u, p, dx)",
+        ),
+        (
+            HEAD + FALL + "def law(t, u):\n    pass\n" + END,
+            "law of controller takes (t, u); it is called with (t, u, s, p, y)",
+        ),
+        (
+            HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,
+            "mine.py:5 in law); its vectors have u: 1, s: 0, p: 0, y: 1",
+        ),
+        (
+            HEAD + FALL + "def law(t, u, s, p, y):\n    raise KeyError('gain')\n" + END,
+            "law law of controller raised at 0.000000000 s: KeyError: 'gain' (",
+        ),
+        ("import nowhere_at_all\n" + END, "mine.py:1 import nowhere_at_all"),
+        ("x = 1\ny = 1 / (x - 1)\n", "mine.py raised ZeroDivisionError: division by zero\n"),
+        ("def scenario(:\n", "mine.py:1: invalid syntax"),
+        ("def scenario(mass):\n    pass\n", "needs a value for mass"),
+        ("def scenario():\n    return 3\n", "made a int, not a Scenario; return the Scenario"),
+        ("def scenario():\n    return {}['x']\n", "mine.py:2 return {}['x']"),
+        ("import sys\nsys.exit(3)\n", "raised SystemExit: 3"),
+    ],
+)
+def test_mistakes_in_the_users_file(
+    tmp_path: Path, source: str, message: str, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(source)
+    found = refused("run", path, "--no-record", *options)
+    assert message in found
+    assert "importlib" not in found
+
+
+def test_a_model_function_that_raises_at_the_start() -> None:
+    def inverse(t: float, x: object, z: object, u: object, p: object, dx: object) -> None:  # noqa: ARG001
+        raise ZeroDivisionError("float division by zero")
+
+    where = r"derivative of model a raises at the start: ZeroDivisionError.*test_cli_mistakes\.py:"
+    with pytest.raises(ModelError, match=where):
+        bind(Model("a", Signals("x"), inverse), compile=False)
+
+
+def test_an_update_that_raises_while_running_is_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        HEAD + FALL + "def tick(t, x, z, u, p):\n    z[0] = 1 / 0 if t > 0.1 else 0\n"
+        "def scenario():\n"
+        "    m = Model('ball', Signals('x'), fall, discrete=Signals('n'), update=tick)\n"
+        "    s = Scenario('s', until=1)\n"
+        "    s.plant('a', m, step=0.1, update_period=0.1)\n"
+        "    return s\n"
+    )
+    found = refused("run", path, "--no-record", "--plain")
+    assert "ZeroDivisionError: division by zero" in found
+    assert "mine.py:5 in tick" in found
+
+
+def test_the_full_stack_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("1 / 0\n")
+    monkeypatch.setenv("RTSIM_TRACEBACK", "1")
+    result = rtsim("run", path)
+    assert (result.exit_code, "Traceback" in result.stderr) == (2, True)
+
+
+def test_an_error_of_our_own_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rtsim.cli import scenarios
+
+    def broken() -> dict[str, str]:
+        return dict([1])  # type: ignore[list-item]
+
+    broken.__code__ = broken.__code__.replace(co_filename=scenarios.__file__)
+    monkeypatch.setattr(scenarios, "known_scenarios", broken)
+    found = refused("scenarios")
+    assert found.startswith("internal error: TypeError: ")
+    assert found.endswith("RTSIM_TRACEBACK=1 shows the full stack")
+
+
+def test_report_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "folder" in refused("report", ".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "orbit", "--no-record", "-o", "x.mcap"), "exclude each other"),
+        (("run", "orbit", "--seed", "-1"), "--seed -1; give a whole number >= 0"),
+        (("run", "orbit", "--until", "1e300"), "until"),
+        (("run", "orbit", "--until", "inf"), "until"),
+        (("run", "orbit", "--set", "moon.x=nan"), "moon.x = nan is not a number"),
+        (("run", "flight.mcap"), "flight.mcap is a recording: rtsim replay flight.mcap"),
+        (("run", "mine"), "for the file: rtsim run mine.py"),
+        (("messages", "x.mcap", "--limit", "-1"), "--limit -1"),
+    ],
+)
+def test_arguments_that_cannot_be_meant(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").touch()
+    assert message in refused(*arguments)
+
+
+def test_an_unknown_command_suggests_the_nearest() -> None:
+    result = rtsim("reply", "x.mcap")
+    assert (result.exit_code, "did you mean replay?" in result.stderr) == (2, True)
+    assert "Exit status: 0" in rtsim("--help").stdout
+
+
+SLOW_START = (
+    HEAD + "import os, signal\n"
+    "def scenario():\n    os.kill(os.getpid(), signal.{0})\n    import time; return Scenario('x')\n"
+)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_before_the_run(tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine.py").write_text(SLOW_START.format(name))
+    done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")
+    assert (done.returncode, done.stderr) == (130, "Error: interrupted before the run began\n")
+    assert not (tmp_path / "a.mcap").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_in_the_run_completes_the_recording(tmp_path: Path, name: str) -> None:
+    kill = f"def law(t, u, s, p, y):\n    if t > 0.45: os.kill(os.getpid(), signal.{name})\n"
+    (tmp_path / "mine.py").write_text("import os, signal\n" + HEAD + FALL + kill + END)
+    done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")
+    assert (done.returncode, "interrupted" in done.stdout) == (130, True)
+    assert rtsim("messages", tmp_path / "a.mcap", "--json").exit_code == 0
+    assert json.loads(rtsim("messages", tmp_path / "a.mcap", "--json").stdout)["truncated"] is None
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which may be sent signals."""
+    program = "import sys; from rtsim.cli import main; main(sys.argv[1:])"
+    root = str(Path(__file__).resolve().parents[2])
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    )

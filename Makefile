@@ -41,7 +41,7 @@ run: setup
 	@mkdir -p $(RUNS)
 	@echo
 	@echo "== F-16, NASA check case $(CASE): $(SECONDS) s closed-loop in real time, commands over the bus"
-	$(BIN)/rtsim run f16 --set case=$(CASE) --pace 1.0 --until $(SECONDS) -o $(RUN).mcap
+	$(BIN)/rtsim run f16 --set case=$(CASE) --pace 1.0 --until $(SECONDS) --force -o $(RUN).mcap
 	@if [ -f tools/nasa.py ]; then \
 	    echo; echo "== against NASA's published trajectory"; \
 	    echo "$(BIN)/python -m tools.nasa $(RUN).mcap"; $(BIN)/python -m tools.nasa $(RUN).mcap; fi

@@ -107,7 +107,7 @@ class Bus:
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
         content = payload.copy()
-        content.flags.writeable = False
+        content.setflags(write=False)
         delays = draw(topic.transport, self._streams, topic.stream, topic.size_bytes, topic.link)
         if not delays:
             lost = Message(
@@ -138,6 +138,11 @@ class Bus:
             if first:  # later messages need not wait for a copy
                 self._last_arrival[topic.name] = arrival
         return arrival
+
+    @property
+    def next_ns(self) -> int:
+        """The instant of the earliest arrival; far away when nothing is in flight."""
+        return self._flight[0][0].ns if self._flight else NEVER.ns
 
     def next_arrival(self) -> Tag:
         """The earliest arrival, :data:`NEVER` when nothing is in flight."""

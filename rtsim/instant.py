@@ -54,16 +54,19 @@ class Instant:
     def run(self, ns: int, discrete: bool) -> None:
         """Microsteps at ``ns``; where it is not ``discrete`` only outside inputs can act."""
         tag = Tag(ns)
-        if discrete and self._system.take_inserted(ns):
+        system = self._system
+        if discrete and system.take_inserted(ns):
             self._trace.event(tag, INSERTED, "wake", "", {})
-        self._latch(tag)
+        if system.inlets:
+            self._latch(tag)
         self._apply_changes(tag)
         while True:
             if discrete:
                 self._react(tag)
-            self._apply_writes()
+            if self._writes:
+                self._apply_writes()
             self.refresh(tag)
-            if not discrete or not (self._set_off_next or self._system.bus.next_arrival().ns <= ns):
+            if not discrete or not (self._set_off_next or system.bus.next_ns <= ns):
                 return
             tag = Tag(ns, tag.step + 1)
             if tag.step > MAX_MICROSTEPS:
@@ -97,17 +100,20 @@ class Instant:
         system = self._system
         if tag.step == 0:
             for controller in system.controllers:
-                if controller.due_ns <= tag.ns:
+                if controller.request is not None and controller.due_ns <= tag.ns:
                     controller.answer(self._environment)
-        self._triggered, self._set_off_next = self._set_off_next, set()
+        if self._triggered or self._set_off_next:
+            self._triggered, self._set_off_next = self._set_off_next, set()
         self._deliver(tag)
+        if tag.step and not self._triggered:
+            return
         for task in system.tasks:
             ticks = tag.step == 0 and task.next_ns == tag.ns
             if ticks or task.name in self._triggered:
                 self._run_task(task, tag, ticks)
 
     def _deliver(self, tag: Tag) -> None:
-        if self._system.bus.next_arrival() > tag:
+        if self._system.bus.next_ns > tag.ns:
             return
         for message in self._system.bus.due(tag):
             self._system.ports[message.topic].put(message.payload)
@@ -118,7 +124,7 @@ class Instant:
         if ticks:
             task.ticked()
         task.react(tag, self._environment)
-        if isinstance(task, ControllerTask) and task.immediate:
+        if isinstance(task, ControllerTask) and task.successors:
             for message in self._system.bus.due(tag):
                 self._answer_in_order(task, message)
         if self._lap is not None:
@@ -153,7 +159,11 @@ class Instant:
 
         All read before any is changed: which of two comes first by name must not show.
         """
-        here = [p for p in self._system.plants if p.ns == tag.ns]
+        here = [
+            p
+            for p in self._system.plants
+            if p.ns == tag.ns and (p.stale or p.touched or p.reads_plants or p.unsettled)
+        ]
         for plant in here:
             plant.read_wires()
         for plant in here:

@@ -56,6 +56,8 @@ class Plant:
         """Wired to another plant: its inputs are sampled at each of its own tags."""
         self.stale = True
         """A port that it reads was written since it last read its wires."""
+        self.unsettled = False
+        """Its wires were read, and are not its inputs yet."""
         self.touched = False
         """z was written in this microstep."""
         self.sources: set[str] = set()
@@ -114,11 +116,13 @@ class Plant:
         """Take in what the sources say now; :meth:`settle` makes it the inputs."""
         if self.wiring is not None and (self.stale or self.reads_plants):
             self.stale = False
+            self.unsettled = True
             self.wiring.gather()
 
     def settle(self) -> bool:
         """After the writes of a microstep: true where x+ differs from x-."""
         written, self.touched = self.touched, False
+        self.unsettled = False
         if self.wiring is not None and self.wiring.into.tobytes() != self.u.tobytes():
             self.u[:] = self.wiring.into
             written = True
@@ -145,6 +149,6 @@ class Plant:
         self.p[:] = saved["p"]
         if self.wiring is not None:
             self.wiring.into[:] = saved["wires"]
-        self.stale, self.touched = saved["stale"], False
+        self.stale, self.touched, self.unsettled = saved["stale"], False, False
         self.stepper.restore(saved["solver"])
         self.target_ns = NONE_NS

@@ -73,15 +73,17 @@ class System:
 
     def next_discrete_ns(self, until_ns: int) -> int:
         """The earliest instant at which something other than a plant's own grid happens."""
-        ns = min(until_ns, self.bus.next_arrival().ns)
+        ns = self.bus.next_ns
+        if until_ns < ns:
+            ns = until_ns
         for task in self.tasks:
             if task.next_ns < ns:
                 ns = task.next_ns
         for controller in self.controllers:
-            if controller.due_ns < ns:
+            if controller.request is not None and controller.due_ns < ns:
                 ns = controller.due_ns
-        if self.next_change < len(self.changes):
-            ns = min(ns, self.changes[self.next_change].ns)
+        if self.next_change < len(self.changes) and self.changes[self.next_change].ns < ns:
+            ns = self.changes[self.next_change].ns
         if self.inserted and self.inserted[0] < ns:
             ns = self.inserted[0]
         return ns
@@ -89,6 +91,8 @@ class System:
     def take_changes(self, ns: int) -> list[Change]:
         """The scheduled changes that are due."""
         first = self.next_change
+        if first >= len(self.changes) or self.changes[first].ns > ns:
+            return []
         while self.next_change < len(self.changes) and self.changes[self.next_change].ns <= ns:
             self.next_change += 1
         return self.changes[first : self.next_change]

@@ -15,7 +15,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from rtsim.cli.common import NO, console, json_option, reports_errors, show_json, table
+from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.tables import Column, console, print_table
 from rtsim.models.f16.published import case_of, hold_against_nasa
 from rtsim.record.reading import Recording
 from rtsim.signals import Vector
@@ -27,6 +28,15 @@ _COLUMNS = (
     "eulerAngle_deg_Pitch",
     "eulerAngle_deg_Roll",
     "trueAirspeed_nmi_h",
+)
+
+
+_TABLE = (
+    Column("quantity"),
+    Column("largest difference", number=True),
+    Column("allowed", number=True),
+    Column("at", number=True),
+    Column("verdict"),
 )
 
 
@@ -50,12 +60,17 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
         show_json({"ok": ok, "quantities": [asdict(h) | {"ok": h.ok} for h in held]})
     else:
         title = f"F-16 case {case_of(flown)} against NASA's sim_05 at {held[0].times} times"
-        shown = table(title, "quantity", ">largest difference", ">allowed", ">at", "verdict")
-        for h in held:
-            worst, allowed = f"{h.worst:.4g} {h.unit}", f"{h.allowed:g} {h.unit}"
-            verdict = "ok" if h.ok else "OUT"
-            shown.add_row(h.quantity, worst, allowed, f"{h.at_s:g} s", verdict)
-        console().print(shown)
+        rows = [
+            (
+                h.quantity,
+                f"{h.worst:.4g} {h.unit}",
+                f"{h.allowed:g} {h.unit}",
+                f"{h.at_s:g} s",
+                "ok" if h.ok else "OUT",
+            )
+            for h in held
+        ]
+        print_table(console(), title, _TABLE, rows)
     sys.exit(0 if ok else NO)
 
 

@@ -6,7 +6,6 @@ was not met); 2 something could not be done; 130 interrupted.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rtsim.cli.json_text import layout
 from rtsim.errors import RtsimError
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
@@ -29,7 +29,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 
 def show_json(data: object) -> None:
     """Strict JSON: what is not finite becomes text ("nan", "inf")."""
-    click.echo(json.dumps(_finite(data), indent=2, allow_nan=False))
+    click.echo(layout(_finite(data)))
 
 
 def _finite(data: Any) -> Any:

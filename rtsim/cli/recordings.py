@@ -130,7 +130,7 @@ def replay(recording: Path, absolute: float, relative: float, as_json: bool) -> 
     are compared by tolerance instead.
     """
     recorded = Recording.open(recording)
-    rows = sum(len(t) for t in recorded.tracks.values() if t.spec.deterministic)
+    rows = recorded.trace_rows
     if not rows:
         why = f": {recorded.truncated}" if recorded.truncated else ""
         raise RecordingError(f"nothing to replay: {recording} holds no rows of the trace{why}")

@@ -138,6 +138,11 @@ class Recording:
         ends = [int(t.words[:, 0].max()) for t in self.tracks.values() if len(t)]
         return max([*ends, *(e.tag.ns for e in self.events)], default=0)
 
+    @property
+    def trace_rows(self) -> int:
+        """Rows of the deterministic tracks: what a replay makes again."""
+        return sum(len(t) for t in self.tracks.values() if t.spec.deterministic)
+
     def digest(self) -> str:
         """SHA-256 over every bit of every deterministic track: equal traces, equal digests."""
         out = hashlib.sha256()

@@ -72,7 +72,7 @@ def _head(recording: Recording) -> str:
         "simulated": f"{recording.end_ns / 1e9:g} s",
         "seed": recording.header.get("seed", ""),
         "pace": recording.header.get("pace", ""),
-        "rows": f"{sum(map(len, recording.tracks.values())):,}",
+        "rows of the trace": f"{recording.trace_rows:,}",
         "events": f"{len(recording.events):,}",
         "trace": recording.digest()[:16],
     }

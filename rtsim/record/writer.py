@@ -227,4 +227,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stderr.flush()
+    # Everything is closed: taking the interpreter down in order would keep the run waiting 30 ms.
+    os._exit(status)

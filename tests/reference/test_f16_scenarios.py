@@ -6,12 +6,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from rtsim.cli import main as rtsim_command
 from rtsim.errors import RecordingError, UnknownName
 from rtsim.loading import load_scenario
 from rtsim.models.f16.published import Held, hold_against_nasa, published_rows
 from rtsim.record.reading import Recording
 from rtsim.testing.determinism import trace_of
+from tools.nasa import main as nasa_command
 from tools.nasa import read_csv
 
 FILES = {"11": "11", "13.1": "13p1", "15": "15"}
@@ -71,6 +74,19 @@ def test_each_manoeuvre_goes_where_it_is_told(case: str, signal: str, expected: 
 def test_other_cases_fly_level(case: str) -> None:
     altitude = flown(case)["f16.altitude_ft"]
     assert abs(altitude - altitude[0]).max() < 30.0
+
+
+def test_the_comparison_as_a_command(tmp_path: Path) -> None:
+    """What `make run` prints: a table, and exit 1 where a quantity is out of tolerance."""
+    run = CliRunner().invoke
+    for settings, status, verdict in (((), 0, "ok"), (("--set", "f16.cg=0.3"), 1, "OUT")):
+        path = tmp_path / f"{status}.mcap"
+        flown = run(rtsim_command, ["run", "f16", "--until", "10", "-o", str(path), *settings])
+        assert flown.exit_code == 0, flown.output
+        told = run(nasa_command, [str(path)])
+        assert (told.exit_code, verdict in told.stdout) == (status, True), told.output
+        assert "F-16 case 13.1 against NASA's sim_05" in told.stdout
+        assert run(nasa_command, [str(path), "--json"]).exit_code == status
 
 
 def test_the_arguments_are_checked() -> None:

@@ -98,6 +98,8 @@ class Plant:
 
     def sample(self) -> None:
         """Compute the outputs at the present state and inputs."""
+        if not self.y.size:
+            return
         bad = self._evaluate_output(self.ns / NS_PER_S)
         if bad >= 0:
             model = self.bound.model

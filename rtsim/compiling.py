@@ -255,7 +255,8 @@ def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
     )
 
 
-def _evaluate(words: Any, t: float) -> int:
+def evaluate(words: Any, t: float) -> int:
+    """An equation on a block of its handle, x, z, u, p and out; as :func:`resident` answers."""
     out = vector_at(words, 9)
     call_equation(
         words[0],
@@ -284,9 +285,9 @@ def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float
     It returns -1, or the index of the first element of out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
-        evaluate = compile_function(_evaluate, (WORDS, types.float64), "evaluation").call
+        call = compile_function(evaluate, (WORDS, types.float64), "evaluation").call
         block = Block.of((equation.handle,), vectors)
-        return lambda t: evaluate(block.words, t)
+        return lambda t: call(block.words, t)
 
     def evaluate_plain(t: float) -> int:
         equation.call(t, *vectors)

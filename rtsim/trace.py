@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtsim.bus import STAMPS, Message
 from rtsim.plant import Plant
 from rtsim.record.tape import Recorder, Track
@@ -52,6 +55,12 @@ class Trace:
     def x_minus(self, plant: Plant) -> None:
         """The state with inputs and outputs before the discrete changes at its tag."""
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
+
+    def x_minus_many(
+        self, plant: Plant, ns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> None:
+        """The same at several tags on the plant's own grid: ``ns`` (k,), ``values`` (k, n)."""
+        self._plants[plant.name].append_many(ns, _X_MINUS, values)
 
     def x_plus(self, plant: Plant, tag: Tag) -> None:
         """The same after the changes of a microstep."""

@@ -79,6 +79,22 @@ class Track:
         if self._row == self._capacity:
             self._roll()
 
+    def append_many(
+        self, ns: NDArray[np.int64], integers: tuple[int, ...], values: NDArray[np.float64]
+    ) -> None:
+        """Rows at ``ns`` (k,) with the same integers; ``values`` is (k, n)."""
+        done = 0
+        while done < len(ns):
+            count = min(self._capacity - self._row, len(ns) - done)
+            rows = self._block.words[self._row : self._row + count]
+            rows[:, 0] = ns[done : done + count]
+            rows[:, 1 : self._head] = integers
+            rows[:, self._head :] = values[done : done + count].view(np.int64)
+            done += count
+            self._row += count
+            if self._row == self._capacity:
+                self._roll()
+
     def _roll(self) -> None:
         self._full.append(self._block)
         self._block = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
@@ -177,6 +193,11 @@ class Tracks:
 
 class _NullTrack(Track):
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
+        pass
+
+    def append_many(
+        self, ns: NDArray[np.int64], integers: tuple[int, ...], values: NDArray[np.float64]
+    ) -> None:
         pass
 
 

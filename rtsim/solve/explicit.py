@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from rtsim.compiling import (
     VECTOR,
@@ -18,6 +19,7 @@ from rtsim.compiling import (
     call_project,
     compile_function,
     compiled,
+    evaluate,
     matrix_at,
     vector_at,
 )
@@ -100,6 +102,30 @@ def resident_step(words: Any, t: float, h: float) -> int:
     )
 
 
+_resident_step = compiled(resident_step)
+_evaluate = compiled(evaluate)
+
+
+def resident_run(words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
+    """Steps from each of ``times`` (k + 1,) in ns to the next, as one by one they would be.
+
+    ``output`` is the block of the output function, or empty; x, z, u and y are views of ``values``,
+    of which each step leaves a copy in ``rows`` (k, n).  Returns how many steps were good.
+    """
+    x, out = vector_at(words, 8), vector_at(words, 20)
+    for i in range(times.size - 1):
+        t, later = times[i] / NS_PER_S, times[i + 1] / NS_PER_S
+        if _resident_step(words, t, (times[i + 1] - times[i]) / NS_PER_S) >= 0:
+            return i
+        for j in range(x.size):
+            x[j] = out[j]
+        if output.size and _evaluate(output, later) >= 0:
+            return i
+        for j in range(values.size):
+            rows[i, j] = values[j]
+    return times.size - 1  # type: ignore[no-any-return]
+
+
 def step_signature(*coefficients: Any) -> tuple[Any, ...]:
     """Types of a step function: two addresses, coefficients, t, h, five vectors, k, y, out."""
     scalars = (types.float64, types.float64)
@@ -134,9 +160,15 @@ class ExplicitRungeKutta:
         signature = (WORDS, types.float64, types.float64)
         return compile_function(resident_step, signature, f"solver {self.name}")
 
+    @cached_property
+    def _compiled_run(self) -> Native:
+        times = types.Array(types.int64, 1, "C")
+        signature = (WORDS, WORDS, times, VECTOR, MATRIX)
+        return compile_function(resident_run, signature, f"solver {self.name}")
+
     def stepper(self, bound: BoundModel) -> Stepper:
         if bound.compiled:
-            return _ResidentStepper(self.tableau, bound, self._compiled)
+            return _ResidentStepper(self.tableau, bound, self._compiled, self._compiled_run)
         return _PlainStepper(self.tableau, bound)
 
 
@@ -158,21 +190,43 @@ class _PlainStepper(MemorylessStepper):
 class _ResidentStepper(_PlainStepper):
     """Hands the vectors over once, and again only where it is given others."""
 
-    def __init__(self, tableau: Tableau, bound: BoundModel, step: Native) -> None:
+    def __init__(self, tableau: Tableau, bound: BoundModel, step: Native, run: Native) -> None:
         super().__init__(tableau, bound)
         self._step = step.call
+        self._run = run.call
+        self._output = bound.output
         self._x = self._z = self._u = self._p = self._out = np.zeros(0)
-        self._words = np.zeros(0, dtype=np.int64)
+        self._words = self._output_words = np.zeros(0, dtype=np.int64)
+        self._y = np.zeros(0)
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
+        self._settle(x, z, u, p, out)
+        return self._step(  # type: ignore[no-any-return]
+            self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
+        )
+
+    def _settle(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
         if not (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
         ):
             self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
+            self._y = np.zeros(0)
             vectors = (*self._tableau, x, z, u, p, *self._work, out)
             self._words = Block.of(self._functions, vectors).words
-        return self._step(  # type: ignore[no-any-return]
-            self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
-        )
+
+    def run(
+        self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
+    ) -> NDArray[np.float64]:
+        """Several steps at once: rows (k, n) of ``values``, one for each good step.
+
+        ``vectors`` are x, z, u, p and the scratch of :meth:`advance`; x and y are left at the end.
+        """
+        self._settle(*vectors)
+        if y is not self._y:
+            self._y = y
+            if y.size:
+                self._output_words = Block.of((self._output.handle,), (*vectors[:4], y)).words
+        rows = np.empty((times.size - 1, values.size))
+        return rows[: self._run(self._words, self._output_words, times, values, rows)]

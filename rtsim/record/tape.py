@@ -21,7 +21,7 @@ from rtsim.record.schema import TrackSpec
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
 
-BLOCK_BYTES = 1 << 16
+BLOCK_BYTES = 1 << 18
 _SPARE_BLOCKS = 2
 
 

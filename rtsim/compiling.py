@@ -43,7 +43,7 @@ def compiled(function: F) -> F:
     """A helper that model functions call: compiled with whichever function calls it.
 
     As everywhere here, a division by zero gives inf or nan, which the step reports with the state's
-    name, and not an exception: the checks would cost a tenth of the F-16's step.
+    name, and not an exception: the checks cost 8 % of the F-16's step.
     """
     return numba.njit(error_model="numpy")(function)  # type: ignore[no-any-return]
 
@@ -202,8 +202,8 @@ def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
 
 # -- vectors that stay where they are --------------------------------------------------------------
 #
-# Python hands an array to compiled code in 65 ns, a step needs ten of them, and a plant's vectors
-# are the same at every step: their addresses and lengths in one block are handed over at once.
+# Taking ten arrays apart costs a step 0.6 us, half of what it computes, and a plant's vectors are
+# the same at every step: their addresses and lengths in one block are handed over at once.
 
 
 @dataclass(frozen=True)

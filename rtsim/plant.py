@@ -17,7 +17,7 @@ from rtsim.tag import NS_PER_S, Period, Tag
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
-"""Steps taken without coming back: some 0.1 ms, for an interrupt and the progress line."""
+"""Steps taken without coming back: an interrupt and the progress line wait for no more."""
 
 
 class Plant:

@@ -1,4 +1,4 @@
-"""mcap's writer, taking many messages of one length at once: a tenth of the work a row."""
+"""mcap's writer, taking many messages of one length at once: half the work a row."""
 
 from __future__ import annotations
 

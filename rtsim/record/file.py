@@ -37,8 +37,8 @@ HAND_OVER_NS = 100_000_000
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
 _AHEAD_BYTES = 8 << 20
-"""How far a run that may wait gets ahead of the writer before it does: some 0.1 s of rows.  Waiting
-for each block would make the two processes take turns."""
+"""How far a run that may wait gets ahead of the writer before it does: what the F-16 records in 60
+simulated seconds.  Waiting for each block would make the two processes take turns."""
 
 
 @dataclass

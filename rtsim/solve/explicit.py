@@ -20,6 +20,7 @@ from rtsim.compiling import (
     compile_function,
     compiled,
     evaluate,
+    first_not_finite,
     matrix_at,
     vector_at,
 )
@@ -72,10 +73,7 @@ def explicit_step(
         out[j] = x[j] + h * total
     if project != 0:
         call_project(project, out)
-    for j in range(n):
-        if not np.isfinite(out[j]):
-            return j
-    return -1
+    return first_not_finite(out)
 
 
 _explicit_step = compiled(explicit_step)

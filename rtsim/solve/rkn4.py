@@ -15,7 +15,14 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from rtsim.compiling import VECTOR, Native, call_equation, call_project, compile_function
+from rtsim.compiling import (
+    VECTOR,
+    Native,
+    call_equation,
+    call_project,
+    compile_function,
+    first_not_finite,
+)
 from rtsim.errors import ScenarioError
 from rtsim.model import BoundModel, Model
 from rtsim.signals import Vector
@@ -81,10 +88,7 @@ def nystrom_step(
         out[v[j]] = x[v[j]] + h * near
     if project != 0:
         call_project(project, out)
-    for j in range(x.size):
-        if not np.isfinite(out[j]):
-            return j
-    return -1
+    return first_not_finite(out)
 
 
 @dataclass(frozen=True)

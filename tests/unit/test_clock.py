@@ -108,7 +108,7 @@ def test_wall_clock_sleeps_short_of_the_deadline_and_spins_the_rest(
 
 
 def test_spin_tail_covers_nearly_all_and_is_bounded() -> None:
-    assert tail_for([80_000] * 99 + [9_000_000]) == 100_000  # the outlier is not chased
+    assert tail_for([80_000] * 99 + [9_000_000]) == 160_000  # the outlier is not chased
     assert tail_for([1_000] * 100) == MIN_SPIN_NS
     assert tail_for([4_000_000] * 100) == MAX_SPIN_NS
     assert tail_for([4_000_000] * 100, period_ns=1_000_000) == 250_000  # a quarter of the core

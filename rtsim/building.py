@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from rtsim.bus import Bus, Topic
 from rtsim.clock import Wake
 from rtsim.controller import Controller, PythonController
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.controller_task import ControllerTask
+from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.inlets import Inlet
 from rtsim.model import bind
 from rtsim.parts import (
@@ -26,7 +28,7 @@ from rtsim.ports import Port, Wiring, resolve
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.system import Change, System, reaction_order
-from rtsim.tasks import ControllerTask, NoiseTask, SensorTask, Task, UpdateTask
+from rtsim.tasks import NoiseTask, SensorTask, Task, UpdateTask
 
 
 class Builder:
@@ -58,6 +60,16 @@ class Builder:
         self.wirings: dict[str, Wiring] = {}
 
     def system(self) -> System:
+        """Everything, or nothing: what was started before an error is closed again."""
+        try:
+            return self._system()
+        except BaseException:
+            for task in self.controllers.values():
+                with suppress(RtsimError):
+                    task.controller.close()
+            raise
+
+    def _system(self) -> System:
         for name, part in sorted(self.parts.items()):
             if isinstance(part, PlantPart):
                 self._plant(name, part)
@@ -121,9 +133,10 @@ class Builder:
             part.priority,
             part.compute,
             part.late,
+            part.failure,
         )
-        self._port(name, controller.outputs)
         self.wirings[name], self.controllers[name] = wiring, task
+        self._port(name, controller.outputs)
         immediate = any(first == name for first, _ in self.orders)
         self.bus.add(Topic(name, name, controller.outputs, part.transport, immediate))
         self.tasks.append(task)
@@ -151,8 +164,10 @@ class Builder:
         """What runs as controller ``name``: a law of its own, or the one object that is outside."""
         if name in self.instead:
             return self.instead[name]
-        if isinstance(part.controller, PythonController):
-            return part.controller.fresh()
+        fresh = getattr(part.controller, "fresh", None)
+        if fresh is not None:
+            made: Controller = fresh()
+            return made
         for other, task in self.controllers.items():
             if task.controller is part.controller:
                 raise ScenarioError(

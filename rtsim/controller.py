@@ -147,14 +147,20 @@ class FedController:
     """Says again what a recording holds: replay of a controller that ran outside.
 
     ``script`` maps the tag of a request to what was said each time it was asked for: ``None`` for
-    not there yet, else the answer.
+    not there yet, a text for a failure, else the answer.  ``about`` is what the recording says of
+    the one that ran.
     """
 
     outside = False
 
     def __init__(
-        self, inputs: Signals, outputs: Signals, script: Mapping[Tag, Sequence[Vector | None]]
+        self,
+        inputs: Signals,
+        outputs: Signals,
+        script: Mapping[Tag, Sequence[Vector | str | None]],
+        about: Mapping[str, Any] | None = None,
     ) -> None:
+        self._about = dict(about or {})
         self.inputs = inputs
         self.outputs = outputs
         self._whole = {tag: tuple(said) for tag, said in script.items()}
@@ -164,8 +170,15 @@ class FedController:
         pass
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
-        said = self._script.get(tag)
-        return said.pop(0) if said else None
+        left = self._script.get(tag)
+        said = left.pop(0) if left else None
+        if isinstance(said, str):
+            raise ControllerError(said)
+        return said
+
+    def describe(self) -> dict[str, Any]:
+        """What the recording says of the one that ran."""
+        return self._about
 
     def close(self) -> None:
         pass

@@ -8,13 +8,14 @@ import numpy as np
 
 from rtsim.bus import Message
 from rtsim.clock import Clock
+from rtsim.controller_task import ControllerTask
 from rtsim.errors import ScenarioError, ZenoError
 from rtsim.plant import Plant
 from rtsim.ports import Port
 from rtsim.signals import Vector
 from rtsim.system import System
 from rtsim.tag import Tag
-from rtsim.tasks import ControllerTask, Environment, Task
+from rtsim.tasks import Environment, Task
 from rtsim.trace import INSERTED, Trace
 
 MAX_MICROSTEPS = 1000
@@ -49,6 +50,7 @@ class Instant:
             stretch=stretch,
             write=lambda vector, new, owner: self._writes.append((vector, new, owner)),
             sampled=trace.request,
+            measured=trace.measured,
         )
 
     def run(self, ns: int, discrete: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Inlet
 from rtsim.latency import LatencyModel
 from rtsim.model import Model
-from rtsim.ports import Source
+from rtsim.ports import Source, check_units
 from rtsim.signals import Signal, Signals
 from rtsim.solve import Solver
 from rtsim.tag import Period
@@ -48,6 +49,7 @@ class ControllerPart:
     transport: LatencyModel
     late: str
     on: tuple[str, ...]
+    failure: str = "end"
 
 
 @dataclass
@@ -135,6 +137,36 @@ def part_parameters(part: PlantPart | ControllerPart) -> dict[str, Any] | None:
     return part.controller.values if isinstance(part.controller, PythonController) else None
 
 
+def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
+    """``controller`` in the place of ``design``: signals checked, parameters set."""
+    for what, ours, theirs in (
+        ("input", design.inputs, controller.inputs),
+        ("output", design.outputs, controller.outputs),
+    ):
+        for signal in theirs:
+            if signal.name not in ours:
+                raise UnknownName(what, signal.name, ours.names, f"what takes the place of {name}")
+        for signal in ours:
+            if signal.name not in theirs:
+                raise UnknownName(what, signal.name, theirs.names, f"{name}: its replacement")
+            check_units(f"{name}.{signal.name}", signal, theirs[signal.name], "its replacement")
+            if signal.shape != theirs[signal.name].shape:
+                raise ScenarioError(
+                    f"{what} {signal.name} of {name} has shape {signal.shape}, of what takes its "
+                    f"place {theirs[signal.name].shape}"
+                )
+    values: dict[str, object] | None = getattr(controller, "values", None)
+    known = getattr(controller, "parameters", Signals())
+    given = getattr(design, "parameters", Signals())
+    if values is not None and len(given):
+        vector = given.initial(getattr(design, "values", {}))
+        shared = [s for s in given if s.name in known]
+        handed: dict[str, object] = {s.name: vector[given.slice(s.name)].tolist() for s in shared}
+        controller = copy(controller)
+        controller.values = {**handed, **values}  # type: ignore[attr-defined]
+    return controller
+
+
 def describe_part(part: Part) -> dict[str, Any]:
     """One part as plain data."""
     if isinstance(part, PlantPart):
@@ -155,7 +187,7 @@ def describe_part(part: Part) -> dict[str, Any]:
         parameters = getattr(part.controller, "parameters", Signals())
         return {
             "kind": "controller",
-            "type": type(part.controller).__name__,
+            **about_controller(part.controller),
             "period": None if part.period is None else str(part.period.ns),
             "offset": part.offset_ns,
             "priority": part.priority,
@@ -164,6 +196,7 @@ def describe_part(part: Part) -> dict[str, Any]:
             "compute": repr(part.compute),
             "transport": repr(part.transport),
             "late": part.late,
+            "failure": part.failure,
             "parameters": _numbers(parameters, getattr(part.controller, "values", {})),
         }
     if isinstance(part, SensorPart):
@@ -185,6 +218,15 @@ def describe_part(part: Part) -> dict[str, Any]:
     if isinstance(part, SourcePart):
         return {"kind": "source", "values": _numbers(part.signals, part.values)}
     return {"kind": "inlet", "signals": part.inlet.signals.to_json()}
+
+
+def about_controller(controller: Controller) -> dict[str, Any]:
+    """What it is, and where the C of one outside came from."""
+    describe = getattr(controller, "describe", None)
+    if describe is None:
+        return {"type": type(controller).__name__}
+    about = describe()
+    return {**about, "about": sorted(about)}
 
 
 def _numbers(signals: Signals, values: Values) -> dict[str, Any]:

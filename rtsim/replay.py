@@ -21,7 +21,7 @@ from rtsim.scenario import Scenario
 from rtsim.signals import Vector
 from rtsim.simulation import Fed, simulate
 from rtsim.tag import NS_PER_S, Tag
-from rtsim.trace import INSERTED
+from rtsim.trace import INSERTED, request_topic
 
 
 def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
@@ -60,7 +60,10 @@ def scenario_of(recording: Recording) -> Scenario:
             f"{recording.source} does not say which scenario it was made of: it was run from "
             "Python; use rtsim.replay.rerun(recording, scenario)"
         )
-    return load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
+    scenario = load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
+    for name, how in origin.get("replaced", {}).items():
+        scenario.replace_controller(name, fed_controller(recording, name), **how)
+    return scenario
 
 
 def changed_since(recording: Recording, scenario: Scenario) -> list[str]:
@@ -95,19 +98,27 @@ def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Contr
     out: dict[str, Controller] = {}
     for name, part in scenario.parts.items():
         if isinstance(part, ControllerPart) and part.controller.outside:
-            known = part.controller
-            out[name] = FedController(known.inputs, known.outputs, _script(recording, name))
+            out[name] = fed_controller(recording, name)
     return out
 
 
-def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | None]]:
+def fed_controller(recording: Recording, name: str) -> FedController:
+    """What was recorded of controller ``name``, with the signals that it had."""
+    inputs = recording.track(f"messages/{request_topic(name)}").signals
+    outputs = recording.track(f"messages/{name}").signals
+    part = recording.header.get("scenario", {}).get("parts", {}).get(name, {})
+    about = {key: part[key] for key in part.get("about", ())}
+    return FedController(inputs, outputs, _script(recording, name), about)
+
+
+def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | str | None]]:
     """For each request, what the controller said each time it was asked."""
     track = recording.track(f"messages/{name}")
     answers: dict[Tag, Vector] = {}
     for row in range(len(track)):
         tag = Tag(int(track.integer("initiated")[row]), int(track.integer("initiated_step")[row]))
         answers[tag] = np.array(track.rows.floats[row])
-    out: dict[Tag, list[Vector | None]] = defaultdict(list)
+    out: dict[Tag, list[Vector | str | None]] = defaultdict(list)
     requests = recording.track(f"messages/{name}.inputs")
     under_way = Tag(-1)
     asked = {
@@ -117,16 +128,26 @@ def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | None]]:
         )
     }
     happenings = sorted(
-        [(tag, 1, "Request") for tag in asked]
-        + [(e.tag, 0, e.kind) for e in recording.events if e.source == name]
+        [(tag, 1, "Request", "") for tag in asked]
+        # A controller can fail within the tag of its request; all else is about an older one.
+        + [
+            (e.tag, 2 if e.kind == "Failed" else 0, e.kind, e.text)
+            for e in recording.events
+            if e.source == name
+        ]
     )
-    for tag, _, kind in happenings:
+    for tag, _, kind, text in happenings:
         if kind == "Request":
             under_way = tag
         elif kind == "Late" or (kind == "Missed" and out[under_way]):
             out[under_way].append(None)
         elif kind == "Discarded":
             out[under_way].append(np.zeros(track.signals.size))
+        elif kind == "Failed":
+            out[under_way].append(text)
     for tag, answer in answers.items():
         out[tag].append(answer)
+    ended = [e.text for e in recording.events if e.kind == "Error"]
+    if ended and under_way not in answers:  # it may be what ended the run
+        out[under_way].append(ended[-1])
     return dict(out)

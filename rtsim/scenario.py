@@ -17,7 +17,7 @@ from rtsim.clock import Wake
 from rtsim.controller import Controller, PythonController
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Device, Inlet
-from rtsim.latency import ZERO, LatencyModel
+from rtsim.latency import ZERO, Fixed, LatencyModel
 from rtsim.model import Model
 from rtsim.parts import (
     ControllerPart,
@@ -30,6 +30,7 @@ from rtsim.parts import (
     Values,
     describe_part,
     part_parameters,
+    taking_over,
 )
 from rtsim.ports import Source
 from rtsim.signals import Signals
@@ -37,7 +38,7 @@ from rtsim.solve import Solver, solver_named
 from rtsim.system import System
 from rtsim.tag import Duration, Period, to_ns
 
-RESERVED = frozenset(("timing", "messages", "inputs", "events"))
+RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured"))
 """Names that recordings use themselves."""
 
 
@@ -114,12 +115,15 @@ class Scenario:
         compute: LatencyModel = ZERO,
         transport: LatencyModel = ZERO,
         late: str = "hold",
+        failure: str = "end",
         priority: int = 0,
         on: Sequence[str] = (),
     ) -> None:
         """A controller sampled each ``period`` s, or whenever a message of a topic in ``on`` comes.
 
         Its answer leaves ``compute`` after the sample and has its effect ``transport`` later.
+        ``late``: what follows an answer that is not there (hold, fail, stretch); ``failure``: what
+        follows a controller that died or lied (end the run, or hold its last outputs).
         """
         if (period is None) == (not on):
             raise ScenarioError(f"controller {name}: give either period= or on=, one of the two")
@@ -135,8 +139,37 @@ class Scenario:
                 transport,
                 late,
                 tuple(on),
+                failure,
             ),
         )
+
+    def replace_controller(
+        self,
+        name: str,
+        controller: Controller,
+        *,
+        latency: Duration | None = None,
+        late: str | None = None,
+        failure: str | None = None,
+    ) -> None:
+        """Another controller in the place of ``name``, such as the C of a design.
+
+        Its signals must be those of the one before, in any order; parameters that both have are
+        handed on.  ``latency`` (s) is what it is allowed to answer in; what is not given stays.
+        """
+        part = self.part(name)
+        if not isinstance(part, ControllerPart):
+            raise ScenarioError(f"{name} is not a controller; nothing can take its place")
+        part.controller = taking_over(name, part.controller, controller)
+        if latency is not None:
+            part.compute = Fixed(latency)
+        part.late = part.late if late is None else late
+        part.failure = part.failure if failure is None else failure
+        self.origin.setdefault("replaced", {})[name] = {
+            "latency": None if latency is None else str(latency),
+            "late": part.late,
+            "failure": part.failure,
+        }
 
     def sensor(
         self,

@@ -11,13 +11,14 @@ import numpy as np
 
 from rtsim.bus import Bus
 from rtsim.clock import Wake
+from rtsim.controller_task import ControllerTask
 from rtsim.errors import ScenarioError
 from rtsim.inlets import Inlet
 from rtsim.plant import Plant
 from rtsim.ports import Port
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Vector
-from rtsim.tasks import ControllerTask, Task
+from rtsim.tasks import Task
 
 
 @dataclass(frozen=True)

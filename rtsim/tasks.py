@@ -1,4 +1,4 @@
-"""What reacts at a tag: controllers, discrete updates, sensors, noise.
+"""What reacts at a tag: discrete updates, sensors, noise; controllers have a room of their own.
 
 A reaction sees the values as they stood before its microstep and leaves its writes with the
 :class:`Moment`, which applies them together when all reactions of the microstep have run.
@@ -14,9 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rtsim.bus import Bus
-from rtsim.controller import Controller
-from rtsim.errors import ControllerError, ModelError, ScenarioError, ShapeError
-from rtsim.latency import ZERO, LatencyModel, draw
+from rtsim.errors import ModelError, ScenarioError
 from rtsim.plant import Plant
 from rtsim.ports import Port, Wiring
 from rtsim.random_streams import RandomStreams
@@ -25,10 +23,6 @@ from rtsim.tag import NS_PER_S, Period, Tag
 
 FAR = 2**63 - 1
 """Later than anything that happens."""
-SILENCE_S = 10.0
-"""Wall seconds after which a controller in lockstep counts as silent."""
-
-LATE_POLICIES = ("hold", "fail", "stretch")
 
 
 @dataclass(frozen=True)
@@ -47,6 +41,8 @@ class Environment:
     """Leave a write for the end of the microstep: vector, new content, whose it is."""
     sampled: Callable[[str, Tag, Vector, int], None]
     """A request was sampled: controller, tag, inputs, sequence."""
+    measured: Callable[[str, Tag, tuple[int, ...]], None]
+    """What a request took on the wall: controller, tag, stamps."""
 
 
 class Task(Protocol):
@@ -94,174 +90,6 @@ class Ticking:
     def restore(self, saved: dict[str, Any]) -> None:
         self.k = saved["k"]
         self.next_ns = self._tick()
-
-
-@dataclass
-class Request:
-    """A controller's request under way."""
-
-    tag: Tag
-    due: Tag
-    sent: int
-    """The clock's own ns when it was sent."""
-    late: bool = False
-
-
-class ControllerTask(Ticking):
-    """Samples a controller's inputs at its ticks and sends its answer when it is due."""
-
-    def __init__(
-        self,
-        name: str,
-        controller: Controller,
-        wiring: Wiring,
-        period: Period | None,
-        offset_ns: int = 0,
-        priority: int = 0,
-        compute: LatencyModel = ZERO,
-        late: str = "hold",
-    ) -> None:
-        super().__init__(name, period, offset_ns, priority)
-        if late not in LATE_POLICIES:
-            raise ScenarioError(
-                f"late policy {late!r} of {name}; choose one of {', '.join(LATE_POLICIES)}"
-            )
-        self.controller = controller
-        self.wiring = wiring
-        self.compute = compute
-        self.late = late
-        self.sequence = 0
-        self.request: Request | None = None
-        self._stream, self._link = f"compute/{name}", f"the computation of {name}"
-        self.successors: frozenset[str] = frozenset()
-        """Controllers that a declared order puts after this one: they hear it within the tag."""
-        self.lates = 0
-        self.missed = 0
-
-    @property
-    def immediate(self) -> bool:
-        return bool(self.successors)
-
-    @property
-    def due_ns(self) -> int:
-        """When the answer under way is due; far away when none is, or when it was given up."""
-        return FAR if self.request is None or self.request.late else self.request.due.ns
-
-    def react(self, tag: Tag, environment: Environment) -> None:
-        if self.request is not None and not self._given_up(tag, environment):
-            self.missed += 1
-            text = f"{self.name} is still busy with the request of {self.request.tag}"
-            environment.event(tag, "Missed", self.name, text, {})
-            return
-        self.wiring.gather()
-        inputs = self.wiring.into
-        environment.sampled(self.name, tag, inputs, self.sequence)
-        self.sequence += 1
-        delays = draw(self.compute, environment.streams, self._stream, 8 * inputs.size, self._link)
-        if len(delays) != 1:
-            raise ControllerError(
-                f"the compute latency of {self.name} gave {len(delays)} delays; a computation "
-                "takes one time: put Loss and Duplicate on its transport"
-            )
-        self.controller.send(tag, inputs)
-        due = Tag(tag.ns + delays[0], 0) if delays[0] else tag
-        self.request = Request(tag, due, environment.now())
-        if due == tag:
-            self.answer(environment)
-
-    def _given_up(self, tag: Tag, environment: Environment) -> bool:
-        """True where a late answer came in the meantime: it is discarded, and that is recorded."""
-        request = self.request
-        assert request is not None
-        if not request.late or self.controller.receive(request.tag, 0.0) is None:
-            return False
-        environment.event(tag, "Discarded", self.name, f"the answer of {request.tag} was late", {})
-        self.request = None
-        return True
-
-    def answer(self, environment: Environment) -> None:
-        """The answer is due: send it on, or record that it is late."""
-        request = self.request
-        assert request is not None
-        answer = self.controller.receive(request.tag, self._patience(request, environment))
-        if answer is None:
-            answer = self._overdue(request, environment)
-            if answer is None:
-                return
-        if getattr(answer, "shape", None) != (self.controller.outputs.size,):
-            raise ShapeError(
-                f"{self.name} answered {request.tag} with shape "
-                f"{getattr(answer, 'shape', type(answer).__name__)}; expected "
-                f"({self.controller.outputs.size},): {', '.join(self.controller.outputs.columns)}"
-            )
-        if not all(map(isfinite, answer.tolist())):
-            bad = int(np.flatnonzero(~np.isfinite(answer))[0])
-            raise ControllerError(
-                f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]} "
-                f"at {request.tag}; its inputs were "
-                + ", ".join(
-                    f"{n}={v:g}"
-                    for n, v in zip(self.controller.inputs.columns, self.wiring.into, strict=True)
-                )
-            )
-        self.request = None
-        environment.bus.send(self.name, request.tag, request.due, answer)
-
-    def _patience(self, request: Request, environment: Environment) -> float:
-        if not environment.paced:
-            return SILENCE_S
-        allowed = request.due.ns - request.tag.ns
-        return max(0, request.sent + allowed - environment.now()) / NS_PER_S
-
-    def _overdue(self, request: Request, environment: Environment) -> Vector | None:
-        allowed_ns = request.due.ns - request.tag.ns
-        if not environment.paced and self.controller.outside:
-            raise ControllerError(
-                f"{self.name} did not answer the request of {request.tag} within {SILENCE_S:g} s"
-            )
-        actual_ns = environment.now() - request.sent
-        self.lates += 1
-        text = f"{self.name}: no answer after {actual_ns} ns, allowed {allowed_ns} ns"
-        values = {"allowed": float(allowed_ns), "actual": float(actual_ns)}
-        environment.event(request.due, "Late", self.name, text, values)
-        if self.late == "fail":
-            raise ControllerError(
-                f"{text} (request of {request.tag}); allow more, or choose late='hold'"
-            )
-        if self.late == "stretch":
-            answer = self.controller.receive(request.tag, SILENCE_S)
-            if answer is None:
-                raise ControllerError(f"{text}, and none within {SILENCE_S:g} s")
-            environment.stretch(request.due.ns)
-            return answer
-        request.late = True
-        return None
-
-    def save(self) -> dict[str, Any]:
-        request = None
-        if self.request is not None:
-            request = [list(self.request.tag), list(self.request.due), self.request.late]
-        keep = getattr(self.controller, "save", None)
-        return {
-            **super().save(),
-            "sequence": self.sequence,
-            "request": request,
-            "inputs": self.wiring.into.tolist(),
-            "controller": keep() if keep else None,
-            "counts": [self.lates, self.missed],
-        }
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        super().restore(saved)
-        self.sequence = saved["sequence"]
-        self.lates, self.missed = saved["counts"]
-        self.wiring.into[:] = saved["inputs"]
-        self.request = None
-        if saved["request"] is not None:
-            tag, due, late = saved["request"]
-            self.request = Request(Tag(*tag), Tag(*due), 0, late)
-        if saved["controller"] is not None:
-            self.controller.restore(saved["controller"])  # type: ignore[attr-defined]
 
 
 class UpdateTask(Ticking):

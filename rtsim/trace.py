@@ -20,6 +20,8 @@ INSERTED = "Inserted"
 """Kind of the event at a tag that an event input made."""
 TIMING = "timing"
 _FRAME = ("wake_lateness", "compute", "margin")
+_MEASURED = ("step", "sent", "begun", "ended", "received")
+NOT_DETERMINISTIC = {"deterministic": "no"}
 
 
 def request_topic(controller: str) -> str:
@@ -44,8 +46,13 @@ class Trace:
             i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals) for i in system.inlets
         }
         self._timing = (
-            recorder.track(TIMING, _FRAME, Signals(), {"deterministic": "no"}) if paced else None
+            recorder.track(TIMING, _FRAME, Signals(), NOT_DETERMINISTIC) if paced else None
         )
+        self._measured = {
+            t.name: recorder.track(f"measured/{t.name}", _MEASURED, Signals(), NOT_DETERMINISTIC)
+            for t in system.controllers
+            if hasattr(t.controller, "stamps")
+        }
         self.event = recorder.event
 
     def _topic(self, name: str, source: str, signals: Signals) -> None:
@@ -75,6 +82,10 @@ class Trace:
         """What a controller sampled."""
         stamps = (sequence, *tag, *tag, *tag, 0)
         self._topics[request_topic(controller)].append(tag.ns, stamps, inputs)
+
+    def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
+        """What a request took: sent, begun, ended and received (ns of the monotonic clock)."""
+        self._measured[controller].append(tag.ns, (tag.step, *stamps))
 
     def inlet(self, name: str, tag: Tag, values: Vector) -> None:
         self._inlets[name].append(tag.ns, (tag.step,), values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -20,6 +21,8 @@ COMMANDS = {
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
 }
+OTHERS = "rtsim.commands"
+"""Packages add commands by this entry point, ``name = "module:command"``."""
 _STATUS = (
     "Exit status: 0 all is well; 1 a verdict is no (a comparison fails, a replay differs, --strict "
     "was not met); 2 something could not be done, and the message says what to type; "
@@ -27,19 +30,28 @@ _STATUS = (
 )
 
 
+def known_commands() -> dict[str, str]:
+    """Name to ``module:command``, those of other packages last."""
+    found = dict(COMMANDS)
+    for entry in entry_points(group=OTHERS):
+        found.setdefault(entry.name, entry.value)
+    return found
+
+
 class _Lazy(click.Group):
     """Imports a command's module only when it is used: ``--help`` stays quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(COMMANDS)
+        return list(known_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+        known = known_commands()
+        if cmd_name not in known:
+            near = difflib.get_close_matches(cmd_name, known, n=1)
             if near and not cmd_name.startswith("-"):
                 ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]}?")
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
+        module, _, name = known[cmd_name].partition(":")
         command: Any = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command

@@ -53,9 +53,9 @@ def test_a_good_machine_holds_the_greatest_rate_that_was_measured_and_no_more() 
     )
     assert [(m.rate_hz, m.spin_ns, m.lateness.count) for m in found.measurements] == [
         (100, 0, 200),
-        (100, 75_000, 200),
+        (100, 120_000, 200),
         (1000, 0, 2000),
-        (1000, 75_000, 2000),
+        (1000, 120_000, 2000),
     ]
 
 

@@ -1,0 +1,138 @@
+"""A case: the inputs of a step that went wrong, and all before it, so that it can be run again."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.errors import RtsimError
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+_ROWS = 1024
+MOST_BYTES = 256 << 20
+"""Of inputs that are kept while running: more than two hours at 1 kHz with four inputs."""
+
+
+class CaseError(RtsimError):
+    """A file that is no case."""
+
+
+class History:
+    """The tags and inputs of every step since the start, while they are fewer than some bytes."""
+
+    def __init__(self, inputs: int, most_bytes: int = MOST_BYTES) -> None:
+        self._width = inputs
+        self._most = max(_ROWS, most_bytes // (8 * (inputs + 2)) // _ROWS * _ROWS)
+        self._tags: list[NDArray[np.int64]] = []
+        self._values: list[NDArray[np.float64]] = []
+        self.steps = 0
+        """All of them, the forgotten ones too."""
+
+    def add(self, tag: Tag, inputs: Vector) -> None:
+        row = self.steps % _ROWS
+        if row == 0:
+            self._tags.append(np.empty((_ROWS, 2), np.int64))
+            self._values.append(np.empty((_ROWS, self._width)))
+            if len(self._tags) * _ROWS > self._most:
+                del self._tags[0], self._values[0]
+        self._tags[-1][row] = tag
+        self._values[-1][row] = inputs
+        self.steps += 1
+
+    @property
+    def tags(self) -> NDArray[np.int64]:
+        """(k, 2): ns and microstep."""
+        rows: NDArray[np.int64] = self._joined(self._tags, (0, 2), np.int64)
+        return rows
+
+    @property
+    def inputs(self) -> NDArray[np.float64]:
+        """(k, m), as many as are kept."""
+        rows: NDArray[np.float64] = self._joined(self._values, (0, self._width), np.float64)
+        return rows
+
+    def _joined(self, blocks: Sequence[NDArray[Any]], none: tuple[int, int], type: Any) -> Any:
+        if not blocks:
+            return np.empty(none, type)
+        spare = -self.steps % _ROWS
+        rows = np.concatenate(blocks)
+        return rows[: len(rows) - spare]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Steps of one controller from its start; the last is the one that went wrong."""
+
+    interface: str
+    """Path of the interface file, with its variant."""
+    kind: str
+    names: tuple[str, ...]
+    """Of the inputs, by column."""
+    parameters: dict[str, list[float]]
+    tags: NDArray[np.int64]
+    inputs: NDArray[np.float64]
+    forgotten: int = 0
+    """Steps before the first of these that were not kept."""
+    error: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tag(self) -> Tag:
+        return Tag(int(self.tags[-1][0]), int(self.tags[-1][1]))
+
+    @property
+    def last(self) -> dict[str, float]:
+        """The inputs of the last step by name."""
+        return dict(zip(self.names, self.inputs[-1].tolist(), strict=True))
+
+    def save(self, path: Path) -> Path:
+        """Write it; numbers keep every bit."""
+        about = {
+            "interface": self.interface,
+            "kind": self.kind,
+            "names": list(self.names),
+            "parameters": self.parameters,
+            "forgotten": self.forgotten,
+            "error": self.error,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            np.savez_compressed(
+                file, tags=self.tags, inputs=self.inputs, about=np.array(json.dumps(about))
+            )
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Case:
+        """Read one; :class:`CaseError` where it is none."""
+        try:
+            with np.load(path) as data:
+                about = json.loads(str(data["about"]))
+                tags, inputs = data["tags"], data["inputs"]
+            case = cls(
+                interface=str(about["interface"]),
+                kind=str(about["kind"]),
+                names=tuple(map(str, about["names"])),
+                parameters={str(k): list(map(float, v)) for k, v in about["parameters"].items()},
+                tags=tags.astype(np.int64),
+                inputs=inputs.astype(np.float64),
+                forgotten=int(about["forgotten"]),
+                error=str(about["error"]),
+            )
+        except FileNotFoundError:
+            raise CaseError(f"no file {path}") from None
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise CaseError(f"{path} is not a case of rtsim sil: {error}") from None
+        if tags.shape != (len(inputs), 2) or inputs.shape != (len(tags), len(case.names)):
+            raise CaseError(f"{path}: {len(tags)} tags, inputs of shape {inputs.shape}")
+        if not len(tags):
+            raise CaseError(f"{path} holds no step")
+        return case

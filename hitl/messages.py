@@ -1,0 +1,106 @@
+"""What the runtime and a worker say to each other: bytes in, messages out, and no I/O.
+
+A message is a header of 64 bytes, little-endian, and ``count`` float64.  :func:`parse` never
+raises: what is no message is :class:`Garbage` and says why.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+MAGIC = b"RTSM"
+VERSION = 1
+_HEADER = struct.Struct("<4sBBhiIQQqqqq")
+HEADER_BYTES = _HEADER.size
+OF_ANOTHER_SIZE = 0x7FFF
+"""Status of an answer to values of the wrong number."""
+
+
+class Kind(IntEnum):
+    """HELLO: a worker is there.  START: parameters; READY: initialised.  STEP: inputs; ANSWER:
+    outputs.  STOP: terminate; BYE: done."""
+
+    HELLO = 1
+    START = 2
+    READY = 3
+    STEP = 4
+    ANSWER = 5
+    STOP = 6
+    BYE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message from a worker.
+
+    ``status``: 0; ``1 + i`` where element i did not fit its C type; ``-(1 + i)`` where output i has
+    no exact float64.  ``began_ns`` is the worker's monotonic clock, ``took_ns`` its execution time
+    (HELLO: ``began_ns`` is the process's number).
+    """
+
+    kind: Kind
+    status: int
+    schema: int
+    sequence: int
+    tag: Tag
+    began_ns: int
+    took_ns: int
+    values: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """Bytes that are no message."""
+
+    why: str
+
+
+def parse(data: bytes, most: int) -> Heard | Garbage:
+    """Read one message with at most ``most`` values."""
+    if len(data) < HEADER_BYTES:
+        return Garbage(f"{len(data)} bytes, a header has {HEADER_BYTES}")
+    magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (
+        _HEADER.unpack_from(data)
+    )
+    if magic != MAGIC:
+        return Garbage(f"it begins with {magic!r}")
+    if version != VERSION:
+        return Garbage(f"version {version} of the protocol, expected {VERSION}")
+    if kind not in _KINDS:
+        return Garbage(f"kind {kind} is not known")
+    if count > most:
+        return Garbage(f"it announces {count} values, at most {most} are expected")
+    if len(data) != HEADER_BYTES + 8 * count:
+        return Garbage(f"{len(data) - HEADER_BYTES} bytes follow the header, not {8 * count}")
+    values = np.frombuffer(data, "<f8", count, HEADER_BYTES)
+    return Heard(_KINDS[kind], status, schema, sequence, Tag(ns, step), began, took, values)
+
+
+_KINDS = {int(k): k for k in Kind}
+
+
+class Speaker:
+    """Writes messages of up to ``most`` values into one buffer that is used again."""
+
+    def __init__(self, most: int, schema: int) -> None:
+        self._buffer = bytearray(HEADER_BYTES + 8 * most)
+        self._values = np.frombuffer(self._buffer, "<f8", most, HEADER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._schema = schema
+
+    def message(self, kind: Kind, sequence: int, tag: Tag, values: Vector) -> memoryview:
+        """The message's bytes, valid until the next call."""
+        count = len(values)
+        _HEADER.pack_into(
+            self._buffer, 0, MAGIC, VERSION, kind, 0, 0, count,
+            self._schema, sequence, tag.ns, tag.step, 0, 0,
+        )  # fmt: skip
+        self._values[:count] = values
+        return self._view[: HEADER_BYTES + 8 * count]

@@ -1,0 +1,260 @@
+"""A controller's ticks: its inputs are sampled and sent, its answer is taken when it is due.
+
+What does not go that way is an event in the recording: Late, Discarded, Missed, Failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from rtsim.controller import Controller
+from rtsim.errors import ControllerError, ScenarioError, ShapeError
+from rtsim.latency import ZERO, LatencyModel, draw
+from rtsim.ports import Wiring
+from rtsim.signals import Vector
+from rtsim.tag import NS_PER_S, Period, Tag
+from rtsim.tasks import FAR, Environment, Ticking
+
+SILENCE_S = 10.0
+"""Wall seconds after which a controller in lockstep counts as silent."""
+
+LATE_POLICIES = ("hold", "fail", "stretch")
+FAILURE_POLICIES = ("end", "hold")
+
+
+@dataclass
+class Request:
+    """A controller's request under way."""
+
+    tag: Tag
+    due: Tag
+    sent: int
+    """The clock's own ns when it was sent."""
+    late: bool = False
+
+
+class ControllerTask(Ticking):
+    """Samples a controller's inputs at its ticks and sends its answer when it is due."""
+
+    def __init__(
+        self,
+        name: str,
+        controller: Controller,
+        wiring: Wiring,
+        period: Period | None,
+        offset_ns: int = 0,
+        priority: int = 0,
+        compute: LatencyModel = ZERO,
+        late: str = "hold",
+        failure: str = "end",
+    ) -> None:
+        super().__init__(name, period, offset_ns, priority)
+        for what, policy, known in (
+            ("late", late, LATE_POLICIES),
+            ("failure", failure, FAILURE_POLICIES),
+        ):
+            if policy not in known:
+                raise ScenarioError(
+                    f"{what} policy {policy!r} of {name}; choose one of {', '.join(known)}"
+                )
+        self.controller = controller
+        self.wiring = wiring
+        self.compute = compute
+        self.late = late
+        self.failure = failure
+        self.failed: str | None = None
+        """Why it is dead, where that does not end the run."""
+        self.sequence = 0
+        self.request: Request | None = None
+        self._stream, self._link = f"compute/{name}", f"the computation of {name}"
+        self._unsent: ControllerError | None = None
+        self._silence_s: float = getattr(controller, "silence", SILENCE_S)
+        self._stamps: Callable[[], tuple[int, ...]] | None = getattr(controller, "stamps", None)
+        self.successors: frozenset[str] = frozenset()
+        """Controllers that a declared order puts after this one: they hear it within the tag."""
+        self.lates = 0
+        self.missed = 0
+
+    @property
+    def immediate(self) -> bool:
+        return bool(self.successors)
+
+    @property
+    def due_ns(self) -> int:
+        """When the answer under way is due; far away when none is, or when it was given up."""
+        return FAR if self.request is None or self.request.late else self.request.due.ns
+
+    def react(self, tag: Tag, environment: Environment) -> None:
+        if self._unavailable(tag, environment):
+            return
+        self.wiring.gather()
+        inputs = self.wiring.into
+        environment.sampled(self.name, tag, inputs, self.sequence)
+        self.sequence += 1
+        delays = draw(self.compute, environment.streams, self._stream, 8 * inputs.size, self._link)
+        if len(delays) != 1:
+            raise ControllerError(
+                f"the compute latency of {self.name} gave {len(delays)} delays; a computation "
+                "takes one time: put Loss and Duplicate on its transport"
+            )
+        self._send(tag, inputs)
+        due = Tag(tag.ns + delays[0], 0) if delays[0] else tag
+        self.request = Request(tag, due, environment.now())
+        if due == tag:
+            self.answer(environment)
+
+    def _unavailable(self, tag: Tag, environment: Environment) -> bool:
+        """True where a tick finds it dead or busy, which is recorded."""
+        if self.request is not None and self.request.late:
+            try:
+                self._discard_late(self.request, tag, environment)
+            except ControllerError as error:
+                self._fail(tag, error, environment)
+        if self.failed is not None:
+            text = f"{self.name} is dead: {self.failed.partition(chr(10))[0]}"
+        elif self.request is not None:
+            text = f"{self.name} is still busy with the request of {self.request.tag}"
+        else:
+            return False
+        self.missed += 1
+        environment.event(tag, "Missed", self.name, text, {})
+        return True
+
+    def _discard_late(self, request: Request, tag: Tag, environment: Environment) -> None:
+        """An answer that came after it was given up."""
+        if self.controller.receive(request.tag, 0.0) is not None:
+            text = f"the answer of {request.tag} was late"
+            environment.event(tag, "Discarded", self.name, text, {})
+            self.request = None
+
+    def _send(self, tag: Tag, inputs: Vector) -> None:
+        try:
+            self.controller.send(tag, inputs)
+        except ControllerError as error:
+            if self.failure == "end":
+                raise
+            self._unsent = error  # told when the answer is due, as any other failure
+
+    def _fail(self, tag: Tag, error: ControllerError, environment: Environment) -> None:
+        """End the run, or go on without it: what it said last holds."""
+        if self.failure == "end":
+            raise error
+        self.failed = str(error)
+        self.request = None
+        environment.event(tag, "Failed", self.name, self.failed, {})
+        with suppress(ControllerError):
+            self.controller.close()
+
+    def answer(self, environment: Environment) -> None:
+        """The answer is due: send it on, or record that it is late."""
+        request = self.request
+        assert request is not None
+        try:
+            answer = self._received(request, environment)
+        except ControllerError as error:
+            self._fail(request.due, error, environment)
+            return
+        if answer is None:
+            return
+        self.request = None
+        if self._stamps is not None:
+            environment.measured(self.name, request.tag, self._stamps())
+        environment.bus.send(self.name, request.tag, request.due, answer)
+
+    def _received(self, request: Request, environment: Environment) -> Vector | None:
+        """The answer, checked; ``None`` where it is late."""
+        if self._unsent is not None:
+            raise self._unsent
+        answer = self.controller.receive(request.tag, self._patience(request, environment))
+        if answer is None:
+            answer = self._overdue(request, environment)
+            if answer is None:
+                return None
+        if getattr(answer, "shape", None) != (self.controller.outputs.size,):
+            raise ShapeError(
+                f"{self.name} answered {request.tag} with shape "
+                f"{getattr(answer, 'shape', type(answer).__name__)}; expected "
+                f"({self.controller.outputs.size},): {', '.join(self.controller.outputs.columns)}"
+            )
+        if not all(map(isfinite, answer.tolist())):
+            bad = int(np.flatnonzero(~np.isfinite(answer))[0])
+            raise ControllerError(
+                f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]} "
+                f"at {request.tag}; its inputs were "
+                + ", ".join(
+                    f"{n}={v:g}"
+                    for n, v in zip(self.controller.inputs.columns, self.wiring.into, strict=True)
+                )
+            )
+        return answer
+
+    def _patience(self, request: Request, environment: Environment) -> float:
+        if not environment.paced:
+            return self._silence_s
+        allowed = request.due.ns - request.tag.ns
+        return max(0, request.sent + allowed - environment.now()) / NS_PER_S
+
+    def _overdue(self, request: Request, environment: Environment) -> Vector | None:
+        allowed_ns = request.due.ns - request.tag.ns
+        if not environment.paced and self.controller.outside:
+            raise self._silent(request.tag)
+        actual_ns = environment.now() - request.sent
+        self.lates += 1
+        text = f"{self.name}: no answer after {actual_ns} ns, allowed {allowed_ns} ns"
+        values = {"allowed": float(allowed_ns), "actual": float(actual_ns)}
+        environment.event(request.due, "Late", self.name, text, values)
+        if self.late == "fail":
+            raise ControllerError(
+                f"{text} (request of {request.tag}); allow more, or choose late='hold'"
+            )
+        if self.late == "stretch":
+            answer = self.controller.receive(request.tag, self._silence_s)
+            if answer is None:
+                raise self._silent(request.tag)
+            environment.stretch(request.due.ns)
+            return answer
+        request.late = True
+        return None
+
+    def _silent(self, tag: Tag) -> ControllerError:
+        """What to say of one that says nothing; it may know more itself."""
+        silent: Callable[[Tag], ControllerError] | None = getattr(self.controller, "silent", None)
+        if silent is not None:
+            return silent(tag)
+        return ControllerError(
+            f"{self.name} did not answer the request of {tag} within {self._silence_s:g} s"
+        )
+
+    def save(self) -> dict[str, Any]:
+        request = None
+        if self.request is not None:
+            request = [list(self.request.tag), list(self.request.due), self.request.late]
+        keep = getattr(self.controller, "save", None)
+        return {
+            **super().save(),
+            "sequence": self.sequence,
+            "request": request,
+            "inputs": self.wiring.into.tolist(),
+            "controller": keep() if keep else None,
+            "counts": [self.lates, self.missed],
+            "failed": self.failed,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        self.sequence = saved["sequence"]
+        self.lates, self.missed = saved["counts"]
+        self.failed = saved["failed"]
+        self.wiring.into[:] = saved["inputs"]
+        self.request = None
+        if saved["request"] is not None:
+            tag, due, late = saved["request"]
+            self.request = Request(Tag(*tag), Tag(*due), 0, late)
+        if saved["controller"] is not None:
+            self.controller.restore(saved["controller"])  # type: ignore[attr-defined]

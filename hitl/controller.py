@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hitl.build import PLAIN, Build, build
 from hitl.case import Case, History
-from hitl.messages import OF_ANOTHER_SIZE, Garbage, Heard, Kind
+from hitl.messages import Garbage, Heard, Kind
+from hitl.refusal import refusal
 from hitl.worker import START_S, Died, Worker
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
@@ -98,7 +99,7 @@ class SilController:
             said = getattr(heard, "why", "nothing" if heard is None else str(heard))
             raise ControllerError(f"{worker.about} did not initialise: {said}")
         if heard.status:
-            raise ControllerError(self._refusal(heard.status, self.parameters, self.p))
+            raise ControllerError(self._refused(heard.status, self.parameters, self.p))
 
     def _running(self) -> Worker:
         if self._worker is None:
@@ -143,7 +144,7 @@ class SilController:
             text = f"{self.name} answered step {heard.sequence} ({heard.tag}){again}"
             raise self._failure(tag, ControllerError(f"{text}, expected {self._sequence} ({tag})"))
         if heard.status:
-            text = self._refusal(heard.status, self.inputs, self._history.inputs[-1])
+            text = self._refused(heard.status, self.inputs, self._history.inputs[-1])
             raise self._failure(tag, ControllerError(text))
         if len(heard.values) != expected:
             text = f"{self.name} answered {len(heard.values)} values, expected {expected}"
@@ -154,22 +155,8 @@ class SilController:
         self._stamps = (self._sent_ns, heard.began_ns, ended, received)
         return heard.values
 
-    def _refusal(self, status: int, layout: Signals, values: Vector) -> str:
-        """A value that its C type cannot hold, in words."""
-        if status == OF_ANOTHER_SIZE:
-            return f"{self.name} was sent another number of values than it expects"
-        column = abs(status) - 1
-        signals, what = (layout, "") if status > 0 else (self.outputs, "output ")
-        if column >= signals.size:
-            return f"{self.name} answered with status {status}"
-        name = signals.columns[column]
-        kind = next(s for s in signals if name in s.columns).type
-        if status < 0:
-            return f"{what}{name} of {self.name} is an {kind} beyond 2^53: no float64 holds it"
-        return (
-            f"{name} = {float(values[column])!r} of {self.name} does not fit its {kind}; mend what "
-            "sends it, change its type or scale, or let it saturate (overflow = 'saturate')"
-        )
+    def _refused(self, status: int, given: Signals, values: Vector) -> str:
+        return refusal(self.name, status, given, values, self.outputs)
 
     def silent(self, tag: Tag) -> ControllerError:
         """What to say when nothing came in lockstep: an endless loop, or a lost link."""

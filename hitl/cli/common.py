@@ -1,0 +1,68 @@
+"""What the commands of ``rtsim sil`` share: which C takes the place of which controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from hitl.build import FLAGS, PLAIN
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.parts import ControllerPart
+from rtsim.scenario import Scenario
+
+controllers_option = click.option(
+    "-c",
+    "--controller",
+    "controllers",
+    multiple=True,
+    metavar="[NAME=]INTERFACE",
+    help="C that takes the place of NAME: controller=pid.toml, or pid.toml where there is one.",
+)
+build_option = click.option(
+    "--build",
+    "kind",
+    type=click.Choice(list(FLAGS)),
+    default=PLAIN,
+    show_default=True,
+    help="sanitize finds undefined behaviour, coverage counts lines; timing is taken of plain.",
+)
+
+
+def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:
+    """``("controller=pid.toml", ...)`` as part name to interface file.
+
+    The name may be left out where the scenario has one controller.
+    """
+    known = [n for n, part in scenario.parts.items() if isinstance(part, ControllerPart)]
+    if not known:
+        raise ScenarioError(f"scenario {scenario.name} has no controller whose place C could take")
+    if not values:
+        example = "pid.toml" if len(known) == 1 else f"{known[0]}=pid.toml"
+        raise ScenarioError(f"which C is meant? type: -c {example}   (controllers: {_list(known)})")
+    out: dict[str, str] = {}
+    for value in values:
+        name, reference = _split(value, known)
+        if name in out:
+            raise ScenarioError(f"-c {value}: {name} is given twice; leave one of them out")
+        out[name] = reference
+    return out
+
+
+def _split(value: str, known: Sequence[str]) -> tuple[str, str]:
+    name, equals, reference = value.partition("=")
+    if not equals:
+        if len(known) > 1:
+            text = f"-c {value}: for which of {_list(known)}? type: -c {known[0]}={value}"
+            raise ScenarioError(text)
+        name, reference = known[0], value
+    name, reference = name.strip(), reference.strip()
+    if name not in known:
+        raise UnknownName("controller", name, known, f"-c {value}")
+    if not reference:
+        raise ScenarioError(f"-c {value} names no file; type: -c {name}=pid.toml")
+    return name, reference
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names)

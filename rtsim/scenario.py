@@ -14,7 +14,7 @@ import numpy as np
 
 from rtsim.building import Builder
 from rtsim.clock import Wake
-from rtsim.controller import Controller, PythonController
+from rtsim.controller import Controller, FedController, PythonController
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Device, Inlet
 from rtsim.latency import ZERO, Fixed, LatencyModel
@@ -318,7 +318,9 @@ class Scenario:
                 model = part.model
                 out += [model.derivative, model.output, model.update, model.project]
             elif isinstance(part, ControllerPart):
-                out.append(getattr(part.controller, "law", type(part.controller)))
+                controller = part.controller
+                if not (controller.outside or isinstance(controller, FedController)):
+                    out.append(getattr(controller, "law", type(controller)))
         return [f for f in out if f is not None]
 
     def describe(self) -> dict[str, Any]:

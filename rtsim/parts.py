@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from rtsim.controller import Controller, PythonController
@@ -89,6 +89,19 @@ class InletPart:
 
 
 Part = PlantPart | ControllerPart | SensorPart | NoisePart | SourcePart | InletPart
+
+
+def own_copy(part: Part) -> Part:
+    """One whose declared values can be changed by themselves."""
+    out = copy(part)
+    for declared in fields(part):
+        value = getattr(part, declared.name)
+        if isinstance(value, dict):
+            setattr(out, declared.name, dict(value))
+    if isinstance(out, ControllerPart) and isinstance(out.controller, PythonController):
+        out.controller = copy(out.controller)
+        out.controller.values = dict(out.controller.values)
+    return out
 
 
 def readable(part: Part, parts: Mapping[str, Part], asked: tuple[Part, ...] = ()) -> Signals:

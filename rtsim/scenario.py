@@ -7,6 +7,7 @@ the order of the lines.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +30,7 @@ from rtsim.parts import (
     SourcePart,
     Values,
     describe_part,
+    own_copy,
     part_parameters,
     taking_over,
 )
@@ -67,6 +69,14 @@ class Scenario:
         self._changes: list[tuple[int, str, object]] = []
         self.origin: dict[str, Any] = {}
         """Where it was loaded from, so that a replay can load it again."""
+
+    def copy(self) -> Scenario:
+        """One that can be changed by itself; models, laws and devices are the same objects."""
+        out = copy(self)
+        out.parts = {name: own_copy(part) for name, part in self.parts.items()}
+        out._orders, out._changes = list(self._orders), list(self._changes)
+        out.origin = deepcopy(self.origin)
+        return out
 
     # -- parts ---------------------------------------------------------------------------------
 

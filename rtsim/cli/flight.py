@@ -1,0 +1,227 @@
+"""What every command that flies a scenario shares: options, recording, the run, what it prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, fields
+from functools import wraps
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rtsim.cli.common import INTERRUPTED, NO, F
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.progress import ProgressLine
+from rtsim.cli.tables import console
+from rtsim.clock import stopwatch
+from rtsim.compiling import announced
+from rtsim.errors import ScenarioError
+from rtsim.loading import load_scenario
+from rtsim.record.claim import PathTaken
+from rtsim.record.file import FileRecorder
+from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.scenario import Scenario
+from rtsim.simulation import Outcome, Pace, simulate
+from rtsim.tag import NS_PER_S
+from rtsim.timing.policy import parse_policy
+from rtsim.timing.scheduling import Request
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What was typed, by the names of :func:`flight_options`."""
+
+    scenario: str
+    pace: str
+    seed: int
+    settings: tuple[str, ...]
+    until: str | None
+    path: Path | None
+    no_record: bool
+    force: bool
+    overrun: str
+    realtime: bool
+    plain: bool
+    strict: bool
+
+    def pacing(self) -> Pace:
+        scheduling = Request.realtime() if self.realtime else Request()
+        return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=scheduling)
+
+    def check(self) -> None:
+        if self.seed < 0:
+            raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
+        if self.no_record and self.path is not None:
+            raise ScenarioError(
+                f"--no-record and -o {self.path} exclude each other; leave one of them out"
+            )
+
+
+_OPTIONS = (
+    click.argument("scenario"),
+    click.option(
+        "--pace", default="max", show_default=True, help="'max', or a rate: 1.0 is real time."
+    ),
+    click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15"
+    ),
+    click.option("--until", default=None, help="Simulated seconds; default: the scenario's own."),
+    click.option(
+        "-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write."
+    ),
+    click.option("--no-record", is_flag=True, help="Write no recording."),
+    click.option("--force", is_flag=True, help="Write over an older recording."),
+    click.option(
+        "--overrun", default="catch_up", show_default=True, help="catch_up:N, slip, freeze, abort"
+    ),
+    click.option("--realtime", is_flag=True, help="Ask for SCHED_FIFO, locked memory and a CPU."),
+    click.option("--plain", is_flag=True, help="Run the equations as plain Python, uncompiled."),
+    click.option("--strict", is_flag=True, help="Exit 1 if anything was late, missed or overran."),
+)
+
+
+def flight_options(command: F) -> F:
+    """Argument and options of a flight, handed to ``command`` as its argument ``flight``."""
+    names = [field.name for field in fields(Flight)]
+
+    @wraps(command)
+    def packed(**options: Any) -> Any:
+        flight = Flight(**{name: options.pop(name) for name in names})
+        return command(flight=flight, **options)
+
+    decorated: Any = packed
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Flown:
+    """What came of a flight."""
+
+    flight: Flight
+    outcome: Outcome
+    path: Path | None
+
+    def summary(self) -> dict[str, Any]:
+        """As plain data."""
+        outcome = self.outcome
+        return {
+            "scenario": self.flight.scenario,
+            "reason": outcome.reason,
+            "simulated_s": outcome.ended.seconds,
+            "wall_s": outcome.wall_ns / NS_PER_S,
+            "times_real_time": outcome.speed,
+            "overruns": self.overruns,
+            "late": outcome.late,
+            "missed": outcome.missed,
+            "recording": None if self.path is None else str(self.path),
+            "certificate": outcome.certificate.to_json(),
+        }
+
+    @property
+    def overruns(self) -> int:
+        return sum(self.outcome.certificate.overruns.values())
+
+    def headline(self) -> str:
+        """A run in one line; whoever paced it wants to know of overruns first."""
+        outcome = self.outcome
+        paced = outcome.certificate.rate != "max"
+        return (
+            f"{self.flight.scenario}: {outcome.ended.seconds:g} s in "
+            f"{outcome.wall_ns / NS_PER_S:.3g} s ({outcome.speed:.4g} times real time); "
+            + (f"overruns {self.overruns}, " if paced else "")
+            + f"late answers {outcome.late}, missed requests {outcome.missed}"
+            + (", interrupted" if outcome.reason == "interrupted" else "")
+        )
+
+    def print(self, more: Callable[[], None] | None = None) -> None:
+        """For people; ``more`` prints what a command adds before the recording's name."""
+        out = console()
+        out.print(self.headline(), soft_wrap=True)
+        if self.outcome.certificate.rate != "max":
+            out.print(self.outcome.certificate.table())
+        if more is not None:
+            more()
+        if self.path is not None:
+            out.print(f"recording: {self.path}", soft_wrap=True)
+            out.print(f"next: rtsim report {self.path}", soft_wrap=True)
+
+    def exit(self) -> None:
+        """With the status that says how it went, where that is not 0."""
+        outcome = self.outcome
+        if outcome.reason == "interrupted":
+            sys.exit(INTERRUPTED)
+        if self.flight.strict and (self.overruns or outcome.late or outcome.missed):
+            sys.exit(NO)
+
+
+def fly(flight: Flight, quiet: bool, prepare: Callable[[Scenario], None] | None = None) -> Flown:
+    """Load, record, run.  ``prepare`` may change the scenario before anything is recorded."""
+    flight.check()
+    settled = parse_settings(flight.settings)
+    pace = flight.pacing()
+    line = ProgressLine(flight.scenario, enabled=sys.stderr.isatty() and not quiet)
+    recorder: Recorder = NullRecorder()
+    path = None
+    with sigterm_interrupts(), closing(line), ExitStack() as stack:
+        try:
+            scenario = load_scenario(flight.scenario, settled)
+            if prepare is not None:
+                prepare(scenario)
+            if not flight.no_record:
+                name = Path(flight.scenario.partition(".py")[0]).stem
+                file = open_recorder(flight.path, name, flight.force)
+                recorder, path = stack.enter_context(file), file.path
+            with announced(line.compiling):
+                outcome = simulate(
+                    scenario,
+                    seed=flight.seed,
+                    pace=pace,
+                    until=flight.until,
+                    recorder=recorder,
+                    compile=not flight.plain,
+                    observe=line.show,
+                )
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(_when(line.begun)) from interrupt
+    return Flown(flight, outcome, path)
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
+    """``("a.b=1", ...)`` as a mapping."""
+    out = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ScenarioError(f"--set {setting!r} has no value; write --set NAME=VALUE")
+        out[name.strip()] = value.strip()
+    return out
+
+
+def _when(begun: bool) -> str:
+    if begun:
+        return "interrupted while the run was being finished; its recording may be cut off"
+    return "interrupted before the run began"
+
+
+def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
+    """Record to ``path``, or to the first of ``runs/name-001.mcap``, … that is free."""
+    if path is not None:
+        return FileRecorder(path, stopwatch, overwrite=overwrite)
+    folder = Path("runs")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ScenarioError(f"cannot make the folder {folder}: {error}; use -o PATH") from error
+    for number in count(1):
+        path = folder / f"{name}-{number:03d}.mcap"
+        with suppress(PathTaken):  # by a run that began at the same time
+            if not path.exists():
+                return FileRecorder(path, stopwatch)
+    raise AssertionError("there is always another number")

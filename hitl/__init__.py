@@ -1,4 +1,36 @@
 """Everything in the loop that is not Python: C processes, boards and rigs.
 
-The rooms of this package open with the SIL work; the runtime they plug into is :mod:`rtsim`.
+Context managers for tests of a controller in C, each loaded when it is first used; the pytest
+plugin has fixtures of the same names::
+
+    from hitl import plant, sil
+
+    with sil("pid.toml", gain=2.0) as controller:
+        assert controller.step(setpoint=1.0).command == 2.0
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hitl.flying import plant
+    from hitl.stepping import sil
+
+_HOME_OF = {
+    "plant": "hitl.flying",
+    "sil": "hitl.stepping",
+}
+
+__all__ = ["plant", "sil"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'hitl' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

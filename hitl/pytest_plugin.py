@@ -1,7 +1,51 @@
-"""Fixtures for a user's own tests of a controller in C."""
+"""Fixtures for a user's own tests of a controller in C: ``sil``, ``plant`` and ``back_to_back``.
+
+Each is a function that makes what :mod:`hitl` calls by the same name.  Files are looked for beside
+the test file; what goes wrong is saved below ``tmp_path``.  Every pytest of the environment loads
+this module: it imports nothing that is not used.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-__all__ = ["pytest"]
+if TYPE_CHECKING:
+    from hitl.flying import Plant, Reference
+    from hitl.stepping import Sil
+
+CASES = "cases"
+
+
+@pytest.fixture
+def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Sil]]:
+    """``sil("pid.toml", gain=2.0)``: the running C; closed after the test at the latest."""
+    from hitl.stepping import sil as make
+
+    folder = request.path.parent
+    with ExitStack() as stack:
+
+        def started(interface: str | Path, /, **options: Any) -> Sil:
+            options.setdefault("cases", tmp_path / CASES)
+            running = make(str(folder / interface), **options)
+            stack.callback(running.controller.close)
+            return running
+
+        yield started
+
+
+@pytest.fixture
+def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plant]:
+    """``plant("scenario.py", mass=2.0)``: a scenario to be flown, by the design or by C."""
+    from hitl.flying import Plant
+
+    folder = request.path.parent
+
+    def declared(scenario: Reference, /, **settings: object) -> Plant:
+        return Plant(scenario, settings, cases=tmp_path / CASES, folder=folder)
+
+    return declared

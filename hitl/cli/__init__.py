@@ -6,7 +6,11 @@ import importlib
 
 import click
 
-COMMANDS = {"build": "hitl.cli.building:build"}
+COMMANDS = {
+    "init": "hitl.cli.starting:init",
+    "build": "hitl.cli.building:build",
+    "fly": "hitl.cli.flying:fly_in_c",
+}
 
 
 class _Lazy(click.Group):

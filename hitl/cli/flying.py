@@ -1,0 +1,137 @@
+"""``rtsim sil fly``: a scenario with C in the place of its controllers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hitl.build import PLAIN
+from hitl.cli.common import build_option, controllers_option, parse_controllers
+from hitl.controller import SilController
+from hitl.execution import Execution
+from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.flight import Flight, Flown, flight_options, fly
+from rtsim.cli.tables import Column, console, print_table
+from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
+from rtsim.errors import ScenarioError
+from rtsim.latency import Fixed
+from rtsim.parts import ControllerPart
+from rtsim.scenario import Scenario
+from rtsim.simulation import MAX
+
+_COLUMNS = (
+    Column("controller"),
+    Column("interface", drop=1),
+    Column("steps", number=True),
+    Column("late", number=True),
+    Column("missed", number=True),
+)
+
+
+@click.command("fly")
+@flight_options
+@controllers_option
+@build_option
+@click.option("--latency", default=None, metavar="S", help="What the C may take to answer: 0.005.")
+@click.option(
+    "--late",
+    type=click.Choice(LATE_POLICIES),
+    default=None,
+    help="What follows an answer that is not there in time.  [default: the scenario's own]",
+)
+@click.option(
+    "--failure",
+    type=click.Choice(FAILURE_POLICIES),
+    default=None,
+    help="What follows a crash: end the run, or hold.  [default: the scenario's own]",
+)
+@json_option
+@reports_errors
+def fly_in_c(
+    flight: Flight,
+    controllers: tuple[str, ...],
+    kind: str,
+    latency: str | None,
+    late: str | None,
+    failure: str | None,
+    as_json: bool,
+) -> None:
+    """Fly SCENARIO with C in the place of its controllers.
+
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. The recording goes to
+    runs/NAME-NNN.mcap unless -o says otherwise; 'rtsim replay' runs it again without the C.
+    """
+    given: dict[str, str] = {}
+
+    def prepare(scenario: Scenario) -> None:
+        given.update(parse_controllers(controllers, scenario))
+        for name, reference in given.items():
+            controller = SilController(reference, kind=kind)
+            scenario.replace_controller(
+                name, controller, latency=latency, late=late, failure=failure
+            )
+        if flight.pace != MAX:
+            for name in given:
+                _check_latency(name, scenario)
+
+    flown = fly(flight, quiet=as_json, prepare=prepare)
+    tasks = [task for task in flown.outcome.system.controllers if task.name in given]
+    if as_json:
+        told = {task.name: _told(task, given[task.name], kind) for task in tasks}
+        show_json({**flown.summary(), "build": kind, "controllers": told})
+    else:
+        _print(flown, tasks, given, kind)
+    flown.exit()
+
+
+def _check_latency(name: str, scenario: Scenario) -> None:
+    """Nothing outside the process answers at once: say what to type before the run is prepared."""
+    part = scenario.part(name)
+    assert isinstance(part, ControllerPart)
+    if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
+        half = 0.005 if part.period is None else part.period.seconds / 2
+        raise ScenarioError(
+            f"in real time the C of {name} needs time to answer; allow it some, such as half its "
+            f"period: --latency {half:g}   (or fly as fast as possible: --pace max)"
+        )
+
+
+def _execution(task: ControllerTask, kind: str) -> Execution | None:
+    """Host time, of plain builds only."""
+    controller = task.controller
+    if kind != PLAIN or not isinstance(controller, SilController) or not controller.took_ns:
+        return None
+    return Execution.of(controller.took_ns, task.period)
+
+
+def _told(task: ControllerTask, interface: str, kind: str) -> dict[str, Any]:
+    execution = _execution(task, kind)
+    return {
+        "interface": interface,
+        "steps": task.sequence,
+        "late": task.lates,
+        "missed": task.missed,
+        "failed": task.failed,
+        "execution": None if execution is None else execution.to_json(),
+    }
+
+
+def _print(flown: Flown, tasks: list[ControllerTask], given: dict[str, str], kind: str) -> None:
+    def more() -> None:
+        out = console()
+        rows = [
+            [task.name, given[task.name], str(task.sequence), str(task.lates), str(task.missed)]
+            for task in tasks
+        ]
+        print_table(out, f"In C ({kind} build)", _COLUMNS, rows)
+        for task in tasks:
+            if task.failed is not None:
+                out.print(f"{task.name} failed: {task.failed}", soft_wrap=True, markup=False)
+            execution = _execution(task, kind)
+            if execution is not None:
+                out.print(f"{task.name}: {execution.in_words}", soft_wrap=True, markup=False)
+        if kind != PLAIN:
+            out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
+
+    flown.print(more)

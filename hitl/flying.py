@@ -1,0 +1,146 @@
+"""A scenario, flown with its design or with C in the place of its controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from hitl.build import PLAIN
+from hitl.controller import CASES, SilController
+from rtsim.controller import Controller
+from rtsim.errors import ScenarioError
+from rtsim.loading import load_scenario
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.scenario import Scenario
+from rtsim.simulation import MAX, Outcome, Pace, simulate
+from rtsim.tag import Duration
+
+HERE = Path()
+Reference = str | Path | Scenario | Callable[..., Scenario]
+"""A built-in name, FILE.py[:FUNCTION], a scenario, or the function that makes one."""
+InPlace = Mapping[str, str | Path | Controller]
+"""Part name to interface file, or to a controller."""
+
+
+def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
+    """The scenario, its own copy; ``settings`` are arguments (``case``) and values (``f16.cg``)."""
+    if isinstance(reference, str | Path):
+        return load_scenario(str(reference), {k: _text(v) for k, v in settings.items()})
+    values = {k: v for k, v in settings.items() if "." in k}
+    arguments = {k: v for k, v in settings.items() if "." not in k}
+    if isinstance(reference, Scenario):
+        if arguments:
+            raise ScenarioError(
+                f"{', '.join(arguments)}: {reference.name} is made already; give the function that "
+                "makes it, or set values by part: **{'plant.mass': 2.0}"
+            )
+        scenario = reference.copy()
+    else:
+        scenario = reference(**arguments)
+    for target, value in values.items():
+        scenario.set(target, value)
+    return scenario
+
+
+def _text(value: object) -> str:
+    """As ``--set`` would be given it, every bit kept."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(str(v) for v in np.asarray(value).ravel().tolist())
+
+
+def beside(folder: Path, reference: Reference) -> Reference:
+    """A Python file is meant relative to ``folder``; anything else stays what it is."""
+    if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
+        return str(folder / reference)
+    return reference
+
+
+def in_c(
+    controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
+) -> dict[str, Controller]:
+    """Built, not started; interface files are relative to ``folder``.
+
+    What is a controller already stays as it is.
+    """
+    return {
+        name: SilController(str(folder / given), kind=kind, cases=cases)
+        if isinstance(given, str | Path)
+        else given
+        for name, given in controllers.items()
+    }
+
+
+def plant(scenario: Reference, /, **settings: object) -> Plant:
+    """A scenario to be flown; ``settings`` are its arguments, and values as ``part.name``."""
+    return Plant(scenario, settings)
+
+
+class Plant:
+    """Flies its scenario afresh each time, and keeps the last recording, also of a failure.
+
+    Files are relative to ``folder``; what goes wrong is saved below ``cases``.
+    """
+
+    def __init__(
+        self,
+        scenario: Reference,
+        settings: Mapping[str, object],
+        *,
+        cases: Path = CASES,
+        folder: Path = HERE,
+    ) -> None:
+        self._cases, self._folder = cases, folder
+        self._reference, self._settings = beside(folder, scenario), dict(settings)
+        self.scenario = made(self._reference, self._settings)
+        """As it would fly with its design."""
+        self.recording: Recording | None = None
+        self.outcome: Outcome | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing is left open: each flight has closed what it started."""
+
+    def fly(
+        self,
+        controllers: InPlace | None = None,
+        *,
+        until: Duration | None = None,
+        pace: Pace | str | float = MAX,
+        seed: int = 0,
+        latency: Duration | None = None,
+        late: str | None = None,
+        failure: str | None = None,
+        build: str = PLAIN,
+    ) -> Recording:
+        """The recording of a flight, in memory; without ``controllers`` the design flies.
+
+        ``latency`` (s), ``late`` and ``failure`` are those of :meth:`Scenario.replace_controller`.
+        """
+        scenario = made(self._reference, self._settings)
+        flown = in_c(controllers or {}, build, self._cases, self._folder)
+        for name, controller in flown.items():
+            scenario.replace_controller(
+                name, controller, latency=latency, late=late, failure=failure
+            )
+        recorder = MemoryRecorder()
+        self.outcome = None
+        try:
+            self.outcome = simulate(scenario, seed=seed, pace=pace, until=until, recorder=recorder)
+        finally:
+            self.recording = recorder.recording()
+        return self.recording

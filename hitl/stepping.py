@@ -1,0 +1,150 @@
+"""A controller in C, stepped by hand: inputs and outputs by name, one process, always closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hitl.build import PLAIN
+from hitl.controller import CASES, SilController
+from rtsim.errors import RtsimError, ScenarioError, ShapeError, UnknownName
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import Tag
+
+
+def sil(
+    interface: str | Path, /, *, build: str = PLAIN, cases: Path = CASES, **parameters: object
+) -> Sil:
+    """The C of ``interface`` in a process of its own, initialised with ``parameters``.
+
+    ``build`` is plain, sanitize or coverage.  A step that goes wrong is saved below ``cases``, and
+    the error says how to run it again.
+    """
+    return Sil(SilController(interface, parameters, kind=build, cases=cases))
+
+
+class Outputs(dict[str, Any]):
+    """Outputs by name: ``y["command"]`` or ``y.command``; floats, or arrays of their shape."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(str(UnknownName("output", name, self))) from None
+
+
+class Sil:
+    """A running controller.  What a step is not given keeps its last, at first its initial value.
+
+    Step k happens at tick k of the interface's period.
+    """
+
+    def __init__(self, controller: SilController) -> None:
+        self.controller = controller.fresh()
+        self.inputs: Signals = self.controller.inputs
+        self.outputs: Signals = self.controller.outputs
+        self.steps = 0
+        self._held = self.inputs.initial()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        with suppress(RtsimError):  # the body's own error is the one to tell
+            self.close()
+
+    def close(self) -> None:
+        """End the process; raises :class:`ControllerError` where it did not end well."""
+        self.controller.close()
+
+    def step(self, /, **inputs: ArrayLike) -> Outputs:
+        """One step; outputs by name."""
+        for name, value in inputs.items():
+            signal = _known(self.inputs, name)
+            self._held[self.inputs.slice(name)] = _shaped(signal, np.asarray(value), ())
+        answer = self._exchange()
+        return Outputs(
+            {
+                s.name: answer[self.outputs.slice(s.name)].reshape(s.shape)
+                if s.shape
+                else float(answer[self.outputs.slice(s.name)][0])
+                for s in self.outputs
+            }
+        )
+
+    def run(self, inputs: Mapping[str, ArrayLike] | Sequence[Sequence[float]] | Vector) -> Outputs:
+        """Several steps; outputs by name, each (k,) or (k, *shape).
+
+        ``inputs`` are arrays (k,) or (k, *shape) by name, or one array (k, m) with a column for
+        each element of the inputs.
+        """
+        rows = self._by_name(inputs) if isinstance(inputs, Mapping) else self._table(inputs)
+        answers = np.empty((len(rows), self.outputs.size))
+        for at, row in enumerate(rows):
+            self._held[:] = row
+            answers[at] = self._exchange()
+        return Outputs(
+            {
+                s.name: answers[:, self.outputs.slice(s.name)].reshape(len(rows), *s.shape)
+                for s in self.outputs
+            }
+        )
+
+    def _exchange(self) -> Vector:
+        controller = self.controller
+        tag = Tag(controller.interface.period.tick(self.steps))
+        self.steps += 1
+        controller.send(tag, self._held)
+        answer = controller.receive(tag, controller.silence)
+        if answer is None:
+            raise controller.silent(tag)
+        return answer
+
+    def _table(self, inputs: object) -> Vector:
+        table = np.asarray(inputs, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != self.inputs.size:
+            raise ShapeError(
+                f"inputs of shape {table.shape}; run() takes (k, {self.inputs.size}): "
+                f"{', '.join(self.inputs.columns)}"
+            )
+        return table
+
+    def _by_name(self, inputs: Mapping[str, ArrayLike]) -> Vector:
+        given = {_known(self.inputs, n).name: np.asarray(v) for n, v in inputs.items()}
+        lengths = {n: len(v) if v.ndim else 0 for n, v in given.items()}
+        if len(set(lengths.values())) != 1 or not all(v.ndim for v in given.values()):
+            told = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
+            raise ScenarioError(f"run() takes arrays of one length k; got {told}")
+        steps = next(iter(lengths.values()))
+        table = np.tile(self._held, (steps, 1))
+        for name, value in given.items():
+            table[:, self.inputs.slice(name)] = _shaped(self.inputs[name], value, (steps,))
+        return table
+
+
+def _known(inputs: Signals, name: str) -> Signal:
+    if name not in inputs:
+        raise UnknownName("input", name, inputs.names)
+    return inputs[name]
+
+
+def _shaped(signal: Signal, value: Any, before: tuple[int, ...]) -> Vector:
+    """``value`` as ``before`` + (size,) doubles."""
+    expected = before + signal.shape
+    if value.shape != expected:
+        raise ShapeError(f"input {signal.name} has shape {value.shape}; expected {expected}")
+    return np.asarray(value, dtype=np.float64).reshape(*before, signal.size)

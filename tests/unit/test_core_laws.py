@@ -257,11 +257,13 @@ def test_pid_unwinds_with_the_tracking_time(pid: Law) -> None:
 
 @both
 def test_pid_with_a_tracking_time_below_the_period_does_not_overshoot(pid: Law) -> None:
-    rows = held(10.0, 0.0, 500)
+    rows = np.vstack([held(s, 0.0, 200) for s in (0.3, 10.0, -1.0)])
     values = {"proportional": 0.0, "derivative": 0.0}
-    shortest = pid(rows, **values, tracking_time=0.0)
-    np.testing.assert_array_equal(shortest, pid(rows, **values, tracking_time=0.01))
-    assert shortest[-1, 0] == 1.0
+    expected = pid(rows, **values, tracking_time=0.01)
+    assert expected[200:400].max() == 1.0
+    assert expected[-1, 0] < 0.0
+    for tracking in (0.0, 0.001):
+        np.testing.assert_array_equal(pid(rows, **values, tracking_time=tracking), expected)
 
 
 # -- what all C in firmware/core keeps to ----------------------------------------------------------

@@ -1,22 +1,20 @@
-"""From an interface file to a program, or to a shared library, built once and kept.
+"""From an interface file to a program, and to a shared library, built once and kept.
 
-What is built is kept in the user's cache under the hash of all that it depends on: the generated
-unit, sources, the headers that they include, flags, and the compiler's version.
+The kept build serves until anything changes that it depends on: the interface, the flags, the
+compiler, a source, a header that was read, a library of the user's (:mod:`hitl.kept`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_dir
-
+from hitl import kept
 from hitl.interface import Interface, load_interface
 from hitl.targets import check_target
 from hitl.toolchain import BuildError, Toolchain, find_toolchain
@@ -24,9 +22,9 @@ from hitl.unit import SUPPORT, unit_text
 from rtsim.errors import UnknownName
 
 PLAIN, SANITIZE, COVERAGE = "plain", "sanitize", "coverage"
+_PATTERN = "-ftrivial-auto-var-init=pattern"
 _SANITIZE = (
-    "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer",
-    "-ftrivial-auto-var-init=pattern",
+    "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", _PATTERN
 )  # fmt: skip
 FLAGS: dict[str, tuple[str, ...]] = {
     PLAIN: ("-O2", "-g"),
@@ -37,8 +35,18 @@ FLAGS: dict[str, tuple[str, ...]] = {
 design does.  Timing is taken of plain builds only."""
 _ALWAYS = ("-fPIC", "-ffp-contract=off")
 _WARNINGS = ("-Wall", "-Wextra")
-_OWN = ("-std=gnu11", "-O2", "-fPIC", "-ffp-contract=off")
-PROGRAM, LIBRARY = "worker", "controller.so"
+_OWN = ("-std=gnu11", "-O2", "-g", "-fPIC", "-ffp-contract=off")
+_ENTRY_POINTS = (
+    "-Werror=implicit-function-declaration",
+    "-Werror=int-conversion",
+    "-Werror=incompatible-pointer-types",
+)
+"""Without a declaration C takes a function to return int, and the numbers are wrong in silence."""
+_DIALECT = ("-W", "-std", "-ansi", "-pedantic")
+_MACHINE = ("-m", "--target", "--sysroot", "-isysroot")
+PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
+_CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS)
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,11 @@ class Build:
     def library(self) -> Path:
         return self.folder / LIBRARY
 
+    @property
+    def warnings(self) -> str:
+        """What the compiler said of the user's code."""
+        return (self.folder / WARNINGS).read_text(encoding="utf-8")
+
 
 def build(
     interface: Interface | str | Path, kind: str = PLAIN, toolchain: Toolchain | None = None
@@ -78,81 +91,142 @@ def build(
             f"a {kind} build needs gcc or clang with their libraries, which ziglang lacks; "
             "type: sudo apt install gcc"
         )
-    root = Path(os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")) / "sil"
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root, prefix="making-") as scratch:
-        work = Path(scratch)
-        (work / "unit.c").write_text(unit_text(interface), encoding="utf-8")
-        folder = root / f"{interface.name}-{_key(interface, kind, toolchain, work)}"
-        if not folder.is_dir():
-            _compile(interface, kind, toolchain, work)
-            _settle(work, folder)
+    job = _Job(interface, kind, toolchain)
+    folder = kept.find(job.stem, _CONTENTS) or job.run()
     return Build(interface, kind, folder, toolchain.version)
 
 
-def _settle(work: Path, folder: Path) -> None:
-    """Into its place in one move; whoever was there first has built the same."""
-    kept = work / "kept"
-    kept.mkdir()
-    for name in (PROGRAM, LIBRARY, "unit.c"):
-        shutil.move(work / name, kept / name)
-    for notes in work.glob("*.gcno"):
-        shutil.move(notes, kept / notes.name)
-    try:
-        kept.rename(folder)
-    except OSError:
-        if not folder.is_dir():
+class _Job:
+    """One interface, compiled in one way."""
+
+    def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
+        self.interface, self.kind, self.toolchain = interface, kind, toolchain
+        self.text = unit_text(interface)
+        self.here = interface.path.parent
+        """Relative paths in flags are relative to the interface file, as those in its keys are."""
+        self.flags = _flags(kind, toolchain)
+        folders = (f"-I{folder}" for folder in interface.include)
+        self.users = [*folders, *interface.flags]
+        self.support = [SUPPORT / "worker.c", SUPPORT / "rtsim_unit.h"]
+        if kind == COVERAGE:
+            self.support.append(SUPPORT / "coverage.c")
+        self.stem = f"{interface.name}-{self._key()}"
+
+    def _key(self) -> str:
+        """Of all that is known before the compiler runs; the rest is in the manifest.
+
+        The sources are in both, so that a look reads few manifests.
+        """
+        interface = self.interface
+        arguments = [self.kind, self.flags, _ALWAYS, _WARNINGS, _OWN, self.users, str(self.here)]
+        named = [interface.libraries, [str(path) for path in interface.sources]]
+        sha = hashlib.sha256(json.dumps([self.toolchain.identity(), arguments, named]).encode())
+        sha.update(self.text.encode())
+        for path in (*self.support, *interface.sources):
+            sha.update(kept.hash_of(path).encode())
+        return sha.hexdigest()[:20]
+
+    def run(self) -> Path:
+        """Compile; the folder in which it is kept."""
+        with kept.workshop() as work:
+            (work / UNIT).write_text(self.text, encoding="utf-8")
+            for _ in range(_ATTEMPTS):
+                snapshot = self._snapshot(work)
+                folder = kept.root() / f"{self.stem}-{snapshot.digest}"
+                made = self._made(work, folder.name)
+                if snapshot.holds():
+                    kept.settle(made, folder, snapshot, _CONTENTS)
+                    return folder
+        raise BuildError(f"sources of {self.interface.name} change while they compile; try again")
+
+    def _run(self, *arguments: str | Path) -> str:
+        return self.toolchain.run(arguments, self.here).warnings
+
+    def _snapshot(self, work: Path) -> kept.Snapshot:
+        """The sources, and every header that they or the unit include."""
+        sources = self.interface.sources
+        read = {p for source in (work / UNIT, *sources) for p in self._read_by(source)}
+        files = {p for p in read if p.is_file() and work.resolve() not in p.parents}
+        searched = [*dict.fromkeys([*(s.parent for s in sources), *self._folders("-I", "-iquote")])]
+        libraries = {
+            folder / f"lib{name}{suffix}"
+            for folder in self._folders("-L")
+            for name in self.interface.libraries
+            for suffix in (".so", ".a", ".dylib")
+        }
+        files |= {path for path in libraries if path.is_file()}
+        return kept.Snapshot.of(files, {*kept.rivals(files, searched), *libraries} - files)
+
+    def _read_by(self, source: Path) -> set[Path]:
+        """By the compiler's own account; one file at a time, as zig wants it."""
+        scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}", source]
+        rules = self.toolchain.run(scan, self.here).output
+        for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
+            rules = rules.replace(written, meant)
+        words = (w.replace("\0", " ") for w in rules.split() if w[-1] != ":")
+        return {(self.here / word).resolve() for word in words}
+
+    def _folders(self, *options: str) -> Iterable[Path]:
+        """Those given with ``options``, joined or as the next flag."""
+        for flag, following in zip(self.users, [*self.users[1:], ""], strict=True):
+            for option in options:
+                if flag.startswith(option):
+                    yield (self.here / (flag[len(option) :] or following)).resolve()
+
+    def _made(self, work: Path, name: str) -> Path:
+        """The entry's contents, in a folder below ``work``."""
+        made = work / "made"
+        made.mkdir(exist_ok=True)
+        objects, warnings = self._users_objects(made, name)
+        unit, worker, shared = work / "unit.o", work / "worker.o", [*objects, work / "unit.o"]
+        dialect = _without(self.users, _DIALECT)
+        # The controller's objects stand in the unit, so the sanitizers see it too.
+        checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
+        own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_ENTRY_POINTS]
+        warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
+        machine = [flag for flag in self.interface.flags if flag.startswith(_MACHINE)]
+        self._run(*_OWN, *machine, "-c", SUPPORT / "worker.c", "-o", worker)
+        if self.kind == COVERAGE:
+            shared.append(work / "coverage.o")
+            self._run(*_OWN, *machine, "-c", SUPPORT / "coverage.c", "-o", shared[-1])
+        loads = ["-ldl"] if sys.platform.startswith("linux") else []
+        self._link([*shared, worker], made / PROGRAM, loads)
+        self._link(shared, made / LIBRARY, ["-shared"])
+        (made / WARNINGS).write_text(warnings, encoding="utf-8")
+        for path in (work / UNIT, *work.glob("*.gcno")):
+            shutil.copy(path, made)
+        return made
+
+    def _users_objects(self, made: Path, name: str) -> tuple[list[Path], str]:
+        """One by one, so that the project's own C is neither instrumented nor counted."""
+        objects: list[Path] = []
+        warnings = ""
+        asked = [f for f in self.interface.flags if f.startswith("-Werror")]
+        shown = () if asked else _WARNINGS  # or what the user did not ask for would be an error
+        for number, source in enumerate(self.interface.sources):
+            objects.append(made.parent / f"{name}.{number}.o")
+            arguments = [*self.flags, *_ALWAYS, *shown, *self.users, "-c", source]
+            warnings += self._run(*arguments, "-o", objects[-1])
+        return objects, warnings
+
+    def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:
+        libraries = [f"-l{name}" for name in (*self.interface.libraries, "m")]
+        try:
+            self._run(*self.flags, *objects, "-o", into, *self.interface.flags, *libraries, *more)
+        except BuildError as error:
+            if self.kind == SANITIZE and ("asan" in str(error) or "ubsan" in str(error)):
+                raise BuildError(
+                    f"{error}\na sanitize build needs the compiler's libasan and libubsan; "
+                    "type: sudo dnf install libasan libubsan   (or: sudo apt install gcc)"
+                ) from None
             raise
 
 
-def _key(interface: Interface, kind: str, toolchain: Toolchain, work: Path) -> str:
-    """Of everything that the program depends on."""
-    sha = hashlib.sha256()
-    about = [toolchain.command, toolchain.version, kind, FLAGS[kind], _ALWAYS, interface.libraries]
-    sha.update(json.dumps([about, _user_flags(interface)]).encode())
-    own = [work / "unit.c", SUPPORT / "worker.c", SUPPORT / "rtsim_unit.h"]
-    for path in own + _dependencies(interface, toolchain, work):
-        sha.update(f"{path.name}:".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return sha.hexdigest()[:24]
+def _flags(kind: str, toolchain: Toolchain) -> tuple[str, ...]:
+    """Those of ``kind`` that the compiler knows."""
+    old = toolchain.family == "gcc" and 0 < toolchain.major < 12
+    return tuple(flag for flag in FLAGS[kind] if not (old and flag == _PATTERN))
 
 
-def _dependencies(interface: Interface, toolchain: Toolchain, work: Path) -> list[Path]:
-    """The sources, and every header of the user's that they or the unit include."""
-    flags = [*_user_flags(interface), f"-I{SUPPORT}"]
-    rules = toolchain.run(["-MM", *flags, work / "unit.c", *interface.sources], work)
-    words = rules.replace("\\\n", " ").replace("\\ ", "\0").split()
-    paths = {(work / w.replace("\0", " ")).resolve() for w in words if not w.endswith(":")}
-    return sorted(p for p in paths if p.is_file() and work not in p.parents)
-
-
-def _user_flags(interface: Interface) -> list[str]:
-    return [*(f"-I{folder}" for folder in interface.include), *interface.flags]
-
-
-def _compile(interface: Interface, kind: str, toolchain: Toolchain, work: Path) -> None:
-    """Objects one by one, so that the project's own C is neither instrumented nor counted."""
-    flags = [*FLAGS[kind], *_ALWAYS, *_user_flags(interface)]
-    objects: list[Path] = []
-    for number, source in enumerate(interface.sources):
-        objects.append(work / f"source{number}.o")
-        toolchain.run([*flags, *_WARNINGS, "-c", source, "-o", objects[-1]], work)
-    unit, worker = work / "unit.o", work / "worker.o"
-    includes = [f"-I{SUPPORT}", *_user_flags(interface)]
-    checks = _SANITIZE if kind == SANITIZE else ()  # the controller's objects stand in the unit
-    toolchain.run([*_OWN, "-g", *checks, *includes, "-c", work / "unit.c", "-o", unit], work)
-    toolchain.run([*_OWN, *includes, "-c", SUPPORT / "worker.c", "-o", worker], work)
-    links = [f"-l{name}" for name in ("m", *interface.libraries)]
-    link(toolchain, kind, [*objects, unit, worker], work / PROGRAM, [*links, "-ldl"], work)
-    shared = [*objects, unit]
-    link(toolchain, kind, shared, work / LIBRARY, [*links, "-shared"], work)
-
-
-def link(
-    toolchain: Toolchain,
-    kind: str,
-    objects: Sequence[Path],
-    into: Path,
-    flags: Sequence[str],
-    work: Path,
-) -> None:
-    toolchain.run([*FLAGS[kind], *objects, "-o", into, *flags], work)
+def _without(flags: Iterable[str], prefixes: tuple[str, ...]) -> list[str]:
+    return [flag for flag in flags if not flag.startswith(prefixes)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,10 +20,21 @@ from rtsim.errors import RtsimError
 
 _PATIENCE_S = 300.0
 _NAMES = ("cc", "gcc", "clang")
+_INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
+_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
+"""What compilers read beside their arguments."""
 
 
 class BuildError(RtsimError):
     """C that does not compile or link; the text holds what the compiler said."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a compiler printed that did its work."""
+
+    output: str
+    warnings: str
 
 
 @dataclass(frozen=True)
@@ -29,17 +43,27 @@ class Toolchain:
 
     command: tuple[str, ...]
     version: str
-    """What it says of itself; part of what a build is cached by."""
+    """What it says of itself; part of what a build is kept by."""
 
     @property
     def family(self) -> str:
         """``gcc``, ``clang`` or ``zig`` (clang without sanitizers and coverage)."""
-        if "ziglang" in self.command:
+        if "ziglang" in self.command or Path(self.command[0]).stem == "zig":
             return "zig"
         return "clang" if "clang" in self.version.lower() else "gcc"
 
-    def run(self, arguments: Sequence[str | Path], folder: Path) -> str:
-        """Compile in ``folder``; what it printed.  Raises :class:`BuildError` with all it said."""
+    @property
+    def major(self) -> int:
+        """12 of ``gcc (Debian 12.2.0-14) 12.2.0``; 0 where it does not say."""
+        found = re.search(r"\)\s+(\d+)\.", self.version) or re.search(r"(\d+)\.", self.version)
+        return int(found[1]) if found else 0
+
+    def identity(self) -> list[object]:
+        """All that makes its output another one for the same arguments."""
+        return [self.command, self.version, {n: os.environ.get(n) for n in _ENVIRONMENT}]
+
+    def run(self, arguments: Iterable[str | Path], folder: Path) -> Said:
+        """Compile in ``folder``.  Raises :class:`BuildError` with all that the compiler said."""
         command = [*self.command, *map(str, arguments)]
         environment = {**os.environ, "LC_ALL": "C"}
         try:
@@ -49,38 +73,69 @@ class Toolchain:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise BuildError(f"{self.command[0]} did not finish within {_PATIENCE_S:g} s") from None
+        except OSError as error:
+            raise BuildError(f"cannot run {self.command[0]}: {error.strerror}") from None
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip()
             raise BuildError(f"{shlex.join(self.command)} failed:\n{said}")
-        return done.stdout
+        return Said(done.stdout, done.stderr)
 
 
 def find_toolchain() -> Toolchain:
     """``$CC``, else cc, gcc or clang, else ziglang's; :class:`BuildError` says what to install."""
-    wanted = os.environ.get("CC", "").strip()
-    if wanted:
-        command = tuple(shlex.split(wanted))
-        if shutil.which(command[0]) is None:
-            raise BuildError(f"CC={wanted}: no such program; unset CC, or name a C compiler")
-        return Toolchain(command, _version(command))
+    if wanted := os.environ.get("CC", "").strip():
+        return _named(wanted)
+    broken: BuildError | None = None
     for name in _NAMES:
         if path := shutil.which(name):
-            return Toolchain((path,), _version((path,)))
+            try:
+                return Toolchain((path,), _version((path,)))
+            except BuildError as error:  # such as macOS's stub before its tools are installed
+                broken = broken or error
     if find_spec("ziglang") is not None:
-        command = (sys.executable, "-m", "ziglang", "cc")
-        return Toolchain(command, _version(command))
-    raise BuildError("no C compiler; type: pip install 'rtsim[sil]'   (or: sudo apt install gcc)")
+        return Toolchain((sys.executable, "-m", "ziglang", "cc"), _version_of_ziglang())
+    if broken is not None:
+        raise BuildError(f"{broken}\nno C compiler that works; type: {_INSTALL}")
+    raise BuildError(f"no C compiler; type: {_INSTALL}")
+
+
+def _named(wanted: str) -> Toolchain:
+    try:
+        command = tuple(shlex.split(wanted))
+    except ValueError as error:
+        raise BuildError(f"CC={wanted}: {error}; unset CC, or name a C compiler") from None
+    if not command or shutil.which(command[0]) is None:
+        raise BuildError(f"CC={wanted}: no such program; unset CC, or name a C compiler")
+    return Toolchain(command, _version(command))
+
+
+def _version(command: tuple[str, ...]) -> str:
+    """By the program as it is now: an upgrade of the compiler is another compiler."""
+    path = Path(shutil.which(command[0]) or command[0])
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        changed = 0
+    return _asked(command, changed)
 
 
 @cache
-def _version(command: tuple[str, ...]) -> str:
+def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
     try:
         done = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, timeout=_PATIENCE_S,
-            stdin=subprocess.DEVNULL, errors="replace",
+            stdin=subprocess.DEVNULL, errors="replace", env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"{shlex.join(command)} --version: {error}") from None
     if done.returncode != 0:
         raise BuildError(f"{shlex.join(command)} --version failed: {done.stderr.strip()}")
     return done.stdout.partition("\n")[0].strip()
+
+
+def _version_of_ziglang() -> str:
+    """Of the package: to ask the compiler itself takes longer than to find what was built."""
+    try:
+        return f"clang of ziglang {package_version('ziglang')}"
+    except PackageNotFoundError:
+        return "clang of ziglang, unknown version"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,6 @@ class Case:
     forgotten: int = 0
     """Steps before the first of these that were not kept."""
     error: str = ""
-    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tag(self) -> Tag:
@@ -94,7 +94,10 @@ class Case:
         return dict(zip(self.names, self.inputs[-1].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
-        """Write it; numbers keep every bit."""
+        """Write it; numbers keep every bit.
+
+        Not compressed: a loop in real time may be waiting.
+        """
         about = {
             "interface": self.interface,
             "kind": self.kind,
@@ -104,10 +107,14 @@ class Case:
             "error": self.error,
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            np.savez_compressed(
-                file, tags=self.tags, inputs=self.inputs, about=np.array(json.dumps(about))
-            )
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            try:
+                text = np.array(json.dumps(about))
+                np.savez(file, tags=self.tags, inputs=self.inputs, about=text)
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
         return path
 
     @classmethod

@@ -8,9 +8,14 @@ from pathlib import Path
 
 from hitl.build import PLAIN, Build, build
 from hitl.case import Case, History
+from hitl.ending import Died
+from hitl.interface import Interface, load_interface
+from hitl.keys import Keys
 from hitl.messages import Garbage, Heard, Kind
+from hitl.peer import Peer
 from hitl.refusal import refusal
-from hitl.worker import START_S, Died, Worker
+from hitl.remote import Remote
+from hitl.worker import START_S, Worker
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.signals import Signals, Vector
@@ -20,26 +25,43 @@ CASES = Path("cases")
 """Where a step that went wrong is saved, below the current folder."""
 
 
+_DURATIONS = "begun and ended are of another clock: only their difference means anything"
+SERVED = "served"
+"""The kind of build that another machine has made."""
+
+
 class SilController:
     """The C of an interface file (or of a :class:`Build`); :meth:`fresh` starts a process.
 
     ``values`` are parameters by name.  ``silence`` is how long (wall s) it may say nothing in
-    lockstep.  ``command`` replaces the built worker.
+    lockstep, ``patience`` how long it may take to start and to initialise.  ``cases`` is where a
+    step that went wrong is saved (``None``: nowhere).  ``command`` replaces the built worker.
+    With ``endpoint`` (``tcp://HOST:PORT``) nothing is built: ``rtsim sil serve`` runs the C there,
+    and ``keys`` are those of the file that it wrote.
     """
 
     outside = True
 
     def __init__(
         self,
-        source: Build | str | Path,
+        source: Build | Interface | str | Path,
         values: Mapping[str, object] | None = None,
         *,
         kind: str = PLAIN,
         silence: float = 10.0,
-        cases: Path = CASES,
+        patience: float = START_S,
+        cases: Path | None = CASES,
         command: Sequence[str | Path] | None = None,
+        endpoint: str | None = None,
+        keys: Keys | None = None,
     ) -> None:
-        self.build = source if isinstance(source, Build) else build(source, kind)
+        if isinstance(source, Build):
+            self.build = source
+        elif endpoint is not None:
+            interface = source if isinstance(source, Interface) else load_interface(source)
+            self.build = Build(interface, SERVED, Path(), "")
+        else:
+            self.build = build(source, kind)
         self.interface = self.build.interface
         self.inputs: Signals = self.interface.inputs
         self.outputs: Signals = self.interface.outputs
@@ -47,28 +69,36 @@ class SilController:
         self.values: dict[str, object] = dict(values or {})
         self.p = self.parameters.initial(self.values)
         self.silence = silence
+        self.patience = patience
         self.name = self.interface.name
+        self.endpoint = endpoint
         self.garbage = 0
         """Messages that were none."""
         self.took_ns = array("q")
         """Execution time of each step, on the host."""
+        self._keys = keys
         self._stamps = (0, 0, 0, 0)
         self._cases = cases
         self._command = [self.build.program] if command is None else list(command)
-        self._worker: Worker | None = None
+        self._worker: Peer | None = None
         self._sequence = self._answered = 0
         self._sent_ns = 0
+        self._unsent = False
         self._history = History(self.inputs.size)
         self._failed = False
 
     def fresh(self) -> SilController:
         """One like it, with a new process, initialised with the parameters."""
         out = SilController(
-            self.build, self.values, silence=self.silence, cases=self._cases, command=self._command
-        )
-        out._worker = Worker(self.interface, self._command)
+            self.build, self.values, silence=self.silence, patience=self.patience,
+            cases=self._cases, command=self._command, endpoint=self.endpoint, keys=self._keys,
+        )  # fmt: skip
+        if self.endpoint is not None:
+            out._worker = Remote(self.interface, self.endpoint, self._keys, self.patience)
+        else:
+            out._worker = Worker(self.interface, self._command, self.patience)
         try:
-            out._initialize()
+            out._initialize(out._worker)
         except BaseException:
             out._worker.close()
             raise
@@ -85,70 +115,87 @@ class SilController:
             "build": self.build.kind,
             "compiler": self.build.compiler,
             "key": self.build.folder.name,
+            **({} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}),
         }
 
     @property
     def pid(self) -> int:
         return self._worker.pid if self._worker else 0
 
-    def _initialize(self) -> None:
-        worker = self._running()
+    def _initialize(self, worker: Peer) -> None:
         worker.send(Kind.START, 0, Tag(0), self.p)
-        heard = worker.receive(stopwatch() + int(START_S * NS_PER_S))
+        try:
+            heard = worker.receive(stopwatch() + int(self.patience * NS_PER_S))
+        except ControllerError as error:
+            raise ControllerError(f"{self.name} failed in its initialize: {error}") from None
+        if heard is None:
+            raise ControllerError(
+                f"{self.name} did not initialise within {self.patience:g} s: an endless loop?"
+            )
         if not isinstance(heard, Heard) or heard.kind is not Kind.READY:
-            said = getattr(heard, "why", "nothing" if heard is None else str(heard))
-            raise ControllerError(f"{worker.about} did not initialise: {said}")
+            said = heard.why if isinstance(heard, Garbage) else heard.kind.name
+            raise ControllerError(f"{worker.about} did not initialise ({said})")
         if heard.status:
-            raise ControllerError(self._refused(heard.status, self.parameters, self.p))
+            text = refusal(self.name, heard.status, self.parameters, self.p, self.outputs)
+            raise ControllerError(text)
 
-    def _running(self) -> Worker:
+    def _running(self) -> Peer:
         if self._worker is None:
             raise ControllerError(f"{self.name} has no process: take fresh(), or build a system")
         return self._worker
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Of the latest answer, ns of the monotonic clock: sent, begun, ended, received."""
+        """Of the latest answer, ns of the monotonic clock: sent, begun, ended, received.
+
+        Over TCP begun and ended are those of the other machine's clock.
+        """
         return self._stamps
 
     def send(self, tag: Tag, inputs: Vector) -> None:
+        """Ask for a step; what cannot be sent is told when the answer is asked for."""
         worker = self._running()
         self._sequence += 1
         self._history.add(tag, inputs)
         self._sent_ns = stopwatch()
-        if not worker.send(Kind.STEP, self._sequence, tag, inputs):
-            if worker.ended():
-                raise self._failure(tag, Died(worker.about, worker.ending()))
-            raise self._failure(tag, ControllerError(f"{worker.about} takes no request"))
+        self._unsent = not worker.send(Kind.STEP, self._sequence, tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
+        worker = self._running()
         until = stopwatch() + int(patience * NS_PER_S)
         while True:
             try:
-                heard = self._running().receive(until)
+                if self._unsent:
+                    raise self._not_taken(worker)
+                heard = worker.receive(until)
             except ControllerError as error:
-                raise self._failure(tag, error) from None
-            if heard is None:
-                return None
+                raise self.explained(tag, error) from None
+            if isinstance(heard, Heard):
+                return self._answer(tag, heard)
             if isinstance(heard, Garbage):
                 self.garbage += 1
-                continue
-            return self._answer(tag, heard)
+            if heard is None or stopwatch() >= until:
+                return None
+
+    def _not_taken(self, worker: Peer) -> ControllerError:
+        if worker.gone():
+            return worker.why_gone()
+        return ControllerError(f"{worker.about} takes no request")
 
     def _answer(self, tag: Tag, heard: Heard) -> Vector:
         received = stopwatch()
         expected = self.outputs.size
         if heard.kind is not Kind.ANSWER:
-            raise self._failure(tag, ControllerError(f"{self.name} said {heard.kind.name}"))
+            raise self.explained(tag, ControllerError(f"{self.name} said {heard.kind.name}"))
         if heard.sequence != self._sequence or heard.tag != tag or self._answered == self._sequence:
             again = " again" if heard.sequence <= self._answered else ""
             text = f"{self.name} answered step {heard.sequence} ({heard.tag}){again}"
-            raise self._failure(tag, ControllerError(f"{text}, expected {self._sequence} ({tag})"))
+            raise self.explained(tag, ControllerError(f"{text}, expected {self._sequence} ({tag})"))
         if heard.status:
             text = self._refused(heard.status, self.inputs, self._history.inputs[-1])
-            raise self._failure(tag, ControllerError(text))
+            raise self.explained(tag, ControllerError(text))
         if len(heard.values) != expected:
             text = f"{self.name} answered {len(heard.values)} values, expected {expected}"
-            raise self._failure(tag, ControllerError(text))
+            raise self.explained(tag, ControllerError(text))
         self._answered = self._sequence
         self.took_ns.append(heard.took_ns)
         ended = heard.began_ns + heard.took_ns
@@ -159,28 +206,33 @@ class SilController:
         return refusal(self.name, status, given, values, self.outputs)
 
     def silent(self, tag: Tag) -> ControllerError:
-        """What to say when nothing came in lockstep: an endless loop, or a lost link."""
+        """What to say when nothing came in lockstep: an endless loop, or a lost message."""
         heard = f" (and {self.garbage} messages that were none)" if self.garbage else ""
         text = f"{self.name} did not answer within {self.silence:g} s{heard}: an endless loop?"
         self._running().kill()
-        return self._failure(tag, ControllerError(text))
+        return self.explained(tag, ControllerError(text))
 
-    def _failure(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """The error with the inputs at that step, and the case that reproduces it."""
+    def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
+        """``error`` with the inputs at that step, and the case that reproduces it."""
         if self._failed or not self._history.steps:
             return error
         self._failed = True
         case = self.case(str(error))
         inputs = ", ".join(f"{name}={value:.6g}" for name, value in case.last.items())
+        text = f"{self.name} failed at {tag}: {error}\ninputs: {inputs or 'none'}"
+        error.args = ("\n".join((text, *self._saved(tag, case))),)
+        return error
+
+    def _saved(self, tag: Tag, case: Case) -> list[str]:
+        """How to run the case again."""
+        if self._cases is None:
+            return []
         path = self._cases / f"{self.name}-{tag.ns}-{self.build.kind}.npz"
         try:
             case.save(path)
-            how = f"again: rtsim sil case {path}"
         except OSError as problem:
-            how = f"{path} cannot be written: {problem.strerror}"
-        text = f"{self.name} failed at {tag}: {error}\ninputs: {inputs}\n{how}"
-        error.args = (text,)
-        return error
+            return [f"its case cannot be written to {path}: {problem.strerror}"]
+        return [f"again: rtsim sil case {path}"]
 
     def case(self, error: str = "") -> Case:
         """All steps so far."""
@@ -205,9 +257,11 @@ class SilController:
         worker, self._worker = self._worker, None
         if worker is None:
             return
+        about, ending = worker.about, None
         try:
-            ending = None if self._failed or worker.ended() else worker.stop()
+            if not self._failed:
+                ending = worker.stop()
         finally:
             worker.close()
-        if ending is not None and ending.code != 0:
-            raise Died(f"at its end, {worker.about}", ending)
+        if ending is not None and (ending.code or ending.unresponsive):
+            raise Died(f"at its end, {about}", ending)

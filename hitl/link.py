@@ -1,79 +1,97 @@
-"""The ZeroMQ end that the runtime holds: one PAIR socket, bound or connected, and its libzmq.
+"""The ZeroMQ end that the runtime holds: a socket, bound or connected, and its libzmq.
 
 The only module that imports zmq.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
+from hitl.keys import Keys
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError, ScenarioError
 
+MOST_BYTES = 1 << 20
+"""Nothing longer is taken from a socket; the longest message has 65,536 values."""
+LOOK_NS = 20_000_000
+"""A wait for a message is made of pieces of this length."""
 _LINGER_MS = 200
-_MOST_BYTES = 64 << 20
-"""Nothing longer is taken from a socket; a message's own bound is far below."""
 _NS_PER_MS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Keys:
-    """CURVE keys (Z85 text) of this end, and the public one of the other."""
-
-    public: str
-    secret: str
-    server: str
-
-    @classmethod
-    def pair(cls) -> tuple[Keys, Keys]:
-        """New ones for the end that binds and the end that connects."""
-        (bound, bound_secret), (joined, joined_secret) = zmq.curve_keypair(), zmq.curve_keypair()
-        server = bound.decode()
-        return (
-            Keys(server, bound_secret.decode(), server),
-            Keys(joined.decode(), joined_secret.decode(), server),
-        )
+_HEARTBEAT_MS, _SILENT_PEER_MS = 1000, 3000
+"""Over TCP: how often the other end is felt for, and when it counts as gone."""
+_LOST = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+_REFUSED = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Link:
-    """A message at a time, never blocking but in :meth:`wait`."""
+    """A message at a time, from one other end."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: int = zmq.PAIR) -> None:
         self._folder: Path | None = None
         self._context = zmq.Context(io_threads=1)
-        self._socket = self._context.socket(zmq.PAIR)
+        self._socket: zmq.Socket[bytes] = self._context.socket(kind)
         self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, _MOST_BYTES)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        self._socket.setsockopt(zmq.RCVTIMEO, LOOK_NS // _NS_PER_MS)
+        self._news = self._socket.get_monitor_socket(_LOST | _REFUSED | zmq.EVENT_CONNECTED)
+        self._lost = False
+        self.reached = False
+        """Somebody has been at the other end."""
+        self.refused = False
+        """Somebody is there and does not take our keys."""
         self.endpoint = ""
 
     @classmethod
     def local(cls) -> Link:
         """Bound to a socket file that only this user can reach; :meth:`hide` removes it."""
         link = cls()
-        link._folder = Path(tempfile.mkdtemp(prefix="rtsim-"))
-        link.endpoint = f"ipc://{link._folder}/worker"
-        link._socket.bind(link.endpoint)
+        try:
+            link._folder = Path(tempfile.mkdtemp(prefix="rtsim-"))
+            link.endpoint = f"ipc://{link._folder}/worker"
+            link._socket.bind(link.endpoint)
+        except OSError as error:  # zmq's errors are OSErrors too
+            link.close()
+            raise ControllerError(
+                f"no socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another, short path"
+            ) from None
         return link
 
     @classmethod
     def to(cls, endpoint: str, keys: Keys | None = None) -> Link:
-        """Connected to a worker that serves at ``tcp://HOST:PORT``."""
+        """Connected to what serves at ``tcp://HOST:PORT``."""
         check_endpoint(endpoint, keys)
-        link = cls()
+        link = cls(zmq.DEALER)
         link.endpoint = endpoint
-        if keys is not None:
-            link._socket.curve_serverkey = keys.server.encode()
-            link._socket.curve_publickey = keys.public.encode()
-            link._socket.curve_secretkey = keys.secret.encode()
-        link._socket.connect(endpoint)
+        with link._closed_on_error():
+            _feel(link._socket)
+            if keys is not None:
+                link._socket.curve_serverkey = keys.server.encode()
+                link._socket.curve_publickey = keys.public.encode()
+                link._socket.curve_secretkey = keys.secret.encode()
+            link._socket.connect(endpoint)
         return link
+
+    @contextlib.contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.close()
+            raise ScenarioError(f"{self.endpoint}: {error}") from None
 
     def hide(self) -> None:
         """Both ends hold the connection: the file is no longer needed, and never left behind."""
@@ -91,38 +109,114 @@ class Link:
             raise ControllerError(f"{self.endpoint}: {error}") from None
         return True
 
-    def receive(self) -> bytes | None:
-        """The next message, or ``None``."""
+    def receive(self, until_ns: int = 0) -> bytes | None:
+        """The next message, or ``None``: it waits a piece of time, at most to ``until_ns``.
+
+        Without a deadline ahead it does not wait.  zmq counts in ms; what is shorter is spun.
+        """
         try:
+            rest = until_ns - stopwatch() if until_ns else 0
+            if rest >= LOOK_NS:
+                return self._socket.recv()
+            if rest >= _NS_PER_MS:
+                self._socket.poll(rest // _NS_PER_MS)
+            while stopwatch() < until_ns:
+                with contextlib.suppress(zmq.Again):
+                    return self._socket.recv(zmq.NOBLOCK)
             return self._socket.recv(zmq.NOBLOCK)
         except zmq.Again:
             return None
         except zmq.ZMQError as error:
             raise ControllerError(f"{self.endpoint}: {error}") from None
 
-    def wait(self, until_ns: int) -> bool:
-        """Wait for a message at most until ``until_ns`` of the stopwatch; whether one is there."""
-        rest = until_ns - stopwatch()
-        if rest >= _NS_PER_MS and self._socket.poll(rest // _NS_PER_MS):
-            return True
-        while stopwatch() < until_ns:  # zmq counts in ms; what is left is shorter
-            if self._socket.poll(0):
-                return True
-        return bool(self._socket.poll(0))
+    def lost(self) -> bool:
+        """Whether the other end, once there, has let go of the connection."""
+        while self._news.poll(0):
+            event = parse_monitor_message(self._news.recv_multipart())["event"]
+            if event == zmq.EVENT_CONNECTED:
+                self.reached = True
+            self.refused = self.refused or bool(event & _REFUSED)
+            self._lost = self._lost or event == zmq.EVENT_DISCONNECTED
+        return self._lost
+
+    def close(self) -> None:
+        self._socket.disable_monitor()
+        self._news.close()
+        self._socket.close()
+        self._context.term()
+        self.hide()
+
+
+class Listener:
+    """Bound at ``tcp://HOST:PORT``: many may come, each has a name."""
+
+    def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
+        check_endpoint(endpoint, keys)
+        self.endpoint = endpoint
+        self._context = zmq.Context(io_threads=1)
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
+        try:
+            _feel(self._socket)
+            if keys is not None:
+                self._socket.curve_server = True
+                self._socket.curve_publickey = keys.public.encode()
+                self._socket.curve_secretkey = keys.secret.encode()
+            self._socket.bind(endpoint)
+        except OSError as error:
+            self.close()
+            raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
+
+    def receive(self) -> tuple[bytes, bytes] | None:
+        """Who says what, or ``None``."""
+        try:
+            parts = self._socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        return parts[0], parts[-1]
+
+    def send(self, who: bytes, data: bytes | memoryview) -> bool:
+        """False where nobody of that name is there any more."""
+        try:
+            self._socket.send_multipart((who, data), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def wait(self, milliseconds: int, link: Link | None = None) -> None:
+        """Until somebody says something, here or at ``link``."""
+        poller = zmq.Poller()
+        for socket in (self._socket, *([] if link is None else [link._socket])):
+            poller.register(socket, zmq.POLLIN)
+        poller.poll(milliseconds)
 
     def close(self) -> None:
         self._socket.close()
         self._context.term()
-        self.hide()
+
+
+def _feel(socket: zmq.Socket[bytes]) -> None:
+    """A peer that vanished without a word is noticed."""
+    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_PEER_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _SILENT_PEER_MS)
+
+
+def key_pair() -> tuple[str, str]:
+    """A new CURVE key: public and secret, as Z85 text."""
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
 
 
 def check_endpoint(endpoint: str, keys: Keys | None) -> None:
     """``tcp://HOST:PORT``; beyond loopback only with keys."""
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ScenarioError(f"endpoint {endpoint!r}; write tcp://HOST:PORT")
-    if host not in ("127.0.0.1", "localhost", "[::1]") and keys is None:
+    if host not in _LOOPBACK and keys is None:
         raise ScenarioError(
             f"{endpoint} is beyond this machine, and the link has no keys; give --keys FILE "
             "(rtsim sil serve writes one)"

@@ -25,7 +25,11 @@ OF_ANOTHER_SIZE = 0x7FFF
 
 class Kind(IntEnum):
     """HELLO: a worker is there.  START: parameters; READY: initialised.  STEP: inputs; ANSWER:
-    outputs.  STOP: terminate; BYE: done."""
+    outputs.  STOP: terminate; BYE: done.
+
+    From what serves other machines alone: FAULT, how the worker ended, in words; PING: is somebody
+    still there?
+    """
 
     HELLO = 1
     START = 2
@@ -34,6 +38,8 @@ class Kind(IntEnum):
     ANSWER = 5
     STOP = 6
     BYE = 7
+    FAULT = 8
+    PING = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class Heard:
     began_ns: int
     took_ns: int
     values: Vector
+
+    @property
+    def text(self) -> str:
+        """What a FAULT says."""
+        return self.values.tobytes().rstrip(b"\0").decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,7 @@ def parse(data: bytes, most: int) -> Heard | Garbage:
         return Garbage(f"version {version} of the protocol, expected {VERSION}")
     if kind not in _KINDS:
         return Garbage(f"kind {kind} is not known")
+    most = _MOST_WORDS if kind == Kind.FAULT else most
     if count > most:
         return Garbage(f"it announces {count} values, at most {most} are expected")
     if len(data) != HEADER_BYTES + 8 * count:
@@ -84,6 +96,15 @@ def parse(data: bytes, most: int) -> Heard | Garbage:
 
 
 _KINDS = {int(k): k for k in Kind}
+_MOST_WORDS = 2048
+
+
+def spoken(kind: Kind, schema: int = 0, text: str = "") -> bytes:
+    """A message of words, or of nothing."""
+    words = text.encode()[: 8 * _MOST_WORDS]
+    words += bytes(-len(words) % 8)
+    head = (MAGIC, VERSION, kind, 0, 0, len(words) // 8, schema, 0, -1, 0, 0, 0)
+    return _HEADER.pack(*head) + words
 
 
 class Speaker:

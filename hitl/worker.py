@@ -4,108 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
+import numpy as np
+
+from hitl.ending import Died, Ending
 from hitl.interface import Interface
 from hitl.link import Link, libzmq
-from hitl.messages import Garbage, Heard, Kind, Speaker, parse
+from hitl.messages import Kind
+from hitl.peer import NOWHEN, Peer
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.tag import NS_PER_S
 
 START_S = 20.0
 """To be loaded and connected; a sanitizer takes its time."""
 END_S = 2.0
-_TAIL_BYTES = 16_384
-_LOOK_NS = 20_000_000
-"""How often a silent worker is looked after while something waits for it."""
-_NONE = Tag(-1)
-_ENVIRONMENT = {
+"""To terminate when it is told to."""
+_DYING_S = 0.1
+"""A process that is being ended lets go of its link a moment before it is gone."""
+_TAIL_BYTES = 65_536
+_SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
 }
-_MEANINGS = {
-    "SIGFPE": "an integer division by zero, or one that overflows",
-    "SIGSEGV": "an address that is not its own",
-    "SIGABRT": "abort(), or a failed assertion",
-    "SIGILL": "an instruction that is none",
-    "SIGKILL": "somebody killed it, or memory ran out",
-}
+_PARENT = "RTSIM_PARENT"
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a worker ended."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def in_words(self) -> str:
-        if self.code >= 0:
-            return f"ended with exit status {self.code}"
-        try:
-            name = signal.Signals(-self.code).name
-        except ValueError:
-            return f"was ended by signal {-self.code}"
-        meaning = _MEANINGS.get(name, "")
-        return f"was ended by {name}" + (f" ({meaning})" if meaning else "")
-
-
-class Worker:
+class Worker(Peer):
     """One process, and the link to it.
 
-    ``command`` is run with ``connect ENDPOINT LIBZMQ`` behind it, and speaks :mod:`hitl.messages`.
+    ``command`` is run with ``ENDPOINT LIBZMQ`` behind it and the number of this process in
+    ``RTSIM_PARENT``, without which it must not live on.  ``patience`` is how long (wall s) it may
+    take to say HELLO.
     """
 
-    def __init__(self, interface: Interface, command: Sequence[str | Path]) -> None:
-        self.interface = interface
-        self.unknown = 0
-        """Messages that were not understood."""
-        most = max(interface.inputs.size, interface.parameters.size)
-        self._speaker = Speaker(most, interface.schema)
-        self._most = interface.outputs.size
-        self._link = Link.local()
+    def __init__(
+        self, interface: Interface, command: Sequence[str | Path], patience: float = START_S
+    ) -> None:
+        super().__init__(interface, Link.local())
         self._process: subprocess.Popen[bytes] | None = None
         with contextlib.ExitStack() as undo:
-            undo.callback(self._link.close)
-            self._out = undo.enter_context(tempfile.TemporaryFile())
-            self._err = undo.enter_context(tempfile.TemporaryFile())
-            self._process = self._spawned(command)
-            undo.callback(self.kill)
-            self._join()
+            undo.callback(self.link.close)
+            self._out: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
+            self._err: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
+            process = self._process = self._spawned(command)
+            undo.callback(_reap, process)
+            self._forgotten = weakref.finalize(self, _reap, process)
+            self.greeted(self.receive(stopwatch() + int(patience * NS_PER_S)), patience)
+            self.link.hide()
             undo.pop_all()
 
     def _spawned(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
-        full = [*map(str, command), "connect", self._link.endpoint, str(libzmq())]
+        full = [*map(str, command), self.link.endpoint, str(libzmq())]
         try:
             return subprocess.Popen(
                 full, stdin=subprocess.DEVNULL, stdout=self._out, stderr=self._err,
-                env={**os.environ, **_ENVIRONMENT},
+                env=_environment(),
             )  # fmt: skip
         except OSError as error:
             raise ControllerError(f"cannot start {full[0]}: {error.strerror}") from None
-
-    def _join(self) -> None:
-        """Its HELLO; both ends must have been made of the same interface."""
-        heard = self.receive(stopwatch() + int(START_S * NS_PER_S))
-        if heard is None:
-            raise ControllerError(f"{self.about} did not say HELLO within {START_S:g} s")
-        if isinstance(heard, Garbage) or heard.kind is not Kind.HELLO:
-            said = heard.why if isinstance(heard, Garbage) else heard.kind.name
-            raise ControllerError(f"{self.about} did not say HELLO first ({said})")
-        if heard.schema != self.interface.schema:
-            raise ControllerError(
-                f"{self.about} was built of another interface (schema {heard.schema:016x}, "
-                f"{self.interface.path.name} has {self.interface.schema:016x}); build it again"
-            )
-        self._link.hide()
 
     @property
     def about(self) -> str:
@@ -115,78 +78,61 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    def send(self, kind: Kind, sequence: int, tag: Tag, values: object) -> bool:
-        """False where it cannot be sent: the worker is gone, or takes nothing."""
-        return self._link.send(self._speaker.message(kind, sequence, tag, values))  # type: ignore[arg-type]
+    def gone(self) -> bool:
+        return self._process is None or self._process.poll() is not None or self.link.lost()
 
-    def receive(self, until_ns: int) -> Heard | Garbage | None:
-        """The next message; ``None`` at ``until_ns`` of the stopwatch.
+    def why_gone(self) -> ControllerError:
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_DYING_S)
+                return Died(self.about, self._ending())
+        return ControllerError(f"{self.about} has let go of its link, though it lives")
 
-        Raises :class:`Died` where the worker has ended and nothing of it is left to hear.
-        """
-        while True:
-            data = self._link.receive()
-            if data is not None:
-                return parse(data, self._most)
-            gone = self.ended()
-            if gone and not self._link.wait(stopwatch() + _LOOK_NS):  # its last words
-                raise Died(self.about, self.ending())
-            now = stopwatch()
-            if now >= until_ns:
-                return None
-            if not gone:
-                self._link.wait(min(until_ns, now + _LOOK_NS))
-
-    def ended(self) -> bool:
-        return self._process is None or self._process.poll() is not None
-
-    def ending(self) -> Ending:
-        """How it ended, with the tail of what it printed."""
+    def _ending(self, unresponsive: bool = False) -> Ending:
         code = self._process.wait() if self._process else 0
-        return Ending(code, _tail(self._out), _tail(self._err))
+        return Ending(code, _tail(self._out), _tail(self._err), unresponsive)
 
     def stop(self) -> Ending:
-        """Ask it to terminate, and see to it that it does."""
-        if not self.ended():
-            self.send(Kind.STOP, 0, _NONE, ())
-            try:
-                assert self._process is not None
-                self._process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        return self.ending()
+        """Ask it to terminate, and see to it that it does; :class:`Died` where it had already."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise Died(self.about, self._ending())
+        self.send(Kind.STOP, 0, NOWHEN, np.empty(0))
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._ending(unresponsive=True)
+        return self._ending()
 
     def kill(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            _reap(self._process)
 
     def close(self) -> None:
         """No process and no file is left; may be called again."""
         try:
             self.kill()
         finally:
-            self._link.close()
+            self._forgotten.detach()
+            self.link.close()
             self._out.close()
             self._err.close()
 
 
-class Died(ControllerError):
-    """A worker ended before it was asked to."""
-
-    def __init__(self, about: str, ending: Ending) -> None:
-        self.ending = ending
-        said = f"; it said:\n{ending.stderr}" if ending.stderr else ""
-        super().__init__(f"{about} {ending.in_words}{said}")
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    """End it; also where nobody closed its owner."""
+    process.kill()
+    process.wait()
 
 
-def _tail(file: object) -> str:
-    file.seek(0, os.SEEK_END)  # type: ignore[attr-defined]
-    size = file.tell()  # type: ignore[attr-defined]
-    file.seek(max(0, size - _TAIL_BYTES))  # type: ignore[attr-defined]
-    return str(file.read().decode(errors="replace")).strip()  # type: ignore[attr-defined]
+def _environment() -> dict[str, str]:
+    """With what the user asks of the sanitizers behind what is asked here: the later one counts."""
+    asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _SANITIZERS.items()}
+    return {**os.environ, **asked, _PARENT: str(os.getpid())}
 
 
-def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """For a worker that runs by itself (``rtsim sil serve``)."""
-    return {**os.environ, **_ENVIRONMENT, **extra}
+def _tail(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _TAIL_BYTES))
+    return file.read().decode(errors="replace").strip()

@@ -137,7 +137,7 @@ class ControllerTask(Ticking):
         try:
             self.controller.send(tag, inputs)
         except ControllerError as error:
-            if self.failure == "end":
+            if self.failure == "end" and not self.controller.outside:
                 raise
             self._unsent = error  # told when the answer is due, as any other failure
 
@@ -146,7 +146,7 @@ class ControllerTask(Ticking):
         if self.failure == "end":
             raise error
         self.failed = str(error)
-        self.request = None
+        self.request, self._unsent = None, None
         environment.event(tag, "Failed", self.name, self.failed, {})
         with suppress(ControllerError):
             self.controller.close()
@@ -183,16 +183,21 @@ class ControllerTask(Ticking):
                 f"({self.controller.outputs.size},): {', '.join(self.controller.outputs.columns)}"
             )
         if not all(map(isfinite, answer.tolist())):
-            bad = int(np.flatnonzero(~np.isfinite(answer))[0])
-            raise ControllerError(
-                f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]} "
-                f"at {request.tag}; its inputs were "
-                + ", ".join(
-                    f"{n}={v:g}"
-                    for n, v in zip(self.controller.inputs.columns, self.wiring.into, strict=True)
-                )
-            )
+            raise self._not_finite(request.tag, answer)
         return answer
+
+    def _not_finite(self, tag: Tag, answer: Vector) -> ControllerError:
+        """What to say of such an answer; one that runs outside adds how to reproduce it."""
+        bad = int(np.flatnonzero(~np.isfinite(answer))[0])
+        text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
+        explained: Callable[[Tag, ControllerError], ControllerError] | None = getattr(
+            self.controller, "explained", None
+        )
+        if explained is not None:
+            return explained(tag, ControllerError(text))
+        names = self.controller.inputs.columns
+        inputs = ", ".join(f"{n}={v:g}" for n, v in zip(names, self.wiring.into, strict=True))
+        return ControllerError(f"{text} at {tag}; its inputs were {inputs}")
 
     def _patience(self, request: Request, environment: Environment) -> float:
         if not environment.paced:
@@ -244,13 +249,19 @@ class ControllerTask(Ticking):
             "controller": keep() if keep else None,
             "counts": [self.lates, self.missed],
             "failed": self.failed,
+            "unsent": None if self._unsent is None else str(self._unsent),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
+        if saved["controller"] is None and self.controller.outside and saved["sequence"]:
+            raise ScenarioError(
+                f"{self.name} runs outside, and its memory cannot be restored; replay the recording"
+            )
         super().restore(saved)
         self.sequence = saved["sequence"]
         self.lates, self.missed = saved["counts"]
         self.failed = saved["failed"]
+        self._unsent = None if saved["unsent"] is None else ControllerError(saved["unsent"])
         self.wiring.into[:] = saved["inputs"]
         self.request = None
         if saved["request"] is not None:
@@ -258,3 +269,5 @@ class ControllerTask(Ticking):
             self.request = Request(Tag(*tag), Tag(*due), 0, late)
         if saved["controller"] is not None:
             self.controller.restore(saved["controller"])  # type: ignore[attr-defined]
+        if self.failed is not None:
+            self.controller.close()

@@ -114,29 +114,18 @@ def fed_controller(recording: Recording, name: str) -> FedController:
 def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | str | None]]:
     """For each request, what the controller said each time it was asked."""
     track = recording.track(f"messages/{name}")
-    answers: dict[Tag, Vector] = {}
-    for row in range(len(track)):
-        tag = Tag(int(track.integer("initiated")[row]), int(track.integer("initiated_step")[row]))
-        answers[tag] = np.array(track.rows.floats[row])
-    out: dict[Tag, list[Vector | str | None]] = defaultdict(list)
-    requests = recording.track(f"messages/{name}.inputs")
-    under_way = Tag(-1)
-    asked = {
-        Tag(int(ns), int(step))
-        for ns, step in zip(
-            requests.integer("initiated"), requests.integer("initiated_step"), strict=True
+    answers = {
+        Tag(int(ns), int(step)): np.array(values)
+        for ns, step, values in zip(
+            track.integer("initiated"),
+            track.integer("initiated_step"),
+            track.rows.floats,
+            strict=True,
         )
     }
-    happenings = sorted(
-        [(tag, 1, "Request", "") for tag in asked]
-        # A controller can fail within the tag of its request; all else is about an older one.
-        + [
-            (e.tag, 2 if e.kind == "Failed" else 0, e.kind, e.text)
-            for e in recording.events
-            if e.source == name
-        ]
-    )
-    for tag, _, kind, text in happenings:
+    out: dict[Tag, list[Vector | str | None]] = defaultdict(list)
+    under_way = Tag(-1)
+    for tag, kind, text in _happenings(recording, name):
         if kind == "Request":
             under_way = tag
         elif kind == "Late" or (kind == "Missed" and out[under_way]):
@@ -145,9 +134,29 @@ def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | str | No
             out[under_way].append(np.zeros(track.signals.size))
         elif kind == "Failed":
             out[under_way].append(text)
+            break  # from here on nobody asks it
     for tag, answer in answers.items():
         out[tag].append(answer)
     ended = [e.text for e in recording.events if e.kind == "Error"]
     if ended and under_way not in answers:  # it may be what ended the run
         out[under_way].append(ended[-1])
     return dict(out)
+
+
+def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
+    """Requests and events of a controller as they came: tag, kind, text.
+
+    At one tag, Late and Discarded are about an older request; one that is sent there comes next,
+    and may fail within the tag; a tick is Missed where none was sent.
+    """
+    requests = recording.track(f"messages/{request_topic(name)}")
+    tags = {
+        Tag(int(ns), int(step))
+        for ns, step in zip(
+            requests.integer("initiated"), requests.integer("initiated_step"), strict=True
+        )
+    }
+    out = [(tag, "Request", "") for tag in tags]
+    out += [(e.tag, e.kind, e.text) for e in recording.events if e.source == name]
+    order = {"Request": 1, "Failed": 2, "Missed": 3}
+    return sorted(out, key=lambda one: (one[0], order.get(one[1], 0)))

@@ -1,8 +1,8 @@
 /* A controller in a process of its own: answers the runtime's requests over ZeroMQ.
  *
- * usage: worker connect|bind ENDPOINT LIBZMQ
+ * usage: worker ENDPOINT LIBZMQ
  * The messages are those of hitl/messages.py; libzmq is loaded at run time, so that none has to be
- * installed for the compiler.  With RTSIM_CURVE_* in the environment the link is encrypted.
+ * installed for the compiler.  RTSIM_PARENT is the process without which it does not live on.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,9 +20,9 @@
 #include "rtsim_unit.h"
 
 enum { HELLO = 1, START, READY, STEP, ANSWER, STOP, BYE };
-enum { ZMQ_PAIR = 0, ZMQ_LINGER = 17, ZMQ_RCVTIMEO = 27, ZMQ_CURVE_SERVER = 47 };
-enum { ZMQ_CURVE_PUBLICKEY = 48, ZMQ_CURVE_SECRETKEY = 49, ZMQ_CURVE_SERVERKEY = 50 };
-enum { OF_ANOTHER_SIZE = 0x7fff, LOOK_AFTER_PARENT_MS = 500, MOST_PRINTED_BYTES = 8 << 20 };
+enum { ZMQ_PAIR = 0, ZMQ_LINGER = 17, ZMQ_MAXMSGSIZE = 22, ZMQ_RCVTIMEO = 27, ZMQ_SNDTIMEO = 28 };
+enum { VERSION = 1, OF_ANOTHER_SIZE = 0x7fff, MOST_BYTES = 1 << 20 };
+enum { LOOK_AFTER_PARENT_MS = 500, MOST_PRINTED_BYTES = 8 << 20 };
 
 struct header {
     char magic[4];
@@ -40,7 +40,6 @@ static struct {
     void *(*socket)(void *, int);
     int (*setsockopt)(void *, int, const void *, size_t);
     int (*connect)(void *, const char *);
-    int (*bind)(void *, const char *);
     int (*send)(void *, const void *, size_t, int);
     int (*recv)(void *, void *, size_t, int);
     int (*close)(void *);
@@ -61,8 +60,8 @@ static int load(const char *path)
     } wanted[] = {
         {"zmq_ctx_new", &zmq.ctx_new}, {"zmq_socket", &zmq.socket},
         {"zmq_setsockopt", &zmq.setsockopt}, {"zmq_connect", &zmq.connect},
-        {"zmq_bind", &zmq.bind}, {"zmq_send", &zmq.send}, {"zmq_recv", &zmq.recv},
-        {"zmq_close", &zmq.close}, {"zmq_ctx_term", &zmq.ctx_term}, {"zmq_errno", &zmq.error},
+        {"zmq_send", &zmq.send}, {"zmq_recv", &zmq.recv}, {"zmq_close", &zmq.close},
+        {"zmq_ctx_term", &zmq.ctx_term}, {"zmq_errno", &zmq.error},
     };
     for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
         void *symbol = dlsym(library, wanted[k].name);
@@ -82,42 +81,47 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int encrypted(void *socket, int serves)
+static pid_t parent;
+
+/* The parent's death ends the worker, also in the midst of a step.  The signal comes as well when
+ * only the thread that started the worker has ended: then the process is still the parent. */
+static void orphaned(int signal)
 {
-    const char *public = getenv("RTSIM_CURVE_PUBLIC"), *secret = getenv("RTSIM_CURVE_SECRET");
-    const char *server = getenv("RTSIM_CURVE_SERVER");
-    if (secret == NULL) return 1;
-    if (public == NULL || (!serves && server == NULL)) return 0;
-    const int yes = 1;
-    return (serves ? zmq.setsockopt(socket, ZMQ_CURVE_SERVER, &yes, sizeof yes)
-                   : zmq.setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, strlen(server))) == 0 &&
-           zmq.setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public, strlen(public)) == 0 &&
-           zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret, strlen(secret)) == 0;
+    (void)signal;
+    if (getppid() != parent) _exit(3);
 }
 
-static void *opened(void *context, const char *how, const char *endpoint)
+static int set(void *socket, int option, int value)
 {
-    const int linger_ms = 200, patience_ms = LOOK_AFTER_PARENT_MS;
-    const int serves = strcmp(how, "bind") == 0;
+    return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+static void *opened(void *context, const char *endpoint)
+{
+    const int64_t most = MOST_BYTES;
     void *socket = zmq.socket(context, ZMQ_PAIR);
-    if (socket == NULL || !encrypted(socket, serves) ||
-        zmq.setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) != 0 ||
-        zmq.setsockopt(socket, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms) != 0 ||
-        (serves ? zmq.bind(socket, endpoint) : zmq.connect(socket, endpoint)) != 0) {
-        fprintf(stderr, "worker: cannot %s %s: %s\n", how, endpoint, strerror(zmq.error()));
+    if (socket == NULL || !set(socket, ZMQ_LINGER, 200) ||
+        !set(socket, ZMQ_RCVTIMEO, LOOK_AFTER_PARENT_MS) ||
+        !set(socket, ZMQ_SNDTIMEO, LOOK_AFTER_PARENT_MS) ||
+        zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) != 0 ||
+        zmq.connect(socket, endpoint) != 0) {
+        fprintf(stderr, "worker: cannot connect %s: %s\n", endpoint, strerror(zmq.error()));
         return NULL;
     }
     return socket;
 }
 
+static int again(void)
+{
+    return (zmq.error() == EAGAIN || zmq.error() == EINTR) && getppid() == parent;
+}
+
 /* The size of the next message, at most `most` bytes of it in `into`; -1 when the parent is gone. */
-static int receive(void *socket, void *into, size_t most, pid_t parent)
+static int receive(void *socket, void *into, size_t most)
 {
     for (;;) {
-        int size = zmq.recv(socket, into, most, 0);
-        if (size >= 0) return size;
-        if (zmq.error() != EAGAIN && zmq.error() != EINTR) return -1;
-        if (getppid() != parent) return -1;
+        const int size = zmq.recv(socket, into, most, 0);
+        if (size >= 0 || !again()) return size;
     }
 }
 
@@ -126,10 +130,14 @@ static int answer(void *socket, struct header *head, uint8_t kind, uint32_t coun
     head->kind = kind;
     head->count = count;
     memcpy(buffer, head, sizeof *head);
-    return zmq.send(socket, buffer, sizeof *head + 8 * (size_t)count, 0) >= 0;
+    const size_t size = sizeof *head + 8 * (size_t)count;
+    for (;;) {
+        if (zmq.send(socket, buffer, size, 0) >= 0) return 1;
+        if (!again()) return 0;
+    }
 }
 
-static int serve(void *socket, pid_t parent)
+static int serve(void *socket)
 {
     const unsigned most = rtsim_inputs > rtsim_parameters ? rtsim_inputs : rtsim_parameters;
     const size_t in_bytes = sizeof(struct header) + 8 * (size_t)most;
@@ -140,21 +148,22 @@ static int serve(void *socket, pid_t parent)
     const double *values = (const double *)(const void *)(in + sizeof(struct header));
     double *answers = (double *)(void *)(out + sizeof(struct header));
 
-    struct header head = {.magic = "RTSM", .version = 1, .schema = rtsim_schema};
+    struct header head = {.magic = "RTSM", .version = VERSION, .schema = rtsim_schema};
     head.began_ns = getpid();
     if (!answer(socket, &head, HELLO, 0, out)) return 1;
-    for (;;) {
-        const int size = receive(socket, in, in_bytes, parent);
+    for (int started = 0;;) {
+        const int size = receive(socket, in, in_bytes);
         if (size < 0) return 0;
-        if ((size_t)size < sizeof head || memcmp(in, "RTSM", 4) != 0) continue;
+        if ((size_t)size < sizeof head) continue;
         memcpy(&head, in, sizeof head);
+        if (memcmp(head.magic, "RTSM", 4) != 0 || head.version != VERSION) continue;
         const unsigned expected = head.kind == STEP ? rtsim_inputs : rtsim_parameters;
         if (head.kind == STOP) {
-            rtsim_terminate();
+            if (started) rtsim_terminate();
             answer(socket, &head, BYE, 0, out);
             return 0;
         }
-        if (head.kind != STEP && head.kind != START) continue;
+        if (head.kind != START && (head.kind != STEP || !started)) continue;
         const uint8_t kind = head.kind == STEP ? ANSWER : READY;
         if (head.count != expected || (size_t)size != sizeof head + 8 * (size_t)expected) {
             head.status = OF_ANOTHER_SIZE;
@@ -162,33 +171,38 @@ static int serve(void *socket, pid_t parent)
             head.began_ns = now();
             head.status = kind == ANSWER ? rtsim_step(values, answers) : rtsim_initialize(values);
             head.took_ns = now() - head.began_ns;
+            started = 1;
         }
         head.schema = rtsim_schema;
-        if (!answer(socket, &head, kind, kind == ANSWER ? rtsim_outputs : 0, out)) return 1;
+        const int outputs = kind == ANSWER && head.status == 0;
+        if (!answer(socket, &head, kind, outputs ? rtsim_outputs : 0, out)) return 1;
     }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: worker connect|bind ENDPOINT LIBZMQ\n");
+    const char *started_by = getenv("RTSIM_PARENT");
+    if (argc != 3 || started_by == NULL) {
+        fprintf(stderr, "usage: RTSIM_PARENT=PID worker ENDPOINT LIBZMQ\n");
         return 2;
     }
-    const pid_t parent = getppid();
+    parent = (pid_t)atol(started_by);
 #ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGHUP, orphaned);
+    prctl(PR_SET_PDEATHSIG, SIGHUP);
     prctl(PR_SET_TIMERSLACK, 1);
 #endif
+    if (getppid() != parent) return 3; /* it was gone before it could be watched */
     const struct rlimit printed = {MOST_PRINTED_BYTES, MOST_PRINTED_BYTES}, no_core = {0, 0};
     setrlimit(RLIMIT_FSIZE, &printed);
     setrlimit(RLIMIT_CORE, &no_core);
     signal(SIGXFSZ, SIG_IGN); /* what is printed beyond its limit is lost, and ends nothing */
     signal(SIGINT, SIG_IGN);  /* Ctrl-C ends the run, and the run ends the worker */
-    if (!load(argv[3])) return 1;
+    if (!load(argv[2])) return 1;
     void *context = zmq.ctx_new();
-    void *socket = context == NULL ? NULL : opened(context, argv[1], argv[2]);
+    void *socket = context == NULL ? NULL : opened(context, argv[1]);
     if (socket == NULL) return 1;
-    const int status = serve(socket, parent);
+    const int status = serve(socket);
     zmq.close(socket);
     zmq.ctx_term(context);
     return status;

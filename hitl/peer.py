@@ -1,0 +1,91 @@
+"""Who answers for the C: the other end of a link, wherever its process runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from hitl.ending import Ending
+from hitl.interface import Interface
+from hitl.link import LOOK_NS, Link
+from hitl.messages import Garbage, Heard, Kind, Speaker, parse
+from rtsim.clock import stopwatch
+from rtsim.errors import ControllerError
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+NOWHEN = Tag(-1)
+"""The tag of messages that are about no step."""
+
+
+class Peer(ABC):
+    """Speaks :mod:`hitl.messages` over a link, and notices when nobody is there any more."""
+
+    def __init__(self, interface: Interface, link: Link) -> None:
+        self.interface = interface
+        self.link = link
+        most = max(interface.inputs.size, interface.parameters.size)
+        self._speaker = Speaker(most, interface.schema)
+        self._most = max(interface.outputs.size, 1)
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """What to call it in an error."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """The number of its process; 0 where that is not of this machine."""
+
+    @abstractmethod
+    def gone(self) -> bool:
+        """Whether it has ended, or let go of the link."""
+
+    @abstractmethod
+    def why_gone(self) -> ControllerError:
+        """How that came."""
+
+    @abstractmethod
+    def stop(self) -> Ending:
+        """Ask it to terminate, and see to it that it does."""
+
+    @abstractmethod
+    def kill(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave nothing behind; may be called again."""
+
+    def send(self, kind: Kind, sequence: int, tag: Tag, values: Vector) -> bool:
+        """False where it cannot be sent: the other end is gone, or takes nothing."""
+        return self.link.send(self._speaker.message(kind, sequence, tag, values))
+
+    def receive(self, until_ns: int) -> Heard | Garbage | None:
+        """The next message; ``None`` at ``until_ns`` of the stopwatch.
+
+        Raises :class:`ControllerError` where nobody is left who could say more.
+        """
+        while True:
+            data = self.link.receive(until_ns)
+            if data is None and self.gone():
+                data = self.link.receive(stopwatch() + LOOK_NS)  # its last words
+                if data is None:
+                    raise self.why_gone()
+            if data is not None:
+                return parse(data, self._most)
+            if stopwatch() >= until_ns:
+                return None
+
+    def greeted(self, heard: Heard | Garbage | None, patience: float) -> Heard:
+        """``heard``, which must be the HELLO of one that was made of the same interface."""
+        if heard is None:
+            raise ControllerError(f"{self.about} did not say HELLO within {patience:g} s")
+        if isinstance(heard, Garbage) or heard.kind is not Kind.HELLO:
+            said = heard.why if isinstance(heard, Garbage) else heard.kind.name
+            raise ControllerError(f"{self.about} did not say HELLO first ({said})")
+        if heard.schema != self.interface.schema:
+            raise ControllerError(
+                f"{self.about} was built of another interface (schema {heard.schema:016x}, "
+                f"{self.interface.path.name} has {self.interface.schema:016x}); build it again"
+            )
+        return heard

@@ -1,0 +1,91 @@
+"""A worker on another machine, or behind a tunnel: what ``rtsim sil serve`` runs there."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+
+from hitl.ending import Ending
+from hitl.interface import Interface
+from hitl.keys import Keys
+from hitl.link import Link
+from hitl.messages import Garbage, Heard, Kind
+from hitl.peer import NOWHEN, Peer
+from hitl.worker import END_S
+from rtsim.clock import stopwatch
+from rtsim.errors import ControllerError
+from rtsim.tag import NS_PER_S
+
+
+class Remote(Peer):
+    """The other end of ``endpoint``: a fresh process there for each of these."""
+
+    def __init__(
+        self, interface: Interface, endpoint: str, keys: Keys | None, patience: float
+    ) -> None:
+        super().__init__(interface, Link.to(endpoint, keys))
+        self._closed = False
+        try:
+            self.send(Kind.HELLO, secrets.randbits(63), NOWHEN, np.empty(0))
+            heard = self.receive(stopwatch() + int(patience * NS_PER_S))
+            self.greeted(heard, patience) if heard is not None else self._nobody(patience)
+        except BaseException:
+            self.close()
+            raise
+
+    def _nobody(self, patience: float) -> None:
+        self.link.lost()  # reads the news of the link
+        if self.link.refused:
+            raise ControllerError(f"{self.about} does not know our keys; copy its .client file")
+        if self.link.reached:
+            raise ControllerError(
+                f"{self.about} does not answer; it is no rtsim sil serve, or it wants keys "
+                "(--keys FILE)"
+            )
+        raise ControllerError(
+            f"nobody at {self.link.endpoint} after {patience:g} s; start there: "
+            f"rtsim sil serve {self.interface.path.name} --bind {self.link.endpoint}"
+        )
+
+    @property
+    def about(self) -> str:
+        return f"the worker of {self.interface.name} at {self.link.endpoint}"
+
+    @property
+    def pid(self) -> int:
+        return 0
+
+    def gone(self) -> bool:
+        return self.link.lost() and not self.link.refused
+
+    def why_gone(self) -> ControllerError:
+        return ControllerError(f"the connection to {self.about} is lost")
+
+    def receive(self, until_ns: int) -> Heard | Garbage | None:
+        while True:
+            heard = super().receive(until_ns)
+            if isinstance(heard, Heard) and heard.kind is Kind.FAULT:
+                raise ControllerError(f"{self.link.endpoint}: {heard.text}")
+            if not isinstance(heard, Heard) or heard.kind is not Kind.PING:
+                return heard
+
+    def stop(self) -> Ending:
+        """Ask it to terminate; its BYE, or the fault that is told instead."""
+        self.send(Kind.STOP, 0, NOWHEN, np.empty(0))
+        until = stopwatch() + int(2 * END_S * NS_PER_S)
+        while True:
+            heard = self.receive(until)
+            if heard is None:
+                return Ending(0, "", "", unresponsive=True)
+            if isinstance(heard, Heard) and heard.kind is Kind.BYE:
+                return Ending(0, "", "")
+
+    def kill(self) -> None:
+        """Letting go of the link ends it there."""
+        self.close()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.link.close()

@@ -21,54 +21,69 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "plus": lambda *a: reduce(operator.add, a),
     "minus": lambda *a: -a[0] if len(a) == 1 else a[0] - a[1],
     "times": lambda *a: reduce(operator.mul, a),
+    "divide": np.divide,
+    "power": np.power,
     "abs": np.abs,
+    "cos": np.cos,
+    "atan2": np.arctan2,
     "lt": np.less,
     "gt": np.greater,
+    "or": np.logical_or,
 }
 
 
 class Definition:
-    """One file: constants by ``varID``, and the calculations in the order of the file."""
+    """The variables of one file by ``varID``."""
 
     def __init__(self, root: ET.Element) -> None:
+        variables = [e for e in root if _kind(e) == "variableDef"]
         self.constants: dict[str, float] = {}
-        self.calculations: dict[str, ET.Element] = {}
+        self.formulas: dict[str, ET.Element] = {}
         self.limits: dict[str, tuple[float, float]] = {}
-        for variable in (e for e in root if _kind(e) == "variableDef"):
-            name, get = variable.attrib["varID"], variable.attrib.get
-            formula = next((e[0][0] for e in variable if _kind(e) == "calculation"), None)
-            if formula is not None:
-                self.calculations[name] = formula
-            elif "initialValue" in variable.attrib:
-                self.constants[name] = float(variable.attrib["initialValue"])
-            self.limits[name] = float(get("minValue", "-inf")), float(get("maxValue", "inf"))
+        for variable in variables:
+            name, attributes = variable.attrib["varID"], variable.attrib
+            if "initialValue" in attributes:
+                self.constants[name] = float(attributes["initialValue"])
+            for child in variable:
+                if _kind(child) == "calculation":
+                    self.formulas[name] = child[0][0]
+            low, high = attributes.get("minValue", "-inf"), attributes.get("maxValue", "inf")
+            self.limits[name] = float(low), float(high)
 
-    def evaluate(self, given: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-        """Every variable of the file, from inputs (n,) by ``varID``; limits are kept."""
-        values: dict[str, Any] = {}
-        for name, value in {**self.constants, **given}.items():
-            values[name] = np.clip(value, *self.limits[name])
-        for name, formula in self.calculations.items():
-            values[name] = np.clip(_expression(formula, values), *self.limits[name])
-        return values
+    def evaluate(self, given: Mapping[str, Any], *wanted: str) -> list[NDArray[np.float64]]:
+        """Each of ``wanted`` (n,), from inputs (n,) or scalars; what is given is not computed."""
+        known: dict[str, Any] = {}
 
+        def value(name: str) -> Any:
+            if name not in known:
+                if name in given:
+                    raw = given[name]
+                elif name in self.formulas:
+                    raw = expression(self.formulas[name])
+                else:
+                    raw = self.constants[name]
+                known[name] = np.clip(raw, *self.limits[name])
+            return known[name]
 
-def _expression(node: ET.Element, values: Mapping[str, Any]) -> Any:
-    kind, text = _kind(node), (node.text or "").strip()
-    if kind == "ci":
-        return values[text]
-    if kind == "cn":
-        return float(text)
-    if kind == "piecewise":
-        *pieces, otherwise = node
-        out = _expression(otherwise[0], values)
-        for value, condition in reversed(pieces):
-            out = np.where(_expression(condition, values), _expression(value, values), out)
-        return out
-    first, *arguments = node  # <apply>: an operator, or a piecewise on its own
-    if _kind(first) == "piecewise":
-        return _expression(first, values)
-    return FUNCTIONS[_kind(first)](*(_expression(a, values) for a in arguments))
+        def expression(node: ET.Element) -> Any:
+            kind, text = _kind(node), (node.text or "").strip()
+            if kind == "ci":
+                return value(text)
+            if kind == "cn":
+                return float(text)
+            if kind == "piecewise":
+                *pieces, otherwise = node
+                out = expression(otherwise[0])
+                for chosen, condition in reversed(pieces):
+                    out = np.where(expression(condition), expression(chosen), out)
+                return out
+            first, *arguments = node  # <apply>: an operator, or a piecewise on its own
+            if _kind(first) == "piecewise":
+                return expression(first)
+            function = (first.text or "").strip() or _kind(first)  # <csymbol> says it as text
+            return FUNCTIONS[function](*map(expression, arguments))
+
+        return [value(name) for name in wanted]
 
 
 def _kind(node: ET.Element) -> str:

@@ -1,21 +1,15 @@
 """Control law and guidance against NASA's own definition, evaluated from its DAVE-ML files.
 
-The files carry no check shots, so the tests evaluate their MathML with an evaluator of their own,
-over random inputs; where the files are absent, figures that were computed from them remain.
+The files carry no check shots, so the tests evaluate their MathML (:mod:`dml`), over random inputs;
+where the files are absent, figures that were computed from them remain.
 Source: ``F16_control.dml`` and ``F16_gnc.dml``, NASA/TM-2015-218675.
 """
 
 from __future__ import annotations
 
-import math
-import xml.etree.ElementTree as ET
-from collections.abc import Callable
-from functools import cache, reduce
-from typing import Any
-
 import numpy as np
 import pytest
-from flight import DATA
+from dml import definition
 
 from rtsim.models.f16.guidance import CIRCLE_PARAMETERS, circle, course
 from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
@@ -34,76 +28,7 @@ INPUTS = [name for name, _, _ in RANGES]
 CALM = (
     0, 0, 0, 0, 0, 0, 287.8, 10000, 0, 45, 10001, 287.8, 2.65, 0, 0, 2.65, 45, 0, 0, 0,
 )  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "plus": lambda *a: sum(a),
-    "minus": lambda *a: -a[0] if len(a) == 1 else a[0] - a[1],
-    "times": lambda *a: math.prod(a),
-    "divide": lambda a, b: a / b,
-    "abs": abs,
-    "cos": math.cos,
-    "power": pow,
-    "lt": lambda a, b: a < b,
-    "gt": lambda a, b: a > b,
-    "or": lambda *a: reduce(lambda x, y: x or y, a),
-    "atan2": math.atan2,
-}
-
-
-class Definition:
-    """The variables of one DAVE-ML file without tables, evaluated on demand."""
-
-    def __init__(self, name: str) -> None:
-        path = DATA / "nesc" / "F16" / name
-        if not path.exists():
-            pytest.skip(f"NASA's definition is not at {path}")
-        root = ET.parse(path).getroot()
-        self.variables = {v.attrib["varID"]: v for v in root if v.tag.endswith("}variableDef")}
-
-    def evaluate(self, given: dict[str, float], wanted: str) -> float:
-        known: dict[str, float] = {}
-
-        def value(name: str) -> float:
-            if name not in known:
-                known[name] = compute(name)
-            return known[name]
-
-        def compute(name: str) -> float:
-            variable = self.variables[name]
-            formula = next((c[0] for c in variable if c.tag.endswith("}calculation")), None)
-            if name in given:
-                raw = given[name]
-            elif formula is None:
-                raw = float(variable.attrib["initialValue"])
-            else:
-                raw = float(expression(formula[0]))
-            low = float(variable.get("minValue", -math.inf))
-            high = float(variable.get("maxValue", math.inf))
-            return min(max(raw, low), high)
-
-        def expression(node: ET.Element) -> Any:
-            kind, text = node.tag.split("}")[1], (node.text or "").strip()
-            if kind == "ci":
-                return value(text)
-            if kind == "cn":
-                return float(text)
-            if kind == "piecewise":
-                for piece in node:
-                    if piece.tag.endswith("otherwise") or expression(piece[1]):
-                        return expression(piece[0])
-            operator = node[0]
-            kind = operator.tag.split("}")[1]
-            if kind == "piecewise":
-                return expression(operator)
-            if kind == "csymbol":
-                kind = (operator.text or "").strip()
-            return FUNCTIONS[kind](*(expression(child) for child in node[1:]))
-
-        return value(wanted)
-
-
-@cache
-def definition(name: str) -> Definition:
-    return Definition(name)
+NASA_OUTPUTS = ("el", "ail", "rdr", "PWR")
 
 
 def surfaces(inputs: Vector, **parameters: float) -> Vector:
@@ -123,37 +48,37 @@ def random_inputs(seed: int, count: int) -> Vector:
     return rows  # type: ignore[no-any-return]
 
 
+def nasa_surfaces(rows: Vector, **others: float) -> Vector:
+    given = {**dict(zip(INPUTS, rows.T, strict=True)), **others}
+    return np.stack(definition("F16_control.dml").evaluate(given, *NASA_OUTPUTS), axis=1)
+
+
 def test_law_is_nasas_definition() -> None:
-    nasa = definition("F16_control.dml")
-    for row in random_inputs(1, 300):
-        given = dict(zip(INPUTS, map(float, row), strict=True))
-        expected = [nasa.evaluate(given, name) for name in ("el", "ail", "rdr", "PWR")]
-        np.testing.assert_allclose(surfaces(row), expected, rtol=1e-12, atol=1e-11)
+    rows = random_inputs(1, 300)
+    found = [surfaces(row) for row in rows]
+    np.testing.assert_allclose(found, nasa_surfaces(rows), rtol=1e-12, atol=1e-11)
 
 
 def test_law_with_other_trims_is_nasas_definition() -> None:
-    nasa = definition("F16_control.dml")
-    trims = {"throttleTrim": 0.3, "longStkTrim": -0.1, "trimmedTheta": 1.0, "trimmedAlpha": 1.5}
-    for row in random_inputs(2, 100):
-        given = {**dict(zip(INPUTS, map(float, row), strict=True)), **trims}
-        found = surfaces(
-            row, throttle_trim=0.3, long_stick_trim=-0.1, theta_trim=1.0, alpha_trim=1.5
-        )
-        expected = [nasa.evaluate(given, name) for name in ("el", "ail", "rdr", "PWR")]
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+    rows = random_inputs(2, 100)
+    expected = nasa_surfaces(
+        rows, throttleTrim=0.3, longStkTrim=-0.1, trimmedTheta=1.0, trimmedAlpha=1.5
+    )
+    trims = {"throttle_trim": 0.3, "long_stick_trim": -0.1, "theta_trim": 1.0, "alpha_trim": 1.5}
+    found = [surfaces(row, **trims) for row in rows]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
 @pytest.mark.parametrize("pole", [0.0, 1.0])
 def test_guidance_is_nasas_definition(pole: float) -> None:
-    nasa = definition("F16_gnc.dml")
     random = np.random.Generator(np.random.PCG64(3))
-    for _ in range(200):
-        north, east = (random.uniform(-90, 90), random.uniform(-180, 180))
-        given = {"ownshipN_deg": north, "ownshipE_deg": east, "circlePoleSW": pole}
-        expected = [nasa.evaluate(given, name) for name in ("latOffset", "baseChiCmd")]
-        outputs = np.zeros(2)
-        circle(np.array([north, east]), np.array([pole]), outputs)
-        np.testing.assert_allclose(outputs, expected, rtol=1e-12, atol=1e-6)
+    north, east = random.uniform(-90, 90, 200), random.uniform(-180, 180, 200)
+    given = {"ownshipN_deg": north, "ownshipE_deg": east, "circlePoleSW": pole}
+    expected = definition("F16_gnc.dml").evaluate(given, "latOffset", "baseChiCmd")
+    found = np.zeros((200, 2))
+    for place, outputs in zip(np.stack([north, east], axis=1), found, strict=True):
+        circle(place, np.array([pole]), outputs)
+    np.testing.assert_allclose(found, np.stack(expected, axis=1), rtol=1e-12, atol=1e-6)
 
 
 def test_gains_and_trims_are_nasas() -> None:
@@ -165,8 +90,7 @@ def test_gains_and_trims_are_nasas() -> None:
         "long_stick_trim": "longStkTrim",
     }
     for ours, theirs in names.items():
-        figure = float(nasa.variables[theirs].attrib["initialValue"])
-        assert LAW_PARAMETERS[ours].initial == figure
+        assert LAW_PARAMETERS[ours].initial == nasa.constants[theirs]
 
 
 # Figures computed from the definition; inputs in the order of LAW_INPUTS.

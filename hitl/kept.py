@@ -82,6 +82,12 @@ def find(stem: str, contents: Sequence[str]) -> Path | None:
     return None
 
 
+def read_by(folder: Path) -> list[Path]:
+    """The files that the entry in ``folder`` was made of."""
+    snapshot = _read(folder / _MANIFEST)
+    return [] if snapshot is None else [Path(path) for path in snapshot.files]
+
+
 @contextmanager
 def workshop() -> Iterator[Path]:
     """A folder to build in, gone afterwards.  Raises :class:`BuildError` where none can be made."""

@@ -31,58 +31,35 @@ the lines of this file.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hitl.lines import Lines
-from rtsim.errors import RtsimError, ScenarioError
-from rtsim.signals import Signal, Signals
+from hitl.entries import KEYS as CODE_KEYS
+from hitl.entries import Step, read_parameters_first, read_statements, read_steps
+from hitl.fields import KEYS, Field, exact, read_field
+from hitl.lines import InterfaceError, Lines
+from hitl.tables import Table
+from rtsim.errors import RtsimError
+from rtsim.signals import Signals
 from rtsim.tag import Period
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+__all__ = ["Field", "Interface", "InterfaceError", "Step", "load_interface"]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+_HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
 _TOP = ("name", "period", "sources", "headers", "include", "flags", "libraries", "real")
-_CODE = ("objects", "initialize", "step", "terminate", "parameters")
-_FIELD = ("c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high")
-_FIELD_MORE = ("kind", "description")
-_STEP = ("call", "every", "offset")
-WHEN = ("after initialize", "before initialize")
-OVERFLOW = ("error", "saturate")
+_TABLES = ("code", "inputs", "outputs", "parameters", "variants")
+_VARIANT = ("flags", "real", "sources", "include")
 MOST_ELEMENTS = 65_536
 """Of one direction; a typing error must not ask for gigabytes."""
+MOST_BYTES = 1 << 20
+"""Of an interface file."""
 
 
-@dataclass(frozen=True)
-class Field:
-    """A signal and where it lives in C: ``real = raw * scale + bias``."""
-
-    signal: Signal
-    lvalue: str
-    declared: bool
-    """The worker declares a variable for it."""
-    line: int
-    scale: float = 1.0
-    bias: float = 0.0
-    overflow: str = "error"
-
-    @property
-    def scaled(self) -> bool:
-        return self.scale != 1.0 or self.bias != 0.0
-
-
-@dataclass(frozen=True)
-class Step:
-    """One entry point: called at ticks ``offset``, ``offset + every``, …"""
-
-    call: str
-    every: int = 1
-    offset: int = 0
-    line: int = 0
+Fields = tuple[Field, ...]
 
 
 @dataclass(frozen=True)
@@ -132,15 +109,13 @@ class Interface:
         return self.input_fields + self.output_fields + self.parameter_fields
 
 
-class InterfaceError(ScenarioError):
-    """An interface file that cannot be used; the text begins with ``file:line:``."""
-
-
 def load_interface(reference: str | Path) -> Interface:
     """Read ``FILE.toml`` or ``FILE.toml:VARIANT``; :class:`InterfaceError` names file and line."""
     path, variant = _split(reference)
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.stat().st_size > MOST_BYTES:
+            raise InterfaceError(f"{path}: more than {MOST_BYTES} bytes; no interface file?")
+        text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise InterfaceError(
             f"{path}: {error.strerror}; give the path of an interface file, such as pid.toml"
@@ -150,8 +125,17 @@ def load_interface(reference: str | Path) -> Interface:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InterfaceError(f"{path}: not TOML: {error}") from None
+        raise _not_toml(path, error) from None
     return _Reader(path.resolve(), variant, data, Lines(path, text)).interface()
+
+
+def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> InterfaceError:
+    """The parser says the line in words, and at the end."""
+    what, found, place = str(error).rpartition(" (at line ")
+    if not found:
+        return InterfaceError(f"{path}: not TOML: {error}")
+    line, _, column = place.rstrip(")").partition(", column ")
+    return InterfaceError(f"{path}:{line}: not TOML: {what} at column {column}")
 
 
 def _split(reference: str | Path) -> tuple[Path, str]:
@@ -163,206 +147,156 @@ def _split(reference: str | Path) -> tuple[Path, str]:
 
 
 class _Reader:
-    """Checks each key as it is read; what is left over is unknown."""
-
     def __init__(self, path: Path, variant: str, data: dict[str, Any], lines: Lines) -> None:
         self.path, self.variant, self.lines = path, variant, lines
         self.folder = path.parent
-        self.data = self._with_variant(data, variant)
+        top = Table(lines, "", data, (*_TOP, *_TABLES))
+        changes = self._changes(top)
+        moved = dict.fromkeys(changes, f"variants.{variant}")
+        self.top = Table(lines, "", {**data, **changes}, (*_TOP, *_TABLES), moved)
 
     def interface(self) -> Interface:
-        top = self.data
-        self._known("", top, (*_TOP, "code", "inputs", "outputs", "parameters"))
-        code = self._table("code")
-        self._known("code", code, _CODE)
-        name = self._text("", top, "name")
+        top = self.top
+        name = top.text("name")
         if not _IDENTIFIER.match(name):
-            raise self.error("", "name", f"name {name!r} is not an identifier; use letters, _")
-        outputs = self._fields("outputs")
+            text = f"name {name!r} is not an identifier of at most 63 letters, digits and _"
+            raise top.error("name", text)
+        code = Table(self.lines, "code", top.table("code"), CODE_KEYS)
+        inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
-            raise self.error("", "outputs", "no [outputs]: what would be compared?")
-        when = code.get("parameters", WHEN[0])
-        if when not in WHEN:
-            raise self.error("code", "parameters", f"{when!r}; choose {' or '.join(WHEN)}")
+            raise top.error("outputs", "no [outputs]: what would be compared?")
+        parameters = self._fields("parameters")
+        self._apart(inputs, outputs, parameters)
         return Interface(
             path=self.path,
             variant=self.variant,
             name=name,
             period=self._period(),
-            sources=self._files("sources"),
-            headers=self._texts("", top, "headers"),
+            sources=self._sources(),
+            headers=self._headers(),
             include=(self.folder, *self._folders("include")),
-            flags=self._texts("", top, "flags"),
-            libraries=self._texts("", top, "libraries"),
-            objects=self._texts("code", code, "objects"),
-            initialize=self._texts("code", code, "initialize"),
-            steps=self._steps(code),
-            terminate=self._texts("code", code, "terminate"),
-            parameters_first=when == WHEN[1],
-            input_fields=self._fields("inputs"),
+            flags=top.texts("flags"),
+            libraries=top.texts("libraries"),
+            objects=read_statements(code, "objects"),
+            initialize=read_statements(code, "initialize"),
+            steps=read_steps(code),
+            terminate=read_statements(code, "terminate"),
+            parameters_first=read_parameters_first(code),
+            input_fields=inputs,
             output_fields=outputs,
-            parameter_fields=self._fields("parameters"),
+            parameter_fields=parameters,
             lines=self.lines,
         )
 
-    def error(self, table: str, key: str, text: str) -> InterfaceError:
-        return InterfaceError(f"{self.lines.where(table, key)}: {text}")
-
-    # -- pieces
-
-    def _with_variant(self, data: dict[str, Any], variant: str) -> dict[str, Any]:
-        variants = data.pop("variants", {})
-        if not isinstance(variants, dict) or not all(
-            isinstance(v, dict) for v in variants.values()
-        ):
-            raise self.error("", "variants", "write each variant as a table [variants.NAME]")
+    def _changes(self, top: Table) -> dict[str, Any]:
+        """What the variant says otherwise; all variants are checked."""
+        variants = top.table("variants")
         for name, changes in variants.items():
-            self._known(f"variants.{name}", changes, ("flags", "real", "sources", "include"))
-        if not variant:
-            return data
-        if variant not in variants:
+            if not isinstance(changes, dict):
+                raise self.lines.error("variants", name, f"write it as a table [variants.{name}]")
+            Table(self.lines, f"variants.{name}", changes, _VARIANT)
+        if not self.variant:
+            return {}
+        if self.variant not in variants:
             known = ", ".join(sorted(variants)) or "none"
-            raise InterfaceError(f"{self.path}: no variant {variant!r}; it has: {known}")
-        return {**data, **variants[variant]}
-
-    def _known(self, table: str, given: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
-        for key in given:
-            if key not in allowed:
-                where = f"[{table}]" if table else "the top level"
-                text = f"{key!r} is not known in {where}; known: {', '.join(allowed)}"
-                raise self.error(table, key, text)
-
-    def _table(self, name: str) -> dict[str, Any]:
-        table = self.data.get(name, {})
-        if not isinstance(table, dict):
-            raise self.error("", name, f"{name} is not a table; write [{name}] on its own line")
-        return table
-
-    def _text(self, table: str, given: Mapping[str, Any], key: str, default: str = "") -> str:
-        value = given.get(key, default)
-        if not isinstance(value, str) or not value.strip():
-            raise self.error(table, key, f'{key} is missing or no text; write {key} = "..."')
-        return value.strip()
-
-    def _texts(self, table: str, given: Mapping[str, Any], key: str) -> tuple[str, ...]:
-        value = given.get(key, [])
-        listed = [value] if isinstance(value, str) else value
-        if not isinstance(listed, list) or not all(isinstance(v, str) for v in listed):
-            raise self.error(table, key, f"{key} is neither a text nor a list of texts")
-        return tuple(v.strip().rstrip(";") for v in listed if v.strip())
+            raise top.error("variants", f"no variant {self.variant!r}; it has: {known}")
+        changes = variants[self.variant]
+        return dict(changes)
 
     def _period(self) -> Period:
-        value = self.data.get("period")
+        value = self.top.data.get("period")
         try:
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise ValueError("missing")
-            return Period.of(Fraction(value) if isinstance(value, str) else value)
-        except (ValueError, ZeroDivisionError, RtsimError) as error:
+                raise ValueError("missing, or no number")
+            return Period.of(exact(value) if isinstance(value, str) else value)
+        except (ValueError, OverflowError, ZeroDivisionError, RtsimError) as error:
             text = f'period {value!r} ({error}); write seconds, such as "1/50" or 0.02'
-            raise self.error("", "period", text) from None
+            raise self.top.error("period", text) from None
 
-    def _files(self, key: str) -> tuple[Path, ...]:
-        paths = tuple((self.folder / p).resolve() for p in self._texts("", self.data, key))
-        for path in paths:
+    def _sources(self) -> tuple[Path, ...]:
+        if "sources" not in self.top.data:
+            text = 'no sources; write sources = ["pid.c"], or [] where all is in headers'
+            raise self.top.error("sources", text)
+        paths = self._paths("sources")
+        for element, path in enumerate(paths):
+            text = ""
             if not path.is_file():
-                raise self.error("", key, f"no file {path}; paths are relative to {self.folder}")
+                text = f"no file {path}; paths are relative to {self.folder}"
+            elif path.suffix in (".h", ".hpp"):
+                text = f"{path.name} is a header; name it under headers"
+            elif path in paths[:element]:
+                text = f"{path.name} is named twice"
+            if text:
+                raise self.top.error("sources", text, element)
         return paths
 
     def _folders(self, key: str) -> tuple[Path, ...]:
-        paths = tuple((self.folder / p).resolve() for p in self._texts("", self.data, key))
-        for path in paths:
+        paths = self._paths(key)
+        for element, path in enumerate(paths):
             if not path.is_dir():
-                raise self.error("", key, f"no folder {path}; paths are relative to {self.folder}")
+                text = f"no folder {path}; paths are relative to {self.folder}"
+                raise self.top.error(key, text, element)
         return paths
 
-    def _steps(self, code: Mapping[str, Any]) -> tuple[Step, ...]:
-        value = code.get("step", [])
-        rows = value if isinstance(value, list) else [value]
-        line = self.lines.of("code", "step")
-        steps = []
-        for row in rows:
-            if isinstance(row, str):
-                row = {"call": row}
-            if not isinstance(row, dict):
-                raise self.error("code", "step", "a step is a text, or { call = ..., every = ... }")
-            self._known("code.step", row, _STEP)
-            call = self._text("code", row, "call").rstrip(";")
-            every, offset = row.get("every", 1), row.get("offset", 0)
-            if not _whole(every, 1) or not _whole(offset, 0):
-                text = f"every = {every!r}, offset = {offset!r}; whole numbers >= 1 and >= 0"
-                raise self.error("code", "step", text)
-            steps.append(Step(call, every, offset, line))
-        if not steps:
-            raise self.error("code", "step", 'no step; write step = "controller_step(&in, &out)"')
-        return tuple(steps)
+    def _paths(self, key: str) -> tuple[Path, ...]:
+        return tuple((self.folder / p).resolve() for p in self.top.texts(key))
+
+    def _headers(self) -> tuple[str, ...]:
+        names = self.top.texts("headers")
+        for element, name in enumerate(names):
+            if not _HEADER.match(name):
+                text = f"header {name!r}; write 'pid.h' or '<math.h>'"
+                raise self.top.error("headers", text, element)
+        return names
 
     def _fields(self, table: str) -> tuple[Field, ...]:
-        given = self._table(table)
+        given = self.top.table(table)
         fields = tuple(self._field(table, name, row) for name, row in given.items())
         size = sum(f.signal.size for f in fields)
         if size > MOST_ELEMENTS:
             text = f"{size} elements in [{table}]; at most {MOST_ELEMENTS}"
-            raise self.error("", table, text)
+            raise self.top.error(table, text)
+        columns: dict[str, str] = {}
+        for place in fields:
+            for column in place.signal.columns:
+                if column in columns:
+                    text = f"{column} is an element of {columns[column]} too; rename one of them"
+                    raise self.lines.error(table, place.signal.name, text)
+                columns[column] = place.signal.name
         return fields
 
     def _field(self, table: str, name: str, row: object) -> Field:
         if not isinstance(row, dict):
-            raise self.error(table, name, f'write {name} = {{ type = "float32", unit = "m" }}')
-        self._known(f"{table}.{name}", row, (*_FIELD, *_FIELD_MORE))
+            text = f'write {name} = {{ type = "float32", unit = "m" }}'
+            raise self.lines.error(table, name, text)
+        real = self.top.data.get("real", "float64")
+        if real not in ("float64", "float32"):
+            raise self.top.error("real", f"real = {real!r}; choose float64 or float32")
+        Table(self.lines, f"{table}.{name}", row, KEYS)
         try:
-            signal = self._signal(name, row)
-            scale, bias = _number(row.get("scale", 1.0)), _number(row.get("bias", 0.0))
+            return read_field(table, name, row, self.lines.of(table, name), real)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError, RtsimError) as error:
-            raise self.error(table, name, str(error)) from None
-        integral = "int" in signal.type
-        if (scale != 1.0 or bias != 0.0) and not integral:
-            raise self.error(table, name, f"scale and bias are for integers, not {signal.type}")
-        if not math.isfinite(scale) or scale == 0.0 or not math.isfinite(bias):
-            raise self.error(table, name, f"scale {scale}, bias {bias}; finite, and scale not 0")
-        overflow = row.get("overflow", OVERFLOW[0])
-        if overflow not in OVERFLOW:
-            raise self.error(table, name, f"overflow {overflow!r}; choose {' or '.join(OVERFLOW)}")
-        lvalue = row.get("c", name)
-        if not isinstance(lvalue, str) or not lvalue.strip():
-            raise self.error(table, name, 'c is a C lvalue, such as c = "rtU.alpha"')
-        line = self.lines.of(table, name)
-        return Field(signal, lvalue.strip(), "c" not in row, line, scale, bias, overflow)
+            raise self.lines.error(table, name, f"{name}: {error}") from None
 
-    def _signal(self, name: str, row: Mapping[str, Any]) -> Signal:
-        shape = row.get("shape", [])
-        listed = [shape] if isinstance(shape, int) else shape
-        if not isinstance(listed, list) or not all(_whole(n, 1) for n in listed):
-            raise ValueError(f"shape {shape!r}; write shape = [3] or [2, 3]")
-        initial = row.get("initial", 0.0)
-        values = tuple(map(_number, _flat(initial))) if isinstance(initial, list) else None
-        return Signal(
-            name,
-            row.get("unit", "1"),
-            type=row.get("type", self.data.get("real", "float64")),
-            shape=tuple(listed),
-            kind=row.get("kind", "scalar"),
-            initial=_number(initial) if values is None else values,
-            low=_number(row.get("low", -math.inf)),
-            high=_number(row.get("high", math.inf)),
-            description=row.get("description", ""),
-        )
-
-
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _flat(value: object) -> list[object]:
-    return [x for v in value for x in _flat(v)] if isinstance(value, list) else [value]
-
-
-def _number(value: object) -> float:
-    """A number, or a text such as ``"1/256"`` or ``"2**-8"``."""
-    if isinstance(value, str):
-        base, power, exponent = value.partition("**")
-        return float(Fraction(base) ** int(exponent)) if power else float(Fraction(base))
-    if isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
+    def _apart(self, inputs: Fields, outputs: Fields, parameters: Fields) -> None:
+        """No variable is declared twice, and none is set twice."""
+        declared: dict[str, str] = {}
+        written: dict[str, str] = {}
+        for table, fields in (
+            ("inputs", inputs), ("outputs", outputs), ("parameters", parameters),
+        ):  # fmt: skip
+            for place in fields:
+                name, text = place.signal.name, ""
+                if place.declared and name in declared:
+                    text = (
+                        f"{name} is declared by [{declared[name]}] already; rename one of them, "
+                        f'or say where it lives: {name} = {{ c = "..." }}'
+                    )
+                elif table != "outputs" and place.lvalue in written:
+                    text = f"{name} is written to {place.lvalue}, as {written[place.lvalue]} is"
+                if text:
+                    raise self.lines.error(table, name, text)
+                if place.declared:
+                    declared[name] = table
+                if table != "outputs":
+                    written[place.lvalue] = name

@@ -5,32 +5,99 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_HEADER = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
-_KEY = re.compile(r"\s*([A-Za-z0-9_\-]+|\"[^\"]*\"|'[^']*')\s*(?:\.|=)")
+from rtsim.errors import ScenarioError
+
+_HEADER = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]")
+_PART = r"(?:[A-Za-z0-9_\-]+|\"[^\"\n]*\"|'[^'\n]*')"
+_KEY = re.compile(rf"[ \t]*({_PART}(?:[ \t]*\.[ \t]*{_PART})*)[ \t]*(?==)")
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?!")|' + r"'''.*?'''(?!')|"
+    r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'|#[^\n]*|[\[\]{},\n]|[ \t\r]+|[^\s\"'#\[\]{},]+",
+    re.S,
+)
+
+
+class InterfaceError(ScenarioError):
+    """An interface file that cannot be used; the text begins with ``file:line:``."""
 
 
 class Lines:
-    """The lines of the keys of ``path``, by table and key; good for what people write by hand."""
+    """The lines of the keys of ``path``, by table and key; ``text`` is known to be TOML."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
+        self._text = text.split("\n")
         self._lines: dict[tuple[str, str], int] = {}
-        table = ""
-        for number, line in enumerate(text.splitlines(), 1):
-            if header := _HEADER.match(line):
-                table = header[1]
-                self._lines.setdefault(("", table.partition(".")[0]), number)
-                parent, _, last = table.rpartition(".")
-                self._lines.setdefault((parent, last), number)
-            elif key := _KEY.match(line):
-                self._lines.setdefault((table, key[1].strip("\"'")), number)
+        self._elements: dict[tuple[str, str], list[int]] = {}
+        self._scan(text)
 
-    def of(self, table: str, key: str) -> int:
-        """The line of ``key`` in ``[table]``; of the table, or 1, where the key is not there."""
+    def _scan(self, text: str) -> None:
+        at, number, table = 0, 1, ""
+        while at < len(text):
+            if header := _HEADER.match(text, at):
+                table = self._named("", header[2], number)
+                if header[1] == "[[":
+                    parent, _, last = table.rpartition(".")
+                    self._elements.setdefault((parent, last), []).append(number)
+                at = header.end()
+            elif key := _KEY.match(text, at):
+                parent, _, last = self._named(table, key[1], number).rpartition(".")
+                at, number = self._value(text, key.end(), number, (parent, last))
+            at, number = self._rest(text, at, number)
+
+    def _named(self, table: str, dotted: str, number: int) -> str:
+        """Notes each part of a dotted key of ``table``; the whole name."""
+        for part in dotted.split("."):
+            name = part.strip().strip("\"'")
+            self._lines.setdefault((table, name), number)
+            table = f"{table}.{name}" if table else name
+        return table
+
+    def _value(self, text: str, at: int, number: int, name: tuple[str, str]) -> tuple[int, int]:
+        """To the end of a key's value; notes the lines on which the elements of an array begin."""
+        depth, array, awaited = 0, False, False
+        while token := _TOKEN.match(text, at):
+            word = token[0]
+            if word == "\n" and depth == 0:
+                break
+            if word == "[" and depth == 0:
+                array = awaited = True
+            elif array and depth == 1 and word == ",":
+                awaited = True
+            elif awaited and word != "]" and word[0] != "#" and not word.isspace():
+                self._elements.setdefault(name, []).append(number)
+                awaited = False
+            depth += (word in "[{") - (word in "]}")
+            number += word.count("\n")
+            at = token.end()
+        return at, number
+
+    def _rest(self, text: str, at: int, number: int) -> tuple[int, int]:
+        """To the start of the next line."""
+        end = text.find("\n", at)
+        return (len(text), number) if end < 0 else (end + 1, number + 1)
+
+    def of(self, table: str, key: str, element: int = 0) -> int:
+        """The line of ``key`` in ``[table]``, or of its element; of the table, or 1, without it."""
+        lines = self._elements.get((table, key), ())
+        if element < len(lines):
+            return lines[element]
         while (table, key) not in self._lines and table:
             table, _, key = table.rpartition(".")
         return self._lines.get((table, key), 1)
 
-    def where(self, table: str, key: str) -> str:
-        """``file:line``, as compilers write it."""
-        return f"{self.path}:{self.of(table, key)}"
+    def text(self, number: int) -> str:
+        """What stands on line ``number``; empty where there is no such line."""
+        return self._text[number - 1].strip() if 0 < number <= len(self._text) else ""
+
+    def using(self, word: str) -> int:
+        """The first line that holds ``word``, comments aside; 0 where none does."""
+        found = re.compile(rf"\b{re.escape(word)}\b")
+        for number, line in enumerate(self._text, 1):
+            if found.search(line) and not line.lstrip().startswith("#"):
+                return number
+        return 0
+
+    def error(self, table: str, key: str, text: str, element: int = 0) -> InterfaceError:
+        """An error that begins with ``file:line:``, as compilers write it."""
+        return InterfaceError(f"{self.path}:{self.of(table, key, element)}: {text}")

@@ -14,38 +14,47 @@ into the shared library of the fast path and into firmware.  Every type and size
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from hitl.assertions import assertions, element_of
+from hitl.complaints import in_few_words
 from hitl.interface import Field, Interface, Step
+from hitl.targets import check_target
+from hitl.toolchain import Toolchain, find_toolchain
 
-_C_TYPES = {"float64": "double", "float32": "float", "bool": "unsigned char"}
-_BYTES = {"float64": 8, "float32": 4, "bool": 1}
 SUPPORT = Path(__file__).parent / "c"
 """Where ``rtsim_unit.h`` stands."""
-
-
-def c_type(type: str) -> str:
-    """The C type in which a signal of ``type`` is read and written."""
-    return _C_TYPES.get(type, f"{type}_t")
+_ERRORS = (
+    "implicit-function-declaration",  # a header is missing: doubles would be passed as ints
+    "implicit-int",
+    "incompatible-pointer-types",
+    "int-conversion",
+    "unused-value",  # step = "controller_step" calls nothing
+)
+"""Warnings that are errors in the statements of an interface file."""
 
 
 def unit_text(interface: Interface) -> str:
     """The translation unit of ``interface``."""
-    file = str(interface.path)
+    file, lines = str(interface.path), interface.lines
+    written = (*interface.input_fields, *interface.parameter_fields)
     parts = [
-        f"/* Generated from {interface.path.name}; change that file instead. */",
+        f"/* Generated from {_plain(interface.path.name)}; change that file instead. */",
         '#include "rtsim_unit.h"',
         *(
-            _at(interface.lines.of("", "headers"), file, f'#include "{h}"')
-            for h in interface.headers
+            _at(lines.of("", "headers", k), file, f"#include {_header(name)}")
+            for k, name in enumerate(interface.headers)
         ),
+        *(f'#pragma GCC diagnostic error "-W{name}"' for name in _ERRORS),
         *(
-            _at(interface.lines.of("code", "objects"), file, f"static {o};")
-            for o in interface.objects
+            _at(lines.of("code", "objects", k), file, f"static {declaration};")
+            for k, declaration in enumerate(interface.objects)
         ),
         *_declarations(interface, file),
-        *(_assertions(f, file) for f in interface.fields),
+        *(_at(f.line, file, assertions(f, written=True)) for f in written),
+        *(_at(f.line, file, assertions(f, written=False)) for f in interface.output_fields),
         '#line 1 "the generated unit"',
         f"const unsigned long long rtsim_schema = 0x{interface.schema:016x}ULL;",
         _size("inputs", interface.input_fields),
@@ -54,10 +63,31 @@ def unit_text(interface: Interface) -> str:
         _initialize(interface, file),
         _step(interface, file),
         "void rtsim_terminate(void)\n{",
-        *_calls(interface.terminate, interface.lines.of("code", "terminate"), file),
+        *_calls(interface, "terminate", interface.terminate, file),
         "}",
     ]
     return "\n".join(parts) + "\n"
+
+
+def check(interface: Interface, toolchain: Toolchain | None = None, target: str = "host") -> None:
+    """Refuse what neither ``target`` nor the compiler takes, without building anything.
+
+    Raises :class:`InterfaceError` with the line, :class:`BuildError` for a fault in a header.
+    """
+    check_target(interface, target)
+    toolchain = toolchain or find_toolchain()
+    folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
+    with TemporaryDirectory(prefix="rtsim-") as scratch, in_few_words(interface):
+        unit = Path(scratch) / "unit.c"
+        unit.write_text(unit_text(interface), encoding="utf-8")
+        arguments: list[str | Path] = [
+            "-std=gnu11",
+            "-fsyntax-only",
+            *folders,
+            *interface.flags,
+            unit,
+        ]
+        toolchain.run(arguments, interface.path.parent)
 
 
 def _at(line: int, file: str, text: str) -> str:
@@ -65,7 +95,17 @@ def _at(line: int, file: str, text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    """Inside a string literal of C."""
+    out = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in out)
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _header(name: str) -> str:
+    return name if name.startswith("<") else f'"{name}"'
 
 
 def _size(name: str, fields: Iterable[Field]) -> str:
@@ -76,43 +116,25 @@ def _declarations(interface: Interface, file: str) -> Iterable[str]:
     for place in interface.fields:
         if place.declared:
             signal = place.signal
-            kind = "_Bool" if signal.type == "bool" else c_type(signal.type)
             dimensions = "".join(f"[{n}]" for n in signal.shape)
-            yield _at(place.line, file, f"static {kind} {signal.name}{dimensions};")
-
-
-def _assertions(place: Field, file: str) -> str:
-    """One line of C, so that each complaint has the line of the interface file."""
-    signal, element = place.signal, place.lvalue + "[0]" * len(place.signal.shape)
-    size = _BYTES.get(signal.type) or int(signal.type.strip("uint")) // 8
-    kind = "BOOL" if signal.type == "bool" else signal.type.rstrip("0123456789").upper()
-    shape = "x".join(map(str, signal.shape))
-    of = f" of {signal.name}"
-    checks = [
-        (f"sizeof({element}) == {size}", f"the C object{of} has another size than {signal.type}"),
-        (f"RTSIM_IS_{kind}({element})", f"the C object{of} is no {signal.type}"),
-    ]
-    if shape:
-        count = f"sizeof({place.lvalue}) == {size * signal.size}"
-        checks.append((count, f"the C object{of} has another shape than {shape}"))
-    lines = " ".join(f'_Static_assert({check}, "{text}");' for check, text in checks)
-    return _at(place.line, file, lines)
+            text = f"static rtsim_{signal.type} {signal.name}{dimensions};"
+            yield _at(place.line, file, text)
 
 
 def _initialize(interface: Interface, file: str) -> str:
     settle = [
-        "  rtsim_status = rtsim_set_parameters(p);",
+        "  rtsim_status = rtsim_set_parameters(rtsim_p);",
         "  if (rtsim_status) return rtsim_status;",
     ]
-    calls = list(_calls(interface.initialize, interface.lines.of("code", "initialize"), file))
+    calls = list(_calls(interface, "initialize", interface.initialize, file))
     order = [*settle, *calls] if interface.parameters_first else [*calls, *settle]
     return "\n".join(
         [
-            "static int rtsim_set_parameters(const double *p)\n{\n  (void)p;",
-            *_sets(interface.parameter_fields, "p"),
+            "static int rtsim_set_parameters(const double *rtsim_p)\n{\n  (void)rtsim_p;",
+            *_sets(interface.parameter_fields, "rtsim_p"),
             "  return 0;\n}",
             "static unsigned long long rtsim_tick;",
-            "int rtsim_initialize(const double *p)\n{\n  int rtsim_status;",
+            "int rtsim_initialize(const double *rtsim_p)\n{\n  int rtsim_status;",
             "  rtsim_tick = 0;",
             *order,
             "  return 0;\n}",
@@ -123,8 +145,8 @@ def _initialize(interface: Interface, file: str) -> str:
 def _step(interface: Interface, file: str) -> str:
     return "\n".join(
         [
-            "int rtsim_step(const double *u, double *y)\n{\n  (void)u;",
-            *_sets(interface.input_fields, "u"),
+            "int rtsim_step(const double *rtsim_u, double *rtsim_y)\n{\n  (void)rtsim_u;",
+            *_sets(interface.input_fields, "rtsim_u"),
             *(_entry(step, file) for step in interface.steps),
             "  rtsim_tick++;",
             *_gets(interface.output_fields),
@@ -141,48 +163,56 @@ def _entry(step: Step, file: str) -> str:
     return f"  if ({due}) {{\n{call}\n  }}"
 
 
-def _calls(statements: Sequence[str], line: int, file: str) -> Iterable[str]:
-    return (_at(line, file, f"  {statement};") for statement in statements)
+def _calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterable[str]:
+    for k, statement in enumerate(statements):
+        yield _at(interface.lines.of("code", key, k), file, f"  {statement};")
+
+
+def _over(count: int, body: str) -> str:
+    """``body`` for each element ``rtsim_k``."""
+    if count == 1:
+        return f"  {{ const unsigned rtsim_k = 0; (void)rtsim_k; {body} }}"
+    return f"  for (unsigned rtsim_k = 0; rtsim_k < {count}u; rtsim_k++) {{ {body} }}"
 
 
 def _sets(fields: Iterable[Field], vector: str) -> Iterable[str]:
     at = 0
     for place in fields:
-        signal, kind = place.signal, c_type(place.signal.type)
-        count = signal.size
-        head = f"  {{ {kind} *to = ({kind} *)(void *)&({place.lvalue}); double v; (void)v;"
-        loop = f" for (unsigned k = 0; k < {count}u; k++) {{"
-        body = _set(place, f"{vector}[{at}u + k]")
-        yield f"{head}{loop} {body} return 1 + {at} + (int)k; {_stored(place)} }} }}"
-        at += count
+        body = f"double rtsim_v = {vector}[{at}u + rtsim_k]; {_refused(place)}"
+        if body.endswith(")"):
+            body += f" return 1 + {at} + (int)rtsim_k;"
+        yield _over(place.signal.size, f"{body} {element_of(place, 'rtsim_k')} = {_raw(place)};")
+        at += place.signal.size
 
 
-def _set(place: Field, source: str) -> str:
+def _refused(place: Field) -> str:
+    """``if (...)`` its C type cannot hold the value; leaves the raw value in ``rtsim_v``."""
     type = place.signal.type
-    if type in ("float64", "float32", "bool"):
-        return f"v = {source}; if (RTSIM_BAD_{type.upper()}(v))"
+    if type == "float64":
+        return ""
+    if type in ("float32", "bool"):
+        return f"if (RTSIM_BAD_{type.upper()}(rtsim_v))"
     saturate = int(place.overflow == "saturate")
     scale = f"{place.scale!r}, {place.bias!r}"
     limits = f"RTSIM_{type.upper()}_LOW, RTSIM_{type.upper()}_HIGH"
-    return f"if (rtsim_raw({source}, {scale}, {limits}, {saturate}, &v))"
+    return f"if (rtsim_raw(rtsim_v, {scale}, {limits}, {saturate}, &rtsim_v))"
 
 
-def _stored(place: Field) -> str:
+def _raw(place: Field) -> str:
     if place.signal.type == "bool":
-        return "to[k] = v != 0.0;"
-    return f"to[k] = ({c_type(place.signal.type)})v;"
+        return "rtsim_v != 0.0"
+    return f"(rtsim_{place.signal.type})rtsim_v"
 
 
 def _gets(fields: Iterable[Field]) -> Iterable[str]:
     at = 0
     for place in fields:
-        kind, count = c_type(place.signal.type), place.signal.size
-        head = f"  {{ const {kind} *from = (const {kind} *)(const void *)&({place.lvalue});"
-        loop = f" for (unsigned k = 0; k < {count}u; k++) {{"
-        scaled = f"* {place.scale!r} + {place.bias!r}" if place.scaled else ""
-        exact = ""
-        if place.signal.type in ("int64", "uint64"):
-            exact = f" if (RTSIM_INEXACT(from[k])) return -(1 + {at} + (int)k);"
-        value = "from[k] != 0" if place.signal.type == "bool" else "(double)from[k]"
-        yield f"{head}{loop}{exact} y[{at}u + k] = {value} {scaled}; }} }}"
-        at += count
+        type, element = place.signal.type, element_of(place, "rtsim_k")
+        scaled = f" * {place.scale!r} + {place.bias!r}" if place.scaled else ""
+        body = f"const rtsim_{type} rtsim_v = {element}{' != 0' if type == 'bool' else ''};"
+        if type in ("int64", "uint64"):
+            body += f" if (rtsim_inexact_{type}(rtsim_v)) return -(1 + {at} + (int)rtsim_k);"
+        yield _over(
+            place.signal.size, f"{body} rtsim_y[{at}u + rtsim_k] = (double)rtsim_v{scaled};"
+        )
+        at += place.signal.size

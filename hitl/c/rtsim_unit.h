@@ -1,13 +1,24 @@
-/* What a generated unit needs: type checks for static assertions, and exact conversions. */
+/* What a generated unit needs: type checks for static assertions, and exact conversions.
+ *
+ * It includes next to nothing, and its names begin with rtsim: a controller's own headers and
+ * variables (index, y0, gamma, bool) must not meet others.
+ */
 #ifndef RTSIM_UNIT_H
 #define RTSIM_UNIT_H
 
 #include <float.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+
+typedef __INT8_TYPE__ rtsim_int8;
+typedef __INT16_TYPE__ rtsim_int16;
+typedef __INT32_TYPE__ rtsim_int32;
+typedef __INT64_TYPE__ rtsim_int64;
+typedef __UINT8_TYPE__ rtsim_uint8;
+typedef __UINT16_TYPE__ rtsim_uint16;
+typedef __UINT32_TYPE__ rtsim_uint32;
+typedef __UINT64_TYPE__ rtsim_uint64;
+typedef float rtsim_float32;
+typedef double rtsim_float64;
+typedef _Bool rtsim_bool;
 
 extern const unsigned long long rtsim_schema;
 extern const unsigned rtsim_inputs, rtsim_outputs, rtsim_parameters;
@@ -16,17 +27,32 @@ int rtsim_initialize(const double *p);
 int rtsim_step(const double *u, double *y);
 void rtsim_terminate(void);
 
-#define RTSIM_IS_FLOAT(x) _Generic((x), float: 1, double: 1, long double: 1, default: 0)
-#define RTSIM_IS_INT(x)                                                                   \
-    _Generic((x), char: (char)-1 < 0, signed char: 1, short: 1, int: 1, long: 1, long long: 1, \
+/* Of an object's address: that of a bit-field cannot be taken, and nothing is promoted. */
+#define RTSIM_IS(x, type)                                                                    \
+    _Generic(&(x), type *: 1, const type *: 1, volatile type *: 1, const volatile type *: 1, \
              default: 0)
-#define RTSIM_IS_UINT(x)                                                                     \
-    _Generic((x), char: (char)-1 > 0, unsigned char: 1, unsigned short: 1, unsigned int: 1, \
-             unsigned long: 1, unsigned long long: 1, default: 0)
-#define RTSIM_IS_BOOL(x) _Generic((x), _Bool: 1, char: 1, signed char: 1, unsigned char: 1, default: 0)
+#define RTSIM_IS_CONST(x)                                         \
+    __builtin_types_compatible_p(__typeof__(&(x)), const __typeof__(x) *)
+#define RTSIM_SAME(x, type) __builtin_types_compatible_p(__typeof__(x), type)
+#define RTSIM_IS_NUMBER(x)                                                                     \
+    (RTSIM_IS(x, _Bool) || RTSIM_IS(x, char) || RTSIM_IS(x, signed char) ||                    \
+     RTSIM_IS(x, unsigned char) || RTSIM_IS(x, short) || RTSIM_IS(x, unsigned short) ||        \
+     RTSIM_IS(x, int) || RTSIM_IS(x, unsigned) || RTSIM_IS(x, long) ||                         \
+     RTSIM_IS(x, unsigned long) || RTSIM_IS(x, long long) || RTSIM_IS(x, unsigned long long) || \
+     RTSIM_IS(x, float) || RTSIM_IS(x, double) || RTSIM_IS(x, long double))
+#define RTSIM_POINTER(type) type *: 1, const type *: 1, volatile type *: 1
+/* The value of an array is the address of its first element. */
+#define RTSIM_IS_ADDRESS(x)                                                                    \
+    _Generic((x), RTSIM_POINTER(_Bool), RTSIM_POINTER(char), RTSIM_POINTER(signed char),       \
+             RTSIM_POINTER(unsigned char), RTSIM_POINTER(short), RTSIM_POINTER(unsigned short), \
+             RTSIM_POINTER(int), RTSIM_POINTER(unsigned), RTSIM_POINTER(long),                 \
+             RTSIM_POINTER(unsigned long), RTSIM_POINTER(long long),                           \
+             RTSIM_POINTER(unsigned long long), RTSIM_POINTER(float), RTSIM_POINTER(double),   \
+             RTSIM_POINTER(long double), default: 0)
 
-#define RTSIM_BAD_FLOAT64(v) 0
-#define RTSIM_BAD_FLOAT32(v) ((v) > (double)FLT_MAX || (v) < -(double)FLT_MAX)
+/* 1 where a finite number would become an infinity. */
+#define RTSIM_BAD_FLOAT32(v)                                      \
+    ((v) >= -DBL_MAX && (v) <= DBL_MAX && !((float)(v) >= -FLT_MAX && (float)(v) <= FLT_MAX))
 #define RTSIM_BAD_BOOL(v) ((v) != (v))
 
 /* The greatest and least doubles that convert to the type. */
@@ -47,15 +73,22 @@ void rtsim_terminate(void);
 #define RTSIM_UINT64_LOW 0.0
 #define RTSIM_UINT64_HIGH 18446744073709549568.0
 
-/* An integer beyond 2^53 that a double may not hold must not pass as its neighbour. */
-#define RTSIM_INEXACT(x) \
-    ((x) > 9007199254740992 || ((x) < 0 && (x) < -9007199254740992))
+/* 1 where no double holds the integer: it must not pass as its neighbour. */
+static inline int rtsim_inexact_int64(rtsim_int64 x)
+{
+    return x > 9223372036854774784 || (rtsim_int64)(double)x != x;
+}
+
+static inline int rtsim_inexact_uint64(rtsim_uint64 x)
+{
+    return x > 18446744073709549568u || (rtsim_uint64)(double)x != x;
+}
 
 /* real = raw * scale + bias, rounded to the nearest raw (half to even); 1 where it does not fit. */
 static inline int rtsim_raw(double real, double scale, double bias, double low, double high,
                             int saturate, double *raw)
 {
-    double r = nearbyint((real - bias) / scale);
+    double r = __builtin_nearbyint((real - bias) / scale);
     if (r != r) return 1;
     if (r < low || r > high) {
         if (!saturate) return 1;

@@ -1,0 +1,72 @@
+"""Static assertions: the compiler checks that each C object is what the interface file says.
+
+For each signal one line of C, so that the complaint has the line of the interface file.  The type
+in C is found by ``_Generic`` on its address, where no promotion and no conversion hides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hitl.fields import Field
+
+_SIGNED = ("signed char", "short", "int", "long", "long long")
+_UNSIGNED = tuple(f"unsigned {kind.removeprefix('signed ')}" for kind in _SIGNED)
+_FLOATING = ("float", "double", "long double")
+_TYPES = ("_Bool", "char", *_SIGNED, *_UNSIGNED, *_FLOATING)
+_ALLOWED = {
+    "bool": ("_Bool", "char", "signed char", "unsigned char"),
+    "int": ("char", *_SIGNED),
+    "uint": ("char", *_UNSIGNED),
+    "float": _FLOATING,
+}
+"""By kind of type, where the size is right too."""
+_CHAR_IS = {"int": "(char)-1 < 0", "uint": "(char)-1 > 0"}
+
+
+def type_bytes(type: str) -> int:
+    """Size of one element in C."""
+    return 1 if type == "bool" else int(type.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
+
+
+def element_of(place: Field, index: str = "0") -> str:
+    """The C of one element; ``index`` counts row by row."""
+    shape, out = place.signal.shape, f"({place.lvalue})"
+    if len(shape) < 2:
+        return f"{out}[{index}]" if shape else out
+    if index == "0":
+        return out + "[0]" * len(shape)
+    below = place.signal.size
+    for count in shape:
+        below //= count
+        out += f"[{index} / {below}u % {count}u]"
+    return out
+
+
+def assertions(place: Field, written: bool) -> str:
+    """One line of C; ``written`` where the generated code assigns to the object."""
+    name = place.signal.name
+    return " ".join(
+        f'_Static_assert({check}, "{name}{text}");' for check, text in _checks(place, written)
+    )
+
+
+def _checks(place: Field, written: bool) -> Iterator[tuple[str, str]]:
+    signal, element = place.signal, element_of(place)
+    if signal.shape:
+        shape = "".join(f"[{n}]" for n in signal.shape)
+        said = list(signal.shape)
+        check = f"RTSIM_SAME({place.lvalue}, __typeof__({element}){shape})"
+        yield check, f" has shape = {said} here and another shape in C"
+    kind = signal.type.rstrip("0123456789")
+    size = type_bytes(signal.type)
+    yield f"!RTSIM_IS_ADDRESS({element})", " is an array or a pointer in C: give its shape"
+    for other in _TYPES:
+        check = f"!RTSIM_IS({element}, {other})"
+        if other in _ALLOWED[kind]:
+            check += f" || (sizeof({other}) == {size}"
+            check += f" && {_CHAR_IS[kind]})" if other == "char" and kind in _CHAR_IS else ")"
+        yield check, f" is {signal.type} here and {other} in C: make them the same"
+    yield f"RTSIM_IS_NUMBER({element})", " is no number in C: name one of its members"
+    if written:
+        yield f"!RTSIM_IS_CONST({element})", " is const in C: nothing can be written to it"

@@ -1,0 +1,75 @@
+"""A compiler's complaints about an interface file, in few words, as errors of that file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hitl.interface import Interface, InterfaceError
+from hitl.toolchain import BuildError
+
+_ERROR = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.M)
+_ASSERTION = re.compile(
+    r"static[_ ]assert(?:ion)? failed(?: due to requirement '.*')?:? \"?(?P<text>.*?)\"?\Z"
+)
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?(?P<name>\w+)")
+_HINTS = (
+    ("implicit declaration", "name its header under headers"),
+    ("undeclared function", "name its header under headers"),
+    ("No such file", "name its folder under include; paths are relative to the interface file"),
+    ("file not found", "name its folder under include; paths are relative to the interface file"),
+    ("no effect", "a call needs its parentheses"),
+    ("result unused", "a call needs its parentheses"),
+    ("unused-value", "a call needs its parentheses"),
+    ("bit-field", "copy it in a header's inline function, and name that variable"),
+)
+_MOST = 3
+
+
+@contextmanager
+def in_few_words(interface: Interface) -> Iterator[None]:
+    """Raise a :class:`BuildError` that is the interface file's as its :class:`InterfaceError`.
+
+    That begins with ``file:line:``; what the compiler said stands in its ``__cause__``.
+    """
+    try:
+        yield
+    except BuildError as error:
+        lines = _complaints(interface, str(error)) or _undefined(interface, str(error))
+        if not lines:
+            raise
+        shown = lines[:_MOST]
+        if len(lines) > _MOST:
+            shown.append(f"and {len(lines) - _MOST} more")
+        raise InterfaceError("\n".join(shown)) from error
+
+
+def _complaints(interface: Interface, said: str) -> list[str]:
+    out: dict[str, None] = {}
+    for match in _ERROR.finditer(said):
+        if match["file"] == str(interface.path):
+            out[_located(interface, int(match["line"]), _worded(match["text"]))] = None
+    return list(out)
+
+
+def _worded(text: str) -> str:
+    if assertion := _ASSERTION.match(text):
+        return assertion["text"]
+    hint = next((f"; {hint}" for sign, hint in _HINTS if sign in text), "")
+    return re.sub(r"\s*\[-W[^\]]*\]\Z", "", text) + hint
+
+
+def _undefined(interface: Interface, said: str) -> list[str]:
+    """What the linker misses, where the interface file calls it."""
+    out: dict[str, None] = {}
+    for match in _UNDEFINED.finditer(said):
+        line = interface.lines.using(match["name"])
+        if line:
+            text = f"no source defines {match['name']}; add its file to sources, or its library"
+            out[_located(interface, line, f"{text} to libraries")] = None
+    return list(out)
+
+
+def _located(interface: Interface, line: int, text: str) -> str:
+    return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"

@@ -1,0 +1,1 @@
+float mix(float throttle, float turn, int side);

@@ -1,0 +1,155 @@
+"""The fast path: the same generated C, loaded into this process.
+
+What crashes there takes this process with it, and an endless loop is one here too: try a controller
+as a :class:`hitl.controller.SilController` first.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import os
+import shutil
+import tempfile
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hitl.build import PLAIN, Build, build
+from hitl.refusal import refusal
+from rtsim.clock import stopwatch
+from rtsim.errors import ControllerError
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Tag
+
+_OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
+"""A controller's function called ``index`` is meant, not the C library's."""
+
+
+class InProcess:
+    """The C of an interface file (or of a :class:`Build`); :meth:`fresh` loads it.
+
+    ``values`` are parameters by name.  Each :meth:`fresh` has statics of its own.  Save and restore
+    are not supported: the memory of the C is not known here.
+    """
+
+    outside = False
+
+    def __init__(
+        self,
+        source: Build | str | Path,
+        values: Mapping[str, object] | None = None,
+        kind: str = PLAIN,
+    ) -> None:
+        self.build = source if isinstance(source, Build) else build(source, kind)
+        if self.build.kind != PLAIN:
+            raise ControllerError(
+                f"a {self.build.kind} build of {self.build.interface.name} cannot be loaded into "
+                f"this process; use SilController, or kind={PLAIN!r}"
+            )
+        self.interface = self.build.interface
+        self.inputs: Signals = self.interface.inputs
+        self.outputs: Signals = self.interface.outputs
+        self.parameters: Signals = self.interface.parameters
+        self.values: dict[str, object] = dict(values or {})
+        self.p = self.parameters.initial(self.values)
+        self.name = self.interface.name
+        self.took_ns = array("q")
+        """Execution time of each step, on the host, the call from Python included."""
+        self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
+        self._library: ctypes.CDLL | None = None
+        self._pending: Tag | None = None
+
+    def fresh(self) -> InProcess:
+        """One like it, loaded anew and initialised with the parameters."""
+        out = type(self)(self.build, self.values)
+        out._load()
+        return out
+
+    def describe(self) -> dict[str, object]:
+        """For a recording's header."""
+        interface = self.interface
+        return {
+            "type": type(self).__name__,
+            "interface": str(interface.path),
+            "variant": interface.variant,
+            "schema": f"{interface.schema:016x}",
+            "build": self.build.kind,
+            "compiler": self.build.compiler,
+            "key": self.build.folder.name,
+        }
+
+    def _load(self) -> None:
+        self._library = library = _private(self.build.library)
+        self._step = library.rtsim_step
+        self._step_u, self._step_y = _pointer(self._u), _pointer(self._y)
+        status = library.rtsim_initialize(_pointer(self.p))
+        if status:
+            text = refusal(self.name, status, self.parameters, self.p, self.outputs)
+            self._unload()
+            raise ControllerError(text)
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        if self._library is None:
+            raise ControllerError(f"{self.name} is not loaded: take fresh(), or build a system")
+        if len(inputs) != len(self._u):
+            self.inputs.check(inputs, self.name)
+        self._u[:] = inputs
+        began = stopwatch()
+        status = self._step(self._step_u, self._step_y)
+        self.took_ns.append(stopwatch() - began)
+        if status:
+            text = refusal(self.name, status, self.inputs, self._u, self.outputs)
+            raise ControllerError(f"{self.name} failed at {tag}: {text}")
+        self._pending = tag
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
+        if self._pending != tag:
+            raise ControllerError(f"asked for the answer of {tag}, but {self._pending} is pending")
+        self._pending = None
+        return self._y
+
+    def close(self) -> None:
+        """Terminate the controller and unload it."""
+        if self._library is not None:
+            self._library.rtsim_terminate()
+            self._unload()
+
+    def _unload(self) -> None:
+        library, self._library = self._library, None
+        if library is not None:
+            del self._step
+            _ctypes.dlclose(library._handle)
+
+    def save(self) -> NoReturn:
+        raise ControllerError(
+            f"{self.name} runs in process as C, whose memory cannot be saved; run it again from "
+            "the start, or fly its design (a PythonController can be saved)"
+        )
+
+    def restore(self, saved: dict[str, Any]) -> NoReturn:  # noqa: ARG002
+        self.save()
+
+
+def _private(library: Path) -> ctypes.CDLL:
+    """A copy of its own, with statics of its own; the file is gone when this returns.
+
+    It lies beside the build, where programs may be run from; a folder for temporary files may be
+    mounted otherwise.
+    """
+    handle, name = tempfile.mkstemp(prefix="loaded-", suffix=".so", dir=library.parent.parent)
+    try:
+        os.close(handle)
+        shutil.copyfile(library, name)
+        return ctypes.CDLL(name, mode=_OWN_NAMES_FIRST)
+    except OSError as error:
+        raise ControllerError(f"{library} cannot be loaded: {error}") from None
+    finally:
+        os.unlink(name)
+
+
+def _pointer(vector: Vector) -> ctypes.c_void_p:
+    return ctypes.c_void_p(vector.ctypes.data)

@@ -49,6 +49,11 @@ class ProgressLine:
             )
         self._write(text)
 
+    def say(self, text: str) -> None:
+        """What is being done, where that is not a flight."""
+        if self._enabled:
+            self._write(text)
+
     def close(self) -> None:
         if self._enabled:
             self._write("")

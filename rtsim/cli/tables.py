@@ -36,11 +36,22 @@ def print_table(
     out: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
 ) -> None:
     """Print ``rows``, one text for each of ``columns``."""
+    table, needed = fitted(title, columns, rows, out.width)
+    # Wider than the terminal only where even the names do not fit; the terminal wraps them then.
+    width = out.width
+    out.width = max(width, needed)
+    out.print(table, crop=False)
+    out.width = width
+
+
+def fitted(
+    title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> tuple[Table, int]:
+    """The table for a terminal of ``width``, and the width that it needs to cut no name."""
     widths = [_width(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
-    chosen = _fitting(columns, widths, out.width)
-    if _needed(widths, chosen) > out.width:
+    chosen = _fitting(columns, widths, width)
+    if _needed(widths, chosen) > width:
         widths = [_width(c, [row[i] for row in rows], 0) for i, c in enumerate(columns)]
-    needed = _needed(widths, chosen)
     table = Table(
         title=title, title_justify="left", box=None, padding=(0, _GAP, 0, 0), pad_edge=False
     )
@@ -55,11 +66,7 @@ def print_table(
         )
     for row in rows:
         table.add_row(*(row[i] for i in chosen))
-    # Wider than the terminal only where even the names do not fit; the terminal wraps them then.
-    width = out.width
-    out.width = max(width, needed)
-    out.print(table, crop=False)
-    out.width = width
+    return table, _needed(widths, chosen)
 
 
 def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:

@@ -180,7 +180,7 @@ def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
     )
 
 
-def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]]) -> str:
+def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]], counted: str = "frames") -> str:
     """Histograms on log axes; each entry is (values [ns], how many of each)."""
     figure = make_subplots(1, len(samples), subplot_titles=[html.escape(n) for n in samples])
     for column, (name, (values, counts)) in enumerate(samples.items(), start=1):
@@ -194,7 +194,7 @@ def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]]) -> str:
         figure.add_trace(trace, 1, column)
         note = f"us (and {below} at or below 0)" if below else "us"
         figure.update_xaxes(type="log", title=note, row=1, col=column)
-    figure.update_yaxes(type="log", title="frames", col=1, row=1)
+    figure.update_yaxes(type="log", title=counted, col=1, row=1)
     figure.update_yaxes(type="log")
     figure.update_layout(height=330)
     return plot_html(figure)

@@ -54,7 +54,7 @@ class SignalResult:
 
     def cells(self) -> tuple[str, ...]:
         """Text: signal, unit, rows, largest differences, first one, verdict."""
-        first = "" if self.first is None else _short(self.first)
+        first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, str(self.rows), *numbers, first, self.reason or "ok"
 
@@ -78,6 +78,17 @@ class SignalResult:
         }
 
 
+class Measured(NamedTuple):
+    """Of each element, (n, size): distance, absolute and of the baseline; what is allowed;
+    whether it is the same, and whether it passes."""
+
+    gap: Matrix
+    rel: Matrix
+    allowed: Matrix
+    same: NDArray[np.bool_]
+    good: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class Pair:
     """One signal of two runs: where its baseline rows stand, and what its values mean."""
@@ -88,8 +99,8 @@ class Pair:
     signal: Signal | None
     tolerance: Tolerance
 
-    def judge(self, a: Values, b: Values) -> SignalResult:
-        """The verdict over ``a`` and ``b``, (n, size) each, paired row by row."""
+    def measure(self, a: Values, b: Values) -> Measured:
+        """How far each value of ``b`` is from that of ``a``, (n, size) each, and what passes."""
         unit = self.signal.unit if self.signal else ""
         x, y = a.astype(np.float64), b.astype(np.float64)
         kind: Kind = self.signal.kind if self.signal else "scalar"
@@ -101,12 +112,18 @@ class Pair:
             allowed = np.maximum(self.tolerance.absolute, self.tolerance.relative * size)
             rel = np.divide(gap, size, out=np.where(gap > 0, math.inf, 0.0), where=size > 0)
         good = same | ((gap <= allowed) & (allowed > 0) & np.isfinite(gap))
+        return Measured(gap, rel, allowed, same, good)
+
+    def judge(self, a: Values, b: Values) -> SignalResult:
+        """The verdict over ``a`` and ``b``, (n, size) each, paired row by row."""
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        gap, rel, _, same, good = self.measure(a, b)
         differs, failed = np.asarray(~same.all(axis=1)), np.asarray(~good.all(axis=1))
         worst, column = divmod(int(gap.argmax()), gap.shape[1]) if gap.size else (0, 0)
         columns = self.signal.columns if self.signal else ("",)
         return SignalResult(
             self.name,
-            unit,
+            self.signal.unit if self.signal else "",
             self.tolerance,
             rows=len(a),
             max_abs=float(gap.max(initial=0.0)),
@@ -128,7 +145,7 @@ class Pair:
         if not failed.any():
             return ""
         row = int(failed.argmax())
-        at = f"at {_short(self._tag(row))}"
+        at = f"at {short(self._tag(row))}"
         if not np.array_equal(np.isnan(x[row]), np.isnan(y[row])):
             where = "baseline" if np.isnan(x[row]).any() else "candidate"
             return f"NaN in the {where} only {at}"
@@ -137,7 +154,7 @@ class Pair:
         return f"beyond {at}, {int(failed.sum())}/{len(x)}"
 
 
-def _short(tag: Tag) -> str:
+def short(tag: Tag) -> str:
     """A tag without the zeros at its end: ``0.005 s +1``."""
     whole, _, rest = str(tag).partition(" s")
     return f"{whole.rstrip('0').rstrip('.')} s{rest}"

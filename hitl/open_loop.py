@@ -1,0 +1,327 @@
+"""Open loop: the same inputs, step by step, through a design and through its translation.
+
+Each output is held against the design's by ``max(absolute, relative * |design|)``, as recordings
+are (:mod:`rtsim.record.verdict`).  Nothing is fed back, so the first step that differs is where
+the translation goes wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hitl.build import PLAIN
+from hitl.execution import Execution
+from hitl.outputs import Moment, OutputResult, judged, lined_up, missing
+from hitl.tolerances import Tolerances, by_type, checked, names_of, of_output, refuse_unknown
+from rtsim.clock import stopwatch
+from rtsim.controller import Controller
+from rtsim.controller_task import SILENCE_S
+from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
+from rtsim.record.verdict import Tolerance, short
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Period, Tag
+
+Table = NDArray[np.float64]
+Observer = Callable[[int, int], None]
+"""Told the step and how many there are."""
+
+
+class First(NamedTuple):
+    """The earliest step that fails, and the output that does."""
+
+    signal: str
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class OpenLoop:
+    """What came of k steps; ``translation`` is NaN where it gave no answer any more."""
+
+    name: str
+    signals: list[OutputResult]
+    """One for each output of the design, by column."""
+    input_names: tuple[str, ...]
+    inputs: Table
+    """(k, m), in the order of the design's inputs."""
+    tags: NDArray[np.int64]
+    """(k, 2): ns and microstep."""
+    design: Table
+    """(k, n)."""
+    translation: Table
+    """(k, n), in the order of the design's outputs."""
+    answered: int
+    """Steps that the translation got through."""
+    execution: Execution | None = None
+    """``None`` for a build that is not timed, and where nothing was answered."""
+    error: str = ""
+    """Why it stopped answering, or did not end well."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.error and all(s.ok for s in self.signals)
+
+    @property
+    def steps(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def first(self) -> First | None:
+        """The earliest failure; of several outputs in one step the first declared."""
+        failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
+        return First(min(failing)[2], min(failing)[0]) if failing else None
+
+    @property
+    def failures(self) -> list[OutputResult]:
+        return [s for s in self.signals if not s.ok]
+
+    def worst_first(self) -> list[OutputResult]:
+        """By the largest difference relative to what is allowed."""
+        return sorted(self.signals, key=lambda s: (s.ok, -s.share, -s.max_rel))
+
+    def tag(self, step: int) -> Tag:
+        return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
+
+    def moment(self, signal: OutputResult, step: int) -> Moment:
+        """All that is known of an output at a step."""
+        column = self.signals.index(signal)
+        absolute, relative = signal.tolerance
+        size = abs(float(self.design[step, column]))
+        return Moment(
+            f"{self.name}.{signal.name}",
+            step,
+            self.tag(step),
+            float(self.design[step, column]),
+            float(self.translation[step, column]) if step < self.answered else None,
+            max(absolute, relative * size) if isfinite(size) else absolute,
+            dict(zip(self.input_names, self.inputs[step].tolist(), strict=True)),
+        )
+
+    @property
+    def first_moment(self) -> Moment | None:
+        """The earliest failure, with its values."""
+        first = self.first
+        if first is None:
+            return None
+        return self.moment(next(s for s in self.signals if s.name == first.signal), first.step)
+
+    @property
+    def in_words(self) -> str:
+        """One sentence: agrees, or where it fails first."""
+        if self.ok:
+            close = max(self.signals, key=lambda s: s.share)
+            return (
+                f"{self.name}: all {self.steps} steps agree, at most {100 * close.share:.3g} % of "
+                f"the tolerance ({close.name})"
+            )
+        if self.error:
+            return f"{self.name}: {self.error}"
+        moment = self.first_moment
+        if moment is None:
+            return f"{self.name}.{self.failures[0].name}: {self.failures[0].reason}"
+        return moment.in_words
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without the traces."""
+        first = self.first
+        return {
+            "ok": self.ok,
+            "error": self.error,
+            "steps": self.steps,
+            "answered": self.answered,
+            "first": None if first is None else first._asdict(),
+            "signals": [s.to_json() for s in self.signals],
+            "worst": [
+                self.moment(s, s.worst_step).to_json()
+                for s in self.worst_first()
+                if s.worst_step is not None
+            ],
+            "execution": None if self.execution is None else self.execution.to_json(),
+            "about": dict(self.about),
+        }
+
+
+def open_loop(
+    design: Controller,
+    translation: Controller,
+    inputs: ArrayLike,
+    tags: ArrayLike | None = None,
+    *,
+    name: str = "",
+    period: Period | None = None,
+    tolerances: Tolerances | None = None,
+    observe: Observer | None = None,
+) -> OpenLoop:
+    """Drive two running controllers with ``inputs`` (k, m), in the order of the design's inputs.
+
+    ``tags`` (k, 2) are ns and microstep; without them step i happens at tick i of ``period``
+    (default: the translation's own).  ``tolerances`` are those of :mod:`hitl.tolerances`; a
+    default depends on the type of the C output.  What the translation raises
+    (:class:`ControllerError`) is part of the result; what the design raises is not caught.
+    """
+    name = name or str(getattr(translation, "name", "controller"))
+    period = period or getattr(getattr(translation, "interface", None), "period", None)
+    table = _table(inputs, design.inputs)
+    when = _tags(tags, len(table), period)
+    rules = checked(tolerances)
+    columns = design.outputs.columns
+    refuse_unknown(rules, [n for c in columns for n in names_of(name, c)])
+    driven = _Driven(design, translation, table, when)
+    driven.run(observe)
+    limits = {
+        column: of_output(rules, name, column, default)
+        for column, default in defaults(translation).items()
+    }
+    return OpenLoop(
+        name=name,
+        signals=_results(driven, limits),
+        input_names=design.inputs.columns,
+        inputs=table,
+        tags=when,
+        design=driven.wanted,
+        translation=driven.given,
+        answered=driven.answered,
+        execution=Execution.of(driven.took(), period) if _timed(translation) else None,
+        error=driven.error,
+        about=_about(translation),
+    )
+
+
+def defaults(translation: Controller) -> dict[str, Tolerance]:
+    """The tolerance of each output, by column, where nobody said otherwise."""
+    fields = getattr(getattr(translation, "interface", None), "output_fields", ())
+    scales = {f.signal.name: f.scale for f in fields}
+    return {
+        column: by_type(signal, scales.get(signal.name, 1.0))
+        for signal in translation.outputs
+        for column in signal.columns
+    }
+
+
+class _Driven:
+    """Two controllers on one table of inputs."""
+
+    def __init__(
+        self, design: Controller, translation: Controller, inputs: Table, tags: NDArray[np.int64]
+    ) -> None:
+        self.design, self.translation = design, translation
+        self.inputs, self.tags = inputs, tags
+        self.sent = _order(design.inputs, translation.inputs)
+        theirs = translation.outputs.columns
+        self.columns = {c: theirs.index(c) for c in design.outputs.columns if c in theirs}
+        self.wanted = np.full((len(inputs), design.outputs.size), np.nan)
+        self.given = np.full((len(inputs), design.outputs.size), np.nan)
+        self.answered = 0
+        self.error = ""
+        self._before = len(getattr(translation, "took_ns", ()))
+        self._exchanges: list[int] = []
+
+    def run(self, observe: Observer | None) -> None:
+        into = [i for i, c in enumerate(self.design.outputs.columns) if c in self.columns]
+        of = list(self.columns.values())
+        for step, row in enumerate(self.inputs):
+            tag = Tag(int(self.tags[step, 0]), int(self.tags[step, 1]))
+            self.wanted[step] = _exchange(self.design, tag, row)
+            if not self.error:
+                began = stopwatch()
+                try:
+                    answer = _exchange(self.translation, tag, row[self.sent])
+                except ControllerError as error:
+                    self.error = f"step {step} ({short(tag)}): {error}"
+                else:
+                    self._exchanges.append(stopwatch() - began)
+                    self.given[step, into] = answer[of]
+                    self.answered += 1
+            if observe is not None:
+                observe(step + 1, len(self.inputs))
+
+    def took(self) -> Sequence[int]:
+        """Of each step [ns]: as the C measured it, or else the whole exchange."""
+        own = getattr(self.translation, "took_ns", None)
+        return self._exchanges if own is None else own[self._before :]
+
+
+def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
+    controller.send(tag, inputs)
+    patience = float(getattr(controller, "silence", SILENCE_S))
+    answer = controller.receive(tag, patience)
+    if answer is None:
+        silent = getattr(controller, "silent", None)
+        if silent is not None:
+            raise silent(tag)
+        raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
+    if answer.shape != (controller.outputs.size,):
+        raise ControllerError(f"an answer of shape {answer.shape} to the request of {tag}")
+    return answer
+
+
+def _order(ours: Signals, theirs: Signals) -> list[int]:
+    """Where each of their columns stands in ours."""
+    for column in theirs.columns:
+        if column not in ours.columns:
+            raise UnknownName("input", column, ours.columns, "the design")
+    return [ours.columns.index(c) for c in theirs.columns]
+
+
+def _results(driven: _Driven, limits: Mapping[str, Tolerance]) -> list[OutputResult]:
+    n, out = driven.answered, []
+    for signal in driven.design.outputs:
+        where = driven.design.outputs.slice(signal.name)
+        wanted, given = driven.wanted[:n, where], driven.given[:n, where]
+        if signal.kind == "quaternion":
+            given = lined_up(wanted, given)
+        for i, column in enumerate(signal.columns):
+            if column not in driven.columns:
+                out.append(missing(column, signal.unit))
+                continue
+            theirs = driven.translation.outputs.columns.index(column)
+            kind = _type_of(driven.translation.outputs, theirs)
+            out.append(
+                judged(
+                    signal, column, kind, limits[column], (wanted[:, i], given[:, i]), driven.tags
+                )
+            )
+    return out
+
+
+def _type_of(outputs: Signals, column: int) -> str:
+    return [s.type for s in outputs for _ in s.columns][column]
+
+
+def _table(inputs: ArrayLike, layout: Signals) -> Table:
+    table = np.ascontiguousarray(inputs, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != layout.size:
+        raise ShapeError(
+            f"inputs of shape {table.shape}; expected (steps, {layout.size}): "
+            f"{', '.join(layout.columns)}"
+        )
+    if not len(table):
+        raise ScenarioError("no step to drive: the inputs have no rows")
+    return table
+
+
+def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[np.int64]:
+    if tags is None:
+        if period is None:
+            raise ScenarioError("when do the steps happen? give tags= (k, 2), or period=")
+        return np.array([(period.tick(k), 0) for k in range(steps)], np.int64)
+    given = np.asarray(tags, np.int64)
+    if given.shape != (steps, 2):
+        raise ShapeError(f"tags of shape {given.shape}; expected ({steps}, 2): ns, microstep")
+    return given
+
+
+def _timed(translation: Controller) -> bool:
+    """Instrumented builds are not: their times mean nothing."""
+    return getattr(getattr(translation, "build", None), "kind", PLAIN) == PLAIN
+
+
+def _about(translation: Controller) -> dict[str, Any]:
+    describe = getattr(translation, "describe", None)
+    return {} if describe is None else dict(describe())

@@ -1,0 +1,173 @@
+"""One output of a translation: how far it is from the design's, where first, and where most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.record.reading import TrackData
+from rtsim.record.schema import TrackSpec
+from rtsim.record.verdict import Pair, SignalResult, Tolerance, short
+from rtsim.signals import Kind, Signal, Signals, Vector
+from rtsim.tag import Tag
+
+Pairs = tuple[Vector, Vector]
+"""Of the design and of the translation, (n,) each."""
+
+
+@dataclass(frozen=True)
+class OutputResult(SignalResult):
+    """The verdict on one column of the outputs, over the steps that were answered."""
+
+    type: str = "float64"
+    """Of the C output."""
+    max_ulp: float = 0.0
+    """Largest distance in units in the last place of a float32, or else of a float64."""
+    step: int | None = None
+    """The first that fails; its tag is ``first_failed``."""
+    worst_step: int | None = None
+    """Where it is farthest off relative to what is allowed; ``None`` where all bits agree."""
+    share: float = 0.0
+    """Of the tolerance, at that step; more than 1 fails."""
+    kind: Kind = "scalar"
+    """``angle`` for what wraps; elements of a quaternion are compared one by one."""
+
+    def pair(self, tags: NDArray[np.int64]) -> Pair:
+        """What measures it at the steps with these tags (n, 2)."""
+        return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
+
+    def to_json(self) -> dict[str, object]:
+        worst = self.share if math.isfinite(self.share) else None
+        ulp = self.max_ulp if math.isfinite(self.max_ulp) else None
+        return {
+            **super().to_json(),
+            "type": self.type,
+            "max_ulp": ulp,
+            "first_failed_step": self.step,
+            "worst_step": self.worst_step,
+            "share_of_tolerance": worst,
+        }
+
+
+class Moment(NamedTuple):
+    """An output at one step; its name is that of controller and column."""
+
+    signal: str
+    step: int
+    tag: Tag
+    design: float
+    translation: float | None
+    """``None`` where there is no answer."""
+    allowed: float
+    """How far off it may be here, in its unit."""
+    inputs: dict[str, float]
+
+    @property
+    def where(self) -> str:
+        return f"{self.signal} at step {self.step} ({short(self.tag)})"
+
+    @property
+    def in_words(self) -> str:
+        given = "no answer" if self.translation is None else f"C {self.translation!r}"
+        return (
+            f"{self.where}: design {self.design!r}, {given}, allowed {self.allowed:.6g}; "
+            f"inputs {self.inputs_in_words}"
+        )
+
+    @property
+    def inputs_in_words(self) -> str:
+        return ", ".join(f"{name}={value:.9g}" for name, value in self.inputs.items())
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "tag": list(self.tag)}
+
+
+def judged(
+    signal: Signal,
+    column: str,
+    type: str,
+    tolerance: Tolerance,
+    values: Pairs,
+    tags: NDArray[np.int64],
+) -> OutputResult:
+    """The verdict on ``values`` (n,) each; ``tags`` (k, 2) are those of all steps, k >= n.
+
+    Where n < k, the answers that are missing fail.
+    """
+    kind: Kind = "angle" if signal.kind == "angle" else "scalar"
+    n = len(values[0])
+    pair = _pair(column, signal.unit, kind, tolerance, tags)
+    a, b = (v[:, None] for v in values)
+    measured = pair.measure(a, b)
+    shares = _shares(measured.gap[:, 0], measured.allowed[:, 0])
+    failed = ~measured.good[:, 0]
+    differs = not measured.same.all()
+    worst = int(np.lexsort((-np.arange(n), measured.gap[:, 0], shares))[-1]) if differs else None
+    step = int(failed.argmax()) if failed.any() else None
+    out = OutputResult(
+        **vars(pair.judge(a, b)),
+        type=type,
+        max_ulp=float(ulps(values[0], values[1], type).max(initial=0.0)),
+        step=step,
+        worst_step=worst,
+        share=float(shares.max(initial=0.0)),
+        kind=kind,
+    )
+    if n == len(tags) or step is not None:
+        reason = out.reason.replace("baseline", "design").replace("candidate", "C")
+        return replace(out, reason=reason)
+    at = pair.track.tag(n)
+    reason = f"no answer from step {n} on ({short(at)})"
+    return replace(out, step=n, first_failed=at, reason=reason)
+
+
+def _pair(
+    column: str, unit: str, kind: Kind, tolerance: Tolerance, tags: NDArray[np.int64]
+) -> Pair:
+    track = TrackData(TrackSpec("steps", ("step",), Signals()), tags)
+    signal = Signal(column, unit, kind=kind)
+    return Pair(track, np.arange(len(tags)), column, signal, tolerance)
+
+
+def missing(column: str, unit: str) -> OutputResult:
+    """An output that the translation does not have."""
+    return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
+
+
+def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Quaternions (n, 4) with the sign that is nearer to what is wanted."""
+    flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
+    return np.where(flipped[:, None], -given, given)
+
+
+def ulps(a: Vector, b: Vector, type: str) -> Vector:
+    """Distance of ``a`` and ``b`` (n,) in representable numbers of ``float32``, else ``float64``.
+
+    Infinite where one of them is NaN.
+    """
+    whole = np.int32 if type == "float32" else np.int64
+    with np.errstate(over="ignore"):
+        x, y = (
+            _ranks(v.astype(np.float32 if type == "float32" else np.float64), whole) for v in (a, b)
+        )
+    high, low = np.maximum(x, y).astype(np.uint64), np.minimum(x, y).astype(np.uint64)
+    distance = (high - low).astype(np.float64)  # modulo 2^64: cannot overflow
+    distance[np.isnan(a) & np.isnan(b)] = 0.0
+    distance[np.isnan(a) != np.isnan(b)] = math.inf
+    return distance
+
+
+def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    """Their place in the order of all floats; 0 and -0 share one."""
+    bits = np.ascontiguousarray(values).view(whole).astype(np.int64)
+    return np.where(bits < 0, np.int64(np.iinfo(whole).min) - bits, bits)
+
+
+def _shares(gap: Vector, allowed: Vector) -> Vector:
+    """Difference over what is allowed; infinite where nothing is."""
+    some = (allowed > 0) & np.isfinite(gap)
+    return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

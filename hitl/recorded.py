@@ -1,0 +1,77 @@
+"""What a recording says of a controller: the inputs that it was given, and what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.controller import Controller
+from rtsim.errors import RecordingError
+from rtsim.record.reading import Recording, TrackData
+from rtsim.signals import Signals
+from rtsim.trace import request_topic
+
+
+def inputs_of(
+    recording: Recording, name: str, layout: Signals, until_ns: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """What controller ``name`` was given: inputs (k, m) in the order of ``layout``, tags (k, 2).
+
+    Raises :class:`RecordingError` where the recording does not hold them.
+    """
+    topic = f"messages/{request_topic(name)}"
+    track = recording.tracks.get(topic)
+    if track is None:
+        known = [
+            t.removeprefix("messages/").removesuffix(".inputs")
+            for t in recording.tracks
+            if t.startswith("messages/") and t.endswith(".inputs")
+        ]
+        raise RecordingError(
+            f"{recording.source} holds no inputs of a controller {name}; it has those of: "
+            f"{', '.join(known) or 'none'}"
+        )
+    for column in layout.columns:
+        if column not in track.signals.columns:
+            raise RecordingError(
+                f"{recording.source} holds no input {column} of {name}; it has: "
+                f"{', '.join(track.signals.columns)}"
+            )
+    order = [track.signals.columns.index(c) for c in layout.columns]
+    tags = np.stack([track.integer("initiated"), track.integer("initiated_step")], axis=1)
+    inside = np.ones(len(tags), np.bool_) if until_ns is None else tags[:, 0] <= until_ns
+    if not inside.any():
+        raise RecordingError(f"{recording.source}: {name} was given no inputs in that time")
+    return track.rows.floats[inside][:, order], tags[inside]
+
+
+def signals_of(recording: Recording) -> list[str]:
+    """The names of all signals that a comparison holds against each other."""
+    return [
+        f"{t.name}.{s.name}"
+        for t in recording.tracks.values()
+        if t.spec.deterministic
+        for s in t.signals
+    ]
+
+
+def in_terms_of(designs: Mapping[str, Controller], flown: Recording) -> Recording:
+    """Units and kinds that an interface leaves open are those of the design."""
+    tracks = dict(flown.tracks)
+    for name, design in designs.items():
+        for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
+            track = tracks.get(f"messages/{topic}")
+            if track is not None:
+                tracks[track.name] = _relabelled(track, layout)
+    return replace(flown, tracks=tracks)
+
+
+def _relabelled(track: TrackData, layout: Signals) -> TrackData:
+    signals = [
+        replace(s, unit=layout[s.name].unit, kind=layout[s.name].kind) if s.name in layout else s
+        for s in track.signals
+    ]
+    return replace(track, spec=replace(track.spec, signals=Signals(*signals)))

@@ -1,0 +1,199 @@
+"""What came of a back-to-back comparison: verdicts, and why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.console import RenderableType
+
+from hitl.execution import Execution
+from hitl.open_loop import OpenLoop
+from rtsim.record.comparison import Comparison
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.verdict import SignalResult
+
+
+@dataclass(frozen=True, eq=False)
+class Flight:
+    """The scenario with the C in the loop, against the one with the design."""
+
+    comparison: Comparison
+    baseline: Recording
+    flown: Recording
+    error: str = ""
+    """What ended it early."""
+    late: int = 0
+    missed: int = 0
+    execution: Mapping[str, Execution] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return self.comparison.ok and not self.error
+
+    @property
+    def first(self) -> SignalResult | None:
+        """The failure with the earliest tag."""
+        failed = [r for r in self.comparison.failures if r.first_failed is not None]
+        return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
+
+    def failure(self, result: SignalResult) -> str:
+        """Where a signal fails, and its values there."""
+        text = f"{result.name}: {result.reason}"
+        pair = self.values(result)
+        if pair is not None:
+            text += f"; with the design {pair[0]}, with the C {pair[1]}"
+        return f"{text}, allowed {allowance(result)}"
+
+    def values(self, result: SignalResult) -> tuple[str, str] | None:
+        """Of both flights, where the signal first fails."""
+        name, _, signal = result.name.rpartition(".")
+        a, b = self.baseline.tracks.get(name), self.flown.tracks.get(name)
+        if result.first_failed is None or a is None or b is None or signal not in a.signals:
+            return None
+        rows = _rows_at(a, *result.first_failed), _rows_at(b, *result.first_failed)
+        for one, other in zip(*rows, strict=False):
+            x, y = np.array(a.column(signal)[one]), np.array(b.column(signal)[other])
+            if not np.array_equal(x, y, equal_nan=True):
+                return str(x.tolist()), str(y.tolist())
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.comparison.to_json(),
+            "ok": self.ok,
+            "error": self.error,
+            "late": self.late,
+            "missed": self.missed,
+            "execution": {name: e.to_json() for name, e in self.execution.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class BackToBack:
+    """All of it.  ``flight`` is ``None`` where only the open loop was asked for."""
+
+    scenario: str
+    open: dict[str, OpenLoop]
+    """By controller."""
+    flight: Flight | None = None
+    notes: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return all(loop.ok for loop in self.open.values()) and (
+            self.flight is None or self.flight.ok
+        )
+
+    @property
+    def closed(self) -> Comparison | None:
+        """The verdict on each signal of the flight."""
+        return None if self.flight is None else self.flight.comparison
+
+    @property
+    def first_failed(self) -> OpenLoop | None:
+        """The open loop that fails earliest."""
+        failed = [loop for loop in self.open.values() if not loop.ok]
+        return min(failed, key=_when, default=None)
+
+    @property
+    def explanation(self) -> str:
+        """Where the closed loop fails, whether the open loop already does; else empty."""
+        flight = self.flight
+        if flight is None or flight.ok:
+            return ""
+        failed = self.first_failed
+        if failed is not None:
+            moment = failed.first_moment
+            where = failed.in_words if failed.error or moment is None else moment.where
+            return f"The open loop already fails: {where}"
+        agreed = "; ".join(loop.in_words for loop in self.open.values())
+        return (
+            f"The open loop agrees ({agreed}), so look at the loop: {_what_the_loop_adds(flight)}"
+        )
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, with the first failure of the open and of the closed loop."""
+        if self.ok:
+            flown = "" if self.flight is None else ", in open and in closed loop"
+            return f"{self.scenario}: the C does what its design does{flown}"
+        lines = [f"{self.scenario}: the C does not do what its design does"]
+        lines += [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
+        if self.flight is not None and not self.flight.ok:
+            lines.append(f"closed loop: {closed_in_words(self.flight)}")
+            lines.append(self.explanation)
+        return "\n".join(lines)
+
+    def assert_ok(self) -> None:
+        """Raise :class:`AssertionError` that names signal, step and values."""
+        if not self.ok:
+            raise AssertionError(self.in_words)
+
+    def table(self) -> RenderableType:
+        """For a terminal of any width; print it with ``crop=False``."""
+        from hitl.results.table import Tables
+
+        tables: RenderableType = Tables(self)
+        return tables
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what is not finite is ``None``."""
+        return {
+            "scenario": self.scenario,
+            "ok": self.ok,
+            "settings": self.settings,
+            "notes": list(self.notes),
+            "open": {name: loop.to_json() for name, loop in self.open.items()},
+            "closed": None if self.flight is None else self.flight.to_json(),
+            "explanation": self.explanation,
+        }
+
+
+def closed_in_words(flight: Flight) -> str:
+    """The first thing that fails in the loop."""
+    if flight.error:
+        return flight.error
+    first = flight.first or flight.comparison.failures[0]
+    return flight.failure(first)
+
+
+def allowance(result: SignalResult) -> str:
+    """The tolerance in words."""
+    absolute, relative = result.tolerance
+    unit = "" if result.unit in ("", "1") else f" {result.unit}"
+    if relative == 0.0:
+        return f"{absolute:g}{unit}" if absolute else "no difference"
+    return f"max({absolute:g}{unit}, {relative:g} of the design's)"
+
+
+def _what_the_loop_adds(flight: Flight) -> str:
+    """Why it may fail where each step agrees."""
+    if flight.error:
+        return f"the flight ended early: {flight.error}"
+    if flight.late or flight.missed:
+        return (
+            f"{flight.late} answers were late and {flight.missed} requests missed; allow more time "
+            "(--latency), or fly with --pace max"
+        )
+    return (
+        "it makes more of differences that the open loop allows, or the C depends on more than its "
+        "inputs; hold the open loop to a smaller tolerance"
+    )
+
+
+def _when(loop: OpenLoop) -> tuple[int, int]:
+    """The tag of its first failure; its end, where no step fails."""
+    first = loop.first
+    ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
+    return ns, microstep
+
+
+def _rows_at(track: TrackData, ns: int, microstep: int) -> list[int]:
+    there = track.rows.ns == ns
+    if "step" in track.integers:
+        there = there & (track.integer("step") == microstep)
+    return [int(i) for i in np.flatnonzero(there)]

@@ -1,0 +1,90 @@
+"""Controllers started for an open loop and closed after it; what goes wrong is in its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.open_loop import Observer, OpenLoop, open_loop
+from hitl.tolerances import Tolerances
+from rtsim.controller import Controller
+from rtsim.errors import ControllerError, ScenarioError
+from rtsim.tag import Period
+
+
+def drive(
+    name: str,
+    design: Controller,
+    translation: Controller,
+    inputs: NDArray[np.float64],
+    tags: NDArray[np.int64],
+    *,
+    period: Period | None = None,
+    tolerances: Tolerances | None = None,
+    observe: Observer | None = None,
+) -> OpenLoop:
+    """:func:`open_loop` of fresh ones of both, which are closed again.
+
+    A translation that does not initialise, or does not end well, fails.
+    """
+    with ExitStack() as stack:
+        ours = stack.enter_context(closing(fresh(name, design)))
+        theirs: Controller
+        try:
+            theirs = fresh(name, translation)
+        except ControllerError as error:
+            theirs = _Dead(translation, str(error))
+        stack.callback(closed, theirs)
+        out = open_loop(
+            ours,
+            theirs,
+            inputs,
+            tags,
+            name=name,
+            period=period,
+            tolerances=tolerances,
+            observe=observe,
+        )
+        return replace(out, error=out.error or closed(theirs))
+
+
+def fresh(name: str, controller: Controller) -> Controller:
+    make: Callable[[], Controller] | None = getattr(controller, "fresh", None)
+    if make is None:
+        raise ScenarioError(
+            f"{name}: a {type(controller).__name__} cannot be started anew (it has no fresh()); "
+            "back to back needs a design that can"
+        )
+    return make()
+
+
+def closed(controller: Controller) -> str:
+    """Close it; what it says where it does not end well."""
+    try:
+        controller.close()
+    except ControllerError as error:
+        return str(error)
+    return ""
+
+
+class _Dead:
+    """Says why there is no controller."""
+
+    outside = False
+
+    def __init__(self, instead_of: Controller, error: str) -> None:
+        self.inputs, self.outputs = instead_of.inputs, instead_of.outputs
+        self._error = error
+
+    def send(self, tag: object, inputs: object) -> None:  # noqa: ARG002
+        raise ControllerError(self._error)
+
+    def receive(self, tag: object, patience: float) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass

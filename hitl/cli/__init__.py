@@ -7,6 +7,7 @@ import importlib
 import click
 
 COMMANDS = {
+    "test": "hitl.cli.testing:test",
     "init": "hitl.cli.starting:init",
     "build": "hitl.cli.building:build",
     "fly": "hitl.cli.flying:fly_in_c",

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from hitl.flying import Plant, Reference
+    from hitl.contexts import Reported
+    from hitl.flying import InPlace, Plant, Reference
     from hitl.stepping import Sil
 
 CASES = "cases"
@@ -49,3 +51,25 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plant
         return Plant(scenario, settings, cases=tmp_path / CASES, folder=folder)
 
     return declared
+
+
+@pytest.fixture
+def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Reported]:
+    """``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
+
+    One that fails writes its page below ``tmp_path``, which the failing test's report names.
+    """
+    from hitl.contexts import back_to_back as compared
+
+    folder = request.path.parent
+    pages = (tmp_path / f"back-to-back-{number}.html" for number in count(1))
+
+    def held(scenario: Reference, controllers: InPlace, /, **options: Any) -> Reported:
+        options.setdefault("cases", tmp_path / CASES)
+        options.setdefault("page", next(pages))
+        result = compared(scenario, controllers, folder=folder, **options)
+        if result.page is not None:
+            request.node.add_report_section("call", "back to back", f"page: {result.page}")
+        return result
+
+    return held

@@ -1,19 +1,27 @@
-"""Draw the pictures of docs/latency.md:  python -m tools.pictures"""
+"""Draw the pictures of docs/latency.md and of README.md:  python -m tools.pictures"""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
 
+from hitl.cli.starting import write_starter
+from hitl.contexts import Reported, back_to_back
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
+from rtsim.signals import Vector
 from rtsim.testing.determinism import trace_of
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs/pictures"
+Trace = tuple[Vector, Vector]
+"""Time [s] and values."""
 LATENCIES_MS = (0, 10, 20, 40)
 
 
@@ -27,7 +35,6 @@ def tug(latency: float) -> Recording:
 
 def draw_latency(path: Path) -> None:
     """Angle of attack, roll and elevator against time, one column a latency."""
-    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rtsim", "svg.fonttype": "none"})
     rows = (("alpha_deg", "angle of attack"), ("roll_deg", "roll"), ("elevator", "elevator"))
     figure, axes = plt.subplots(3, 4, figsize=(10, 5.4), sharex=True, sharey="row")
     for column, latency in enumerate(LATENCIES_MS):
@@ -45,10 +52,69 @@ def draw_latency(path: Path) -> None:
         axis.set_xlabel("time (s)")
     figure.suptitle("F-16 with stability augmentation: a tug at the stick, commands under way for")
     figure.tight_layout()
+    save(figure, path)
+
+
+def forgotten_limit() -> Reported:
+    """The example of ``rtsim sil init``, its C without the lower limit."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_starter(folder)
+        source = folder / "motor.c"
+        source.write_text(source.read_text().replace("wanted < -LIMIT", "wanted < -4 * LIMIT"))
+        return back_to_back("scenario.py", {"controller": "motor.toml"}, folder=folder)
+
+
+def speed(recording: Recording) -> Trace:
+    return recording.time("motor") / 1e9, recording["motor.speed"]
+
+
+def draw_back_to_back(path: Path) -> None:
+    """Design and C against time, and their difference: open loop left, closed loop right."""
+    result = forgotten_limit()
+    loop, flight = result.open["controller"], result.flight
+    assert loop.first is not None
+    assert flight is not None
+    first = loop.tags[loop.first.step, 0] / 1e9
+    stepped = loop.tags[:, 0] / 1e9
+    columns: tuple[tuple[str, Trace, Trace], ...] = (
+        ("open loop: voltage (V)", (stepped, loop.design[:, 0]), (stepped, loop.translation[:, 0])),
+        ("closed loop: speed (rad/s)", speed(flight.baseline), speed(flight.flown)),
+    )
+    figure, axes = plt.subplots(
+        2, 2, figsize=(10, 4.2), sharex=True, height_ratios=(2, 1), layout="constrained"
+    )
+    for column, (title, design, c) in enumerate(columns):
+        upper, lower = axes[0][column], axes[1][column]
+        upper.set_title(title)
+        upper.plot(*design, color="#1f5fa8", linewidth=1.6, label="design")
+        upper.plot(*c, color="#c62828", linewidth=0.9, label="C")
+        difference = np.interp(design[0], *c) - design[1]
+        lower.plot(design[0], difference, color="#c62828", linewidth=0.9)
+        lower.set_ylabel("difference")
+        lower.set_xlabel("time (s)")
+        for axis in (upper, lower):
+            axis.axvline(first, color="#777777", linewidth=0.8, linestyle="--")
+            axis.grid(color="#dddddd", linewidth=0.5)
+            axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].legend(frameon=False)
+    axes[0][0].annotate(
+        f"first divergence: step {loop.first.step}",
+        (first, float(loop.design.max())),
+        xytext=(4, -2),
+        textcoords="offset points",
+        color="#777777",
+    )
+    save(figure, path)
+
+
+def save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
 if __name__ == "__main__":
+    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rtsim", "svg.fonttype": "none"})
     draw_latency(PICTURES / "latency.svg")
+    draw_back_to_back(PICTURES / "back-to-back.svg")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
-from hitl.build import FLAGS, PLAIN
+from hitl.build import COVERAGE, FLAGS, PLAIN, Build
+from hitl.coverage import Coverage, measured
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.parts import ControllerPart
 from rtsim.scenario import Scenario
@@ -27,6 +30,26 @@ build_option = click.option(
     show_default=True,
     help="sanitize finds undefined behaviour, coverage counts lines; timing is taken of plain.",
 )
+
+coverage_option = click.option(
+    "--coverage",
+    "counted_into",
+    type=click.Path(path_type=Path),
+    default=Path("coverage"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Where --build coverage writes its pages.",
+)
+
+
+@contextmanager
+def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Coverage | None]:
+    """Count while the block lasts what runs of coverage builds; ``None`` for other kinds."""
+    if kind != COVERAGE:
+        yield None
+        return
+    with measured(builds, into) as coverage:
+        yield coverage
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hitl.build import PLAIN
-from hitl.cli.common import build_option, controllers_option, parse_controllers
+from hitl.build import build as built
+from hitl.cli.common import (
+    build_option,
+    controllers_option,
+    counting,
+    coverage_option,
+    parse_controllers,
+)
 from hitl.controller import SilController
+from hitl.coverage import Coverage
 from hitl.execution import Execution
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, Flown, flight_options, fly
+from rtsim.cli.flight import Flight, flight_options, fly
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
 from rtsim.errors import ScenarioError
@@ -33,6 +43,7 @@ _COLUMNS = (
 @flight_options
 @controllers_option
 @build_option
+@coverage_option
 @click.option("--latency", default=None, metavar="S", help="What the C may take to answer: 0.005.")
 @click.option(
     "--late",
@@ -52,6 +63,7 @@ def fly_in_c(
     flight: Flight,
     controllers: tuple[str, ...],
     kind: str,
+    counted_into: Path,
     latency: str | None,
     late: str | None,
     failure: str | None,
@@ -63,25 +75,32 @@ def fly_in_c(
     runs/NAME-NNN.mcap unless -o says otherwise; 'rtsim replay' runs it again without the C.
     """
     given: dict[str, str] = {}
+    counted: Coverage | None = None
+    stack = ExitStack()
 
     def prepare(scenario: Scenario) -> None:
+        nonlocal counted
         given.update(parse_controllers(controllers, scenario))
-        for name, reference in given.items():
-            controller = SilController(reference, kind=kind)
+        made = {name: built(reference, kind) for name, reference in given.items()}
+        for name, build in made.items():
             scenario.replace_controller(
-                name, controller, latency=latency, late=late, failure=failure
+                name, SilController(build), latency=latency, late=late, failure=failure
             )
         if flight.pace != MAX:
             for name in given:
                 _check_latency(name, scenario)
+        counted = stack.enter_context(counting(kind, list(made.values()), counted_into))
 
-    flown = fly(flight, quiet=as_json, prepare=prepare)
+    with stack:
+        flown = fly(flight, quiet=as_json, prepare=prepare)
     tasks = [task for task in flown.outcome.system.controllers if task.name in given]
     if as_json:
         told = {task.name: _told(task, given[task.name], kind) for task in tasks}
-        show_json({**flown.summary(), "build": kind, "controllers": told})
+        coverage = None if counted is None else counted.to_json()
+        more = {"build": kind, "controllers": told, "coverage": coverage}
+        show_json({**flown.summary(), **more})
     else:
-        _print(flown, tasks, given, kind)
+        flown.print(lambda: _print(tasks, given, kind, counted))
     flown.exit()
 
 
@@ -117,21 +136,22 @@ def _told(task: ControllerTask, interface: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _print(flown: Flown, tasks: list[ControllerTask], given: dict[str, str], kind: str) -> None:
-    def more() -> None:
-        out = console()
-        rows = [
-            [task.name, given[task.name], str(task.sequence), str(task.lates), str(task.missed)]
-            for task in tasks
-        ]
-        print_table(out, f"In C ({kind} build)", _COLUMNS, rows)
-        for task in tasks:
-            if task.failed is not None:
-                out.print(f"{task.name} failed: {task.failed}", soft_wrap=True, markup=False)
-            execution = _execution(task, kind)
-            if execution is not None:
-                out.print(f"{task.name}: {execution.in_words}", soft_wrap=True, markup=False)
-        if kind != PLAIN:
-            out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
-
-    flown.print(more)
+def _print(
+    tasks: list[ControllerTask], given: dict[str, str], kind: str, counted: Coverage | None
+) -> None:
+    out = console()
+    rows = [
+        [task.name, given[task.name], str(task.sequence), str(task.lates), str(task.missed)]
+        for task in tasks
+    ]
+    print_table(out, f"In C ({kind} build)", _COLUMNS, rows)
+    for task in tasks:
+        if task.failed is not None:
+            out.print(f"{task.name} failed: {task.failed}", soft_wrap=True, markup=False)
+        execution = _execution(task, kind)
+        if execution is not None:
+            out.print(f"{task.name}: {execution.in_words}", soft_wrap=True, markup=False)
+    if kind != PLAIN:
+        out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
+    if counted is not None:
+        out.print(f"coverage: {counted.in_words}", soft_wrap=True, markup=False)

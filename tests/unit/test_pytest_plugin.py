@@ -1,0 +1,240 @@
+"""A user's own repository: context managers and fixtures, what passes and what a bug looks like."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hitl
+from hitl import plant, sil
+from hitl.cli.starting import write_starter
+from hitl.contexts import back_to_back
+from rtsim.controller import PythonController
+from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
+from rtsim.loading import load_scenario
+from rtsim.models.unstable import scenario as unstable
+from rtsim.signals import Vector
+
+TEN_LINES = """\
+def test_each_step_and_the_loop(back_to_back):
+    back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
+
+
+def test_one_step(sil):
+    with sil("motor.toml", gain=0.1) as controller:
+        assert controller.step(setpoint=10.0, speed=0.0).voltage == 1.0
+
+
+def test_the_loop(plant):
+    assert plant("scenario.py").fly({"controller": "motor.toml"})["motor.speed"].max() < 150
+"""
+
+
+def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """What ``rtsim sil init`` writes."""
+    folder = tmp_path / "repository"
+    write_starter(folder)
+    return folder
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+# -- the package's face
+
+
+def test_every_name_that_is_offered_exists() -> None:
+    for name in hitl.__all__:
+        assert callable(getattr(hitl, name))
+    assert set(hitl.__all__) <= set(dir(hitl))
+    with pytest.raises(AttributeError, match="no attribute 'sill'"):
+        getattr(hitl, "sill")  # noqa: B009
+
+
+def test_the_plugin_costs_nothing_until_it_is_used() -> None:
+    heavy = ("numpy", "numba", "zmq", "rtsim.scenario", "hitl.build")
+    code = f"import sys, hitl.pytest_plugin; sys.exit(any(m in sys.modules for m in {heavy}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- a repository's tests
+
+
+def test_a_repository_of_ten_lines_passes_on_two_workers(repository: Path) -> None:
+    (repository / "test_ten_lines.py").write_text(TEN_LINES)
+    told = pytest_in(repository, "-q", "-n", "2")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert re.search(r"\b6 passed", told.stdout)
+    assert not (repository / "cases").exists()
+
+
+def test_a_bug_fails_with_its_signal_step_and_page(repository: Path, tmp_path: Path) -> None:
+    """It integrates twice as fast: told first where the command has left its limit."""
+    change(repository / "motor.c", "integral_gain * PERIOD", "integral_gain * 2 * PERIOD")
+    told = pytest_in(repository, "-q", f"--basetemp={tmp_path / 'base'}")
+    assert told.returncode == 1
+    assert re.search(r"\b1 failed, 2 passed", told.stdout), told.stdout
+    wrong = re.search(r"^E .*voltage.*step (\d+)", told.stdout, re.M)
+    assert wrong, told.stdout
+    assert int(wrong[1]) == first_difference(repository)
+    page = re.search(r"(\S+\.html)", told.stdout)
+    assert page, told.stdout
+    assert Path(page[1]).is_file()
+    assert tmp_path / "base" in Path(page[1]).parents
+
+
+def first_difference(folder: Path) -> int:
+    """The step at which the C first answers otherwise to the inputs of the design's flight."""
+    with plant(folder / "scenario.py") as motor:
+        design = motor.fly()
+    inputs = {n: design[f"messages/controller.inputs.{n}"] for n in ("setpoint", "speed")}
+    with sil(folder / "motor.toml") as controller:
+        answers = controller.run(inputs).voltage
+    return int(np.flatnonzero(answers != design["messages/controller.voltage"])[0])
+
+
+def test_a_crash_names_its_case(repository: Path, tmp_path: Path) -> None:
+    change(repository / "motor.c", "real error =", "*(volatile int *)0 = 0;\n    real error =")
+    told = pytest_in(repository, "-q", "-k", "limited", f"--basetemp={tmp_path / 'base'}")
+    assert told.returncode == 1
+    assert "SIGSEGV" in told.stdout
+    case = re.search(r"rtsim sil case (\S+\.npz)", told.stdout)
+    assert case, told.stdout
+    assert Path(case[1]).is_file()
+    assert tmp_path / "base" in Path(case[1]).parents
+
+
+def test_a_controller_left_open_is_closed(repository: Path) -> None:
+    (repository / "test_open.py").write_text(
+        "import os\n"
+        "PIDS = []\n"
+        "def test_left(sil):\n"
+        "    PIDS.append(sil('motor.toml').controller.pid)\n"
+        "    os.kill(PIDS[0], 0)\n"
+        "def test_gone():\n"
+        "    try:\n"
+        "        os.kill(PIDS[0], 0)\n"
+        "    except ProcessLookupError:\n"
+        "        return\n"
+        "    raise AssertionError('it lives')\n"
+    )
+    told = pytest_in(repository, "-q", "test_open.py")
+    assert told.returncode == 0, told.stdout
+
+
+# -- sil
+
+
+def test_steps_by_name_hold_what_is_not_given(repository: Path) -> None:
+    with sil(repository / "motor.toml", gain=0.1, integral_gain=0.0) as controller:
+        assert controller.step(setpoint=10.0) == {"voltage": 1.0}
+        assert controller.step(speed=5.0)["voltage"] == 0.5
+        assert controller.run({"speed": [6.0, 7.0]}).voltage == pytest.approx([0.4, 0.3])
+        assert controller.step().voltage == pytest.approx(0.3)
+        assert controller.run([[1.0, 1.0]]).voltage.tolist() == [0.0]
+        assert controller.steps == 6
+
+
+def test_mistakes_of_a_step_are_told(repository: Path) -> None:
+    with sil(repository / "motor.toml") as controller:
+        with pytest.raises(UnknownName, match="did you mean speed"):
+            controller.step(sped=1.0)
+        with pytest.raises(ShapeError, match=r"speed has shape \(2,\); expected \(\)"):
+            controller.step(speed=[1.0, 2.0])
+        with pytest.raises(ShapeError, match=r"takes \(k, 2\): setpoint, speed"):
+            controller.run([[1.0]])
+        with pytest.raises(ScenarioError, match="arrays of one length"):
+            controller.run({"speed": [1.0], "setpoint": [1.0, 2.0]})
+        with pytest.raises(AttributeError, match="did you mean voltage"):
+            _ = controller.step().volt
+    with pytest.raises(UnknownName, match="gian"):
+        sil(repository / "motor.toml", gian=1.0)
+
+
+def test_the_error_of_the_body_is_the_one_that_is_told(repository: Path) -> None:
+    """Also where the C does not end well."""
+    toml = repository / "motor.toml"
+    change(toml, "[inputs]", 'terminate = "abort()"\n\n[inputs]')
+    change(toml, 'headers = ["motor.h"]', 'headers = ["motor.h", "stdlib.h"]')
+    with pytest.raises(ControllerError, match="at its end"), sil(toml) as controller:
+        controller.step()
+    with pytest.raises(ZeroDivisionError), sil(toml) as controller:
+        controller.step(speed=1 / 0)
+
+
+# -- plant
+
+
+def test_a_plant_flies_afresh_each_time(repository: Path) -> None:
+    with plant(repository / "scenario.py", setpoint=20.0, **{"motor.speed": 3.0}) as motor:
+        design = motor.fly(until=1)
+        c = motor.fly({"controller": repository / "motor.toml"}, until=1)
+        again = motor.fly(until=1)
+    assert design["motor.speed"][0] == 3.0
+    assert design.digest() == again.digest()
+    assert np.array_equal(design["motor.speed"], c["motor.speed"])
+    assert motor.outcome is not None
+    assert motor.outcome.reason == "end"
+
+
+def test_a_plant_may_be_a_name_a_scenario_or_a_function() -> None:
+    made = unstable(latency=0.02)
+    flights = [
+        plant("unstable", latency=0.02).fly(until=1),
+        plant(made).fly(until=1),
+        plant(unstable, latency=0.02).fly(until=1),
+    ]
+    assert len({flight.digest() for flight in flights}) == 1
+    pushed = plant(made, **{"plant.x": 2.0}).fly(until=1)
+    assert pushed["plant.x"][0] == 2.0
+    assert plant(made).fly(until=1).digest() == flights[0].digest()
+    with pytest.raises(ScenarioError, match="is made already"):
+        plant(made, latency=0.01)
+
+
+def test_what_flew_until_a_failure_is_kept() -> None:
+    def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+        y[0] = 0.0
+        if t > 0.5:
+            raise ValueError("tired")
+
+    design = load_scenario("unstable").part("controller").controller  # type: ignore[union-attr]
+    tired = PythonController(law, design.inputs, design.outputs)
+    with plant("unstable") as loop:
+        with pytest.raises(ControllerError, match="tired"):
+            loop.fly({"controller": tired})
+        assert loop.outcome is None
+        assert loop.recording is not None
+        assert 0.4e9 < loop.recording.end_ns < 0.7e9
+
+
+# -- back to back
+
+
+def test_back_to_back_as_a_context_manager(repository: Path) -> None:
+    interface = str(repository / "motor.toml")
+    with back_to_back(repository / "scenario.py", {"controller": interface}, until=1) as result:
+        assert result.ok
+        result.assert_ok()
+        assert result.open["controller"].ok
+    assert back_to_back(
+        repository / "scenario.py", {"controller": interface}, closed=False, setpoint=20.0
+    ).ok

@@ -1,0 +1,236 @@
+"""``rtsim sil init`` and ``rtsim sil fly``: what they write, fly, tell and refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hitl.cli.common import parse_controllers
+from rtsim.cli import main
+from rtsim.errors import ScenarioError
+from rtsim.loading import load_scenario
+from rtsim.models.orbit import ORBIT
+from rtsim.models.unstable import controller
+from rtsim.record.reading import Recording
+from rtsim.scenario import Scenario
+
+TWO = """
+
+def two() -> Scenario:
+    out = scenario(until=1.0)
+    out.plant("other", MOTOR, step=0.002, inputs={"voltage": "second.voltage"})
+    inputs = {"setpoint": "wanted.speed", "speed": "other.speed"}
+    design = out.part("controller").controller
+    out.controller("second", design, period=0.02, inputs=inputs)
+    return out
+"""
+
+
+def rtsim(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The example, and we are in its folder."""
+    folder = tmp_path / "motor"
+    assert rtsim("sil", "init", folder).exit_code == 0
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def crashing(folder: Path) -> None:
+    """The C ends its process beyond 50 rad/s."""
+    source = folder / "motor.c"
+    text = "#include <stdlib.h>\n" + source.read_text()
+    source.write_text(text.replace("real error =", "if (speed > 50) abort();\n    real error ="))
+
+
+# -- init
+
+
+def test_init_writes_the_example(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    told = rtsim("sil", "init", folder)
+    assert told.exit_code == 0, told.output
+    names = {"README.md", "motor.c", "motor.h", "motor.toml", "scenario.py", "test_motor.py"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert f"next: cd {folder} && rtsim sil test scenario.py -c motor.toml" in told.stdout
+
+
+def test_init_writes_nothing_where_a_file_is_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "motor.toml").write_text("mine")
+    told = rtsim("sil", "init", tmp_path)
+    assert told.exit_code == 2
+    assert "has motor.toml already" in told.stderr
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_init_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told = rtsim("sil", "init", tmp_path / "file" / "motor")
+    assert told.exit_code == 2
+    assert "cannot write into" in told.stderr
+
+
+def test_what_the_readme_of_the_example_says_to_type_exists(motor: Path) -> None:
+    lines = (motor / "README.md").read_text().splitlines()
+    commands = [line.split() for line in lines if line.startswith("rtsim sil ")]
+    assert len(commands) == 3
+    for words in commands:
+        told = rtsim(*words[1:3], "--help")
+        assert told.exit_code == 0, told.output
+        assert all(word in told.stdout for word in words if word.startswith("--"))
+
+
+# -- which C takes the place of which controller
+
+
+def two_controllers() -> Scenario:
+    out = Scenario("two")
+    for name in ("inner", "outer"):
+        out.controller(name, controller(), period=0.1, inputs={"x": 0.0, "v": 0.0})
+    return out
+
+
+def test_a_name_may_be_left_out_where_there_is_one() -> None:
+    one = load_scenario("unstable")
+    assert parse_controllers(["c.toml"], one) == {"controller": "c.toml"}
+    assert parse_controllers(["controller=a/c.toml:float"], one) == {"controller": "a/c.toml:float"}
+    two = parse_controllers(["outer=b.toml", "inner = a.toml"], two_controllers())
+    assert two == {"outer": "b.toml", "inner": "a.toml"}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([], r"which C is meant\? type: -c inner=pid.toml   \(controllers: inner, outer\)"),
+        (["c.toml"], "for which of inner, outer.* -c inner=c.toml"),
+        (["iner=c.toml"], "did you mean inner"),
+        (["inner="], "names no file"),
+        (["inner=a.toml", "inner=b.toml"], "inner is given twice"),
+    ],
+)
+def test_what_is_not_clear_is_asked(values: list[str], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        parse_controllers(values, two_controllers())
+
+
+def test_a_scenario_without_controllers_is_refused() -> None:
+    alone = Scenario("alone")
+    alone.plant("moon", ORBIT, step=0.1)
+    with pytest.raises(ScenarioError, match="alone has no controller"):
+        parse_controllers(["c.toml"], alone)
+
+
+# -- fly
+
+
+def flown(*arguments: object) -> Any:
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--json", *arguments)
+    assert told.exit_code == 0, told.output
+    return json.loads(told.stdout)
+
+
+@pytest.mark.usefixtures("motor")
+def test_the_c_flies_as_its_design_and_replays() -> None:
+    assert rtsim("run", "scenario.py", "-o", "design.mcap").exit_code == 0
+    told = flown("-o", "c.mcap")
+    design, c = Recording.open("design.mcap"), Recording.open("c.mcap")
+    for name in ("motor", "messages/controller", "messages/controller.inputs"):
+        assert design.track(name).words.tolist() == c.track(name).words.tolist()
+    assert told["build"] == "plain"
+    about = told["controllers"]["controller"]
+    assert (about["steps"], about["late"], about["missed"]) == (301, 0, 0)
+    assert about["execution"]["steps"] == 301
+    assert rtsim("replay", "c.mcap").exit_code == 0
+
+
+@pytest.mark.usefixtures("motor")
+def test_what_is_set_reaches_the_c() -> None:
+    flown("-o", "a.mcap", "--set", "setpoint=30", "--set", "controller.gain=0.05")
+    flown("-o", "b.mcap", "--set", "setpoint=30")
+    a, b = (Recording.open(f"{name}.mcap")["messages/controller.voltage"].max() for name in "ab")
+    assert a < 0.5 * b
+
+
+def test_a_coverage_build_is_counted(motor: Path) -> None:
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "1.4",
+                 "--build", "coverage", "--coverage", "counted")  # fmt: skip
+    assert told.exit_code == 0, told.output
+    words = r"coverage: lines 9\d\.\d % \(\d+ of \d+\), branches 75.0 % \(3 of 4\): "
+    assert re.search(words + str(motor), told.stdout), told.stdout
+    assert (motor / "counted" / "index.html").is_file()
+    whole = flown("--no-record", "--build", "coverage")["coverage"]
+    assert whole["line_percent"] == 100.0
+    assert flown("--no-record")["coverage"] is None
+
+
+@pytest.mark.usefixtures("motor")
+@pytest.mark.parametrize("kind", ["sanitize", "coverage"])
+def test_timing_is_shown_of_plain_builds_only(kind: str) -> None:
+    plain = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    assert "maximum observed" in plain.stdout
+    assert "WCET" not in plain.stdout
+    slow = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--build", kind)
+    assert slow.exit_code == 0, slow.output
+    assert "maximum observed" not in slow.stdout
+    assert f"execution times are not taken of a {kind} build" in slow.stdout
+    assert flown("--no-record", "--build", kind)["controllers"]["controller"]["execution"] is None
+
+
+def test_several_controllers_at_their_own_rates(motor: Path) -> None:
+    with (motor / "scenario.py").open("a") as file:
+        file.write(TWO)
+    told = rtsim(
+        "sil", "fly", "scenario.py:two", "--json", "-o", "two.mcap",
+        "-c", "second=motor.toml:float", "-c", "controller=motor.toml",
+    )  # fmt: skip
+    assert told.exit_code == 0, told.output
+    controllers = json.loads(told.stdout)["controllers"]
+    assert {name: c["steps"] for name, c in controllers.items()} == {
+        "controller": 101,
+        "second": 51,
+    }
+    recording = Recording.open("two.mcap")
+    assert {"measured/controller", "measured/second"} <= set(recording.tracks)
+
+
+@pytest.mark.usefixtures("motor")
+def test_in_real_time_without_latency_it_says_what_to_type() -> None:
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--pace", "1.0")
+    assert told.exit_code == 2
+    assert "--latency 0.005 " in told.stderr
+    assert not Path("runs").exists()
+
+
+def test_a_crash_ends_the_run_or_holds(motor: Path) -> None:
+    crashing(motor)
+    command = ("sil", "fly", "scenario.py", "-c", "motor.toml", "--until", "0.5")
+    told = rtsim(*command, "-o", "end.mcap")
+    assert told.exit_code == 2
+    assert "SIGABRT" in told.stderr
+    assert "again: rtsim sil case cases" in told.stderr
+    assert Recording.open("end.mcap").events[-1].kind == "Error"
+    told = rtsim(*command, "-o", "hold.mcap", "--failure", "hold")
+    assert told.exit_code == 0, told.output
+    assert "controller failed: " in told.stdout
+    assert rtsim(*command, "--no-record", "--failure", "hold", "--strict").exit_code == 1
+
+
+@pytest.mark.usefixtures("motor")
+@pytest.mark.realtime
+def test_paced_with_latency_it_is_the_lockstep_run_up_to_the_first_late() -> None:
+    paced = flown("-o", "paced.mcap", "--pace", "1.0", "--latency", "0.005", "--until", "0.5")
+    flown("-o", "lockstep.mcap", "--latency", "0.005", "--until", "0.5")
+    a, b = Recording.open("paced.mcap"), Recording.open("lockstep.mcap")
+    late = [e.tag.ns for e in a.events if e.kind in ("Late", "Missed")]
+    assert len(late) == paced["late"] + paced["missed"]
+    until = min(late, default=a.end_ns + 1)
+    rows = [r.track("motor").words[r.time("motor") < until].tolist() for r in (a, b)]
+    assert rows[0] == rows[1]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hitl import kept
+from hitl.complaints import in_few_words
 from hitl.interface import Interface, load_interface
 from hitl.targets import check_target
 from hitl.toolchain import BuildError, Toolchain, find_toolchain
@@ -36,6 +37,8 @@ design does.  Timing is taken of plain builds only."""
 _ALWAYS = ("-fPIC", "-ffp-contract=off")
 _WARNINGS = ("-Wall", "-Wextra")
 _OWN = ("-std=gnu11", "-O2", "-g", "-fPIC", "-ffp-contract=off")
+_EXACT = ("-fno-fast-math", "-fno-finite-math-only")
+"""Values are checked before they are converted, whatever the controller's own flags are."""
 _ENTRY_POINTS = (
     "-Werror=implicit-function-declaration",
     "-Werror=int-conversion",
@@ -92,7 +95,8 @@ def build(
             "type: sudo apt install gcc"
         )
     job = _Job(interface, kind, toolchain)
-    folder = kept.find(job.stem, _CONTENTS) or job.run()
+    with in_few_words(interface):
+        folder = kept.find(job.stem, _CONTENTS) or job.run()
     return Build(interface, kind, folder, toolchain.version)
 
 
@@ -182,7 +186,7 @@ class _Job:
         dialect = _without(self.users, _DIALECT)
         # The controller's objects stand in the unit, so the sanitizers see it too.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
-        own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_ENTRY_POINTS]
+        own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT, *_ENTRY_POINTS]
         warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
         machine = [flag for flag in self.interface.flags if flag.startswith(_MACHINE)]
         self._run(*_OWN, *machine, "-c", SUPPORT / "worker.c", "-o", worker)

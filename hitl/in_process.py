@@ -28,6 +28,9 @@ from rtsim.tag import Tag
 _OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
 """A controller's function called ``index`` is meant, not the C library's."""
 
+_FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
+"""Linked with one of these, a library changes the processor's mode when it is loaded."""
+
 
 class InProcess:
     """The C of an interface file (or of a :class:`Build`); :meth:`fresh` loads it.
@@ -45,12 +48,8 @@ class InProcess:
         kind: str = PLAIN,
     ) -> None:
         self.build = source if isinstance(source, Build) else build(source, kind)
-        if self.build.kind != PLAIN:
-            raise ControllerError(
-                f"a {self.build.kind} build of {self.build.interface.name} cannot be loaded into "
-                f"this process; use SilController, or kind={PLAIN!r}"
-            )
         self.interface = self.build.interface
+        _check_loadable(self.build)
         self.inputs: Signals = self.interface.inputs
         self.outputs: Signals = self.interface.outputs
         self.parameters: Signals = self.interface.parameters
@@ -132,6 +131,21 @@ class InProcess:
 
     def restore(self, saved: dict[str, Any]) -> NoReturn:  # noqa: ARG002
         self.save()
+
+
+def _check_loadable(made: Build) -> None:
+    name = made.interface.name
+    if made.kind != PLAIN:
+        raise ControllerError(
+            f"a {made.kind} build of {name} cannot be loaded into this process; use "
+            f"SilController, or kind={PLAIN!r}"
+        )
+    for flag in made.interface.flags:
+        if flag in _FLUSHING:
+            raise ControllerError(
+                f"{name} is built with {flag}, which would flush denormals to zero in all of this "
+                "process; use SilController"
+            )
 
 
 def _private(library: Path) -> ctypes.CDLL:

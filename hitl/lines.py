@@ -77,10 +77,10 @@ class Lines:
         end = text.find("\n", at)
         return (len(text), number) if end < 0 else (end + 1, number + 1)
 
-    def of(self, table: str, key: str, element: int = 0) -> int:
+    def of(self, table: str, key: str, element: int | None = None) -> int:
         """The line of ``key`` in ``[table]``, or of its element; of the table, or 1, without it."""
         lines = self._elements.get((table, key), ())
-        if element < len(lines):
+        if element is not None and element < len(lines):
             return lines[element]
         while (table, key) not in self._lines and table:
             table, _, key = table.rpartition(".")
@@ -98,6 +98,6 @@ class Lines:
                 return number
         return 0
 
-    def error(self, table: str, key: str, text: str, element: int = 0) -> InterfaceError:
+    def error(self, table: str, key: str, text: str, element: int | None = None) -> InterfaceError:
         """An error that begins with ``file:line:``, as compilers write it."""
         return InterfaceError(f"{self.path}:{self.of(table, key, element)}: {text}")

@@ -26,7 +26,7 @@ class Table:
                 where = f"[{name}]" if name else "the top level"
                 raise self.error(key, f"{key!r} is not known in {where}; known: {', '.join(known)}")
 
-    def error(self, key: str, text: str, element: int = 0) -> InterfaceError:
+    def error(self, key: str, text: str, element: int | None = None) -> InterfaceError:
         return self.lines.error(self._moved.get(key, self.name), key, text, element)
 
     def table(self, key: str) -> dict[str, Any]:

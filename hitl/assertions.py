@@ -53,6 +53,8 @@ def assertions(place: Field, written: bool) -> str:
 
 def _checks(place: Field, written: bool) -> Iterator[tuple[str, str]]:
     signal, element = place.signal, element_of(place)
+    # Outside of all macros: what has no address is said of this line.
+    yield f"sizeof(&{element}) > 0", " is no object of C"
     if signal.shape:
         shape = "".join(f"[{n}]" for n in signal.shape)
         said = list(signal.shape)

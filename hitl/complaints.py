@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from hitl.interface import Interface, InterfaceError
 from hitl.toolchain import BuildError
 
-_ERROR = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.M)
+_ERROR = r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
 _ASSERTION = re.compile(
     r"static[_ ]assert(?:ion)? failed(?: due to requirement '.*')?:? \"?(?P<text>.*?)\"?\Z"
 )
@@ -46,29 +46,30 @@ def in_few_words(interface: Interface) -> Iterator[None]:
 
 
 def _complaints(interface: Interface, said: str) -> list[str]:
-    out: dict[str, None] = {}
-    for match in _ERROR.finditer(said):
-        if match["file"] == str(interface.path):
-            out[_located(interface, int(match["line"]), _worded(match["text"]))] = None
-    return list(out)
+    """The first of each line: what follows there follows from it."""
+    out: dict[int, str] = {}
+    for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
+        line = int(match["line"])
+        out.setdefault(line, _located(interface, line, _worded(match["text"])))
+    return list(out.values())
 
 
 def _worded(text: str) -> str:
     if assertion := _ASSERTION.match(text):
         return assertion["text"]
     hint = next((f"; {hint}" for sign, hint in _HINTS if sign in text), "")
-    return re.sub(r"\s*\[-W[^\]]*\]\Z", "", text) + hint
+    bare = re.sub(r"\s*\[-W[^\]]*\]\Z", "", text)
+    return re.sub(r"; did you mean '(rtsim|RTSIM)\w*'\?", "", bare) + hint
 
 
 def _undefined(interface: Interface, said: str) -> list[str]:
     """What the linker misses, where the interface file calls it."""
-    out: dict[str, None] = {}
-    for match in _UNDEFINED.finditer(said):
-        line = interface.lines.using(match["name"])
-        if line:
-            text = f"no source defines {match['name']}; add its file to sources, or its library"
-            out[_located(interface, line, f"{text} to libraries")] = None
-    return list(out)
+    out = []
+    for name in dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(said)):
+        if line := interface.lines.using(name):
+            text = f"no source defines {name}; add its file to sources, or its library to libraries"
+            out.append(_located(interface, line, text))
+    return out
 
 
 def _located(interface: Interface, line: int, text: str) -> str:

@@ -31,6 +31,7 @@ _ERRORS = (
     "implicit-int",
     "incompatible-pointer-types",
     "int-conversion",
+    "empty-body",
     "unused-value",  # step = "controller_step" calls nothing
 )
 """Warnings that are errors in the statements of an interface file."""

@@ -148,7 +148,7 @@ class FedController:
 
     ``script`` maps the tag of a request to what was said each time it was asked for: ``None`` for
     not there yet, a text for a failure, else the answer.  ``about`` is what the recording says of
-    the one that ran.
+    the one that ran, ``parameters`` what it ran with, as initial values.
     """
 
     outside = False
@@ -159,8 +159,10 @@ class FedController:
         outputs: Signals,
         script: Mapping[Tag, Sequence[Vector | str | None]],
         about: Mapping[str, Any] | None = None,
+        parameters: Signals | None = None,
     ) -> None:
         self._about = dict(about or {})
+        self.parameters = parameters or Signals()
         self.inputs = inputs
         self.outputs = outputs
         self._whole = {tag: tuple(said) for tag, said in script.items()}

@@ -18,7 +18,7 @@ from rtsim.parts import ControllerPart, InletPart
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
-from rtsim.signals import Vector
+from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Fed, simulate
 from rtsim.tag import NS_PER_S, Tag
 from rtsim.trace import INSERTED, request_topic
@@ -108,7 +108,15 @@ def fed_controller(recording: Recording, name: str) -> FedController:
     outputs = recording.track(f"messages/{name}").signals
     part = recording.header.get("scenario", {}).get("parts", {}).get(name, {})
     about = {key: part[key] for key in part.get("about", ())}
-    return FedController(inputs, outputs, _script(recording, name), about)
+    parameters = Signals(*(_constant(n, v) for n, v in part.get("parameters", {}).items()))
+    return FedController(inputs, outputs, _script(recording, name), about, parameters)
+
+
+def _constant(name: str, value: float | list[float]) -> Signal:
+    """A parameter as it was recorded: its value, and nothing else of it."""
+    if isinstance(value, list):
+        return Signal(name, shape=(len(value),), initial=tuple(value))
+    return Signal(name, initial=value)
 
 
 def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | str | None]]:

@@ -148,7 +148,9 @@ def test_the_c_flies_as_its_design_and_replays() -> None:
     about = told["controllers"]["controller"]
     assert (about["steps"], about["late"], about["missed"]) == (301, 0, 0)
     assert about["execution"]["steps"] == 301
-    assert rtsim("replay", "c.mcap").exit_code == 0
+    replayed = rtsim("replay", "c.mcap")
+    assert replayed.exit_code == 0
+    assert "equal bit for bit" in replayed.stdout
 
 
 @pytest.mark.usefixtures("motor")

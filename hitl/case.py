@@ -85,13 +85,23 @@ class Case:
     error: str = ""
 
     @property
+    def path(self) -> Path:
+        """Of the interface file, without the variant."""
+        before, _, _ = self.interface.rpartition(":")
+        return Path(before if before.endswith(".toml") else self.interface)
+
+    @property
     def tag(self) -> Tag:
         return Tag(int(self.tags[-1][0]), int(self.tags[-1][1]))
 
     @property
     def last(self) -> dict[str, float]:
         """The inputs of the last step by name."""
-        return dict(zip(self.names, self.inputs[-1].tolist(), strict=True))
+        return self.at(-1)
+
+    def at(self, row: int) -> dict[str, float]:
+        """The inputs of a step by name."""
+        return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
         """Write it; numbers keep every bit.

@@ -34,6 +34,7 @@ _REFUSED = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
+_TROUBLE = (OSError, zmq.ZMQError)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -63,7 +64,7 @@ class Link:
             link._folder = Path(tempfile.mkdtemp(prefix="rtsim-"))
             link.endpoint = f"ipc://{link._folder}/worker"
             link._socket.bind(link.endpoint)
-        except OSError as error:  # zmq's errors are OSErrors too
+        except _TROUBLE as error:
             link.close()
             raise ControllerError(
                 f"no socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another, short path"
@@ -73,7 +74,7 @@ class Link:
     @classmethod
     def to(cls, endpoint: str, keys: Keys | None = None) -> Link:
         """Connected to what serves at ``tcp://HOST:PORT``."""
-        check_endpoint(endpoint, keys)
+        check_address(endpoint, encrypted=keys is not None)
         link = cls(zmq.DEALER)
         link.endpoint = endpoint
         with link._closed_on_error():
@@ -89,7 +90,7 @@ class Link:
     def _closed_on_error(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
+        except _TROUBLE as error:
             self.close()
             raise ScenarioError(f"{self.endpoint}: {error}") from None
 
@@ -151,7 +152,7 @@ class Listener:
     """Bound at ``tcp://HOST:PORT``: many may come, each has a name."""
 
     def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
-        check_endpoint(endpoint, keys)
+        check_address(endpoint, encrypted=keys is not None)
         self.endpoint = endpoint
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
@@ -165,7 +166,7 @@ class Listener:
                 self._socket.curve_publickey = keys.public.encode()
                 self._socket.curve_secretkey = keys.secret.encode()
             self._socket.bind(endpoint)
-        except OSError as error:
+        except _TROUBLE as error:
             self.close()
             raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
 
@@ -210,13 +211,13 @@ def key_pair() -> tuple[str, str]:
     return public.decode(), secret.decode()
 
 
-def check_endpoint(endpoint: str, keys: Keys | None) -> None:
+def check_address(endpoint: str, encrypted: bool) -> None:
     """``tcp://HOST:PORT``; beyond loopback only with keys."""
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
     if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ScenarioError(f"endpoint {endpoint!r}; write tcp://HOST:PORT")
-    if host not in _LOOPBACK and keys is None:
+    if host not in _LOOPBACK and not encrypted:
         raise ScenarioError(
             f"{endpoint} is beyond this machine, and the link has no keys; give --keys FILE "
             "(rtsim sil serve writes one)"

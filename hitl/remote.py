@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import weakref
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Remote(Peer):
         self, interface: Interface, endpoint: str, keys: Keys | None, patience: float
     ) -> None:
         super().__init__(interface, Link.to(endpoint, keys))
-        self._closed = False
+        self._let_go = weakref.finalize(self, self.link.close)
         try:
             self.send(Kind.HELLO, secrets.randbits(63), NOWHEN, np.empty(0))
             heard = self.receive(stopwatch() + int(patience * NS_PER_S))
@@ -86,6 +87,4 @@ class Remote(Peer):
         self.close()
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self.link.close()
+        self._let_go()

@@ -48,17 +48,23 @@ class Worker(Peer):
         self, interface: Interface, command: Sequence[str | Path], patience: float = START_S
     ) -> None:
         super().__init__(interface, Link.local())
-        self._process: subprocess.Popen[bytes] | None = None
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.link.close)
-            self._out: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
-            self._err: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
-            process = self._process = self._spawned(command)
-            undo.callback(_reap, process)
-            self._forgotten = weakref.finalize(self, _reap, process)
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        try:
+            self._process = self._spawned(command)
+        except BaseException:
+            _let_go(None, self.link, self._out, self._err)
+            raise
+        # Called once: by close(), or where nobody closed it by the collector or at exit.
+        self._let_go = weakref.finalize(
+            self, _let_go, self._process, self.link, self._out, self._err
+        )
+        try:
             self.greeted(self.receive(stopwatch() + int(patience * NS_PER_S)), patience)
-            self.link.hide()
-            undo.pop_all()
+        except BaseException:
+            self.close()
+            raise
+        self.link.hide()
 
     def _spawned(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
         full = [*map(str, command), self.link.endpoint, str(libzmq())]
@@ -76,25 +82,22 @@ class Worker(Peer):
 
     @property
     def pid(self) -> int:
-        return self._process.pid if self._process else 0
+        return self._process.pid
 
     def gone(self) -> bool:
-        return self._process is None or self._process.poll() is not None or self.link.lost()
+        return self._process.poll() is not None or self.link.lost()
 
     def why_gone(self) -> ControllerError:
-        if self._process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_DYING_S)
-                return Died(self.about, self._ending())
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_DYING_S)
+            return Died(self.about, self._ending())
         return ControllerError(f"{self.about} has let go of its link, though it lives")
 
     def _ending(self, unresponsive: bool = False) -> Ending:
-        code = self._process.wait() if self._process else 0
-        return Ending(code, _tail(self._out), _tail(self._err), unresponsive)
+        return Ending(self._process.wait(), _tail(self._out), _tail(self._err), unresponsive)
 
     def stop(self) -> Ending:
         """Ask it to terminate, and see to it that it does; :class:`Died` where it had already."""
-        assert self._process is not None
         if self._process.poll() is not None:
             raise Died(self.about, self._ending())
         self.send(Kind.STOP, 0, NOWHEN, np.empty(0))
@@ -106,24 +109,22 @@ class Worker(Peer):
         return self._ending()
 
     def kill(self) -> None:
-        if self._process is not None:
-            _reap(self._process)
+        self._process.kill()
+        self._process.wait()
 
     def close(self) -> None:
         """No process and no file is left; may be called again."""
-        try:
-            self.kill()
-        finally:
-            self._forgotten.detach()
-            self.link.close()
-            self._out.close()
-            self._err.close()
+        self._let_go()
 
 
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    """End it; also where nobody closed its owner."""
-    process.kill()
-    process.wait()
+def _let_go(process: subprocess.Popen[bytes] | None, link: Link, *files: IO[bytes]) -> None:
+    with contextlib.ExitStack() as last:
+        for file in files:
+            last.callback(file.close)
+        last.callback(link.close)
+        if process is not None:
+            process.kill()
+            process.wait()
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,104 @@
+"""A saved case once more: its steps through a fresh worker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hitl.build import FLAGS, PLAIN
+from hitl.case import Case, CaseError
+from hitl.controller import SilController
+from rtsim.errors import ControllerError
+from rtsim.tag import Tag
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What came of it."""
+
+    case: Case
+    kind: str
+    """Of the build."""
+    tag: Tag
+    """Of the last step that was begun."""
+    steps: int
+    outputs: dict[str, float]
+    """The answer to the last step, by name; empty where there is none."""
+    error: str
+    """Why it failed; empty where it did not."""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.error)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "interface": self.case.interface,
+            "build": self.kind,
+            "failed": self.failed,
+            "error": self.error,
+            "error_then": self.case.error,
+            "steps": self.steps,
+            "steps_saved": len(self.case.tags),
+            "steps_forgotten": self.case.forgotten,
+            "tag": list(self.tag),
+            "inputs": self.case.at(self.steps - 1) if self.steps else {},
+            "outputs": self.outputs,
+        }
+
+
+def rerun_case(case: Case, kind: str | None = None, silence: float = 10.0) -> Rerun:
+    """Every step of ``case`` through a fresh worker of ``kind`` (the one it was saved from).
+
+    Raises :class:`CaseError` where the interface file is gone or has other signals now; what the
+    C does wrong is in the result.
+    """
+    if not case.path.is_file():
+        raise CaseError(
+            f"the interface file of the case is gone: {case.path}; put it back to run the case"
+        )
+    kind = kind or (case.kind if case.kind in FLAGS else PLAIN)
+    values: dict[str, object] = dict(case.parameters)
+    controller = SilController(case.interface, values, kind=kind, silence=silence, cases=None)
+    if controller.inputs.columns != case.names:
+        raise CaseError(
+            f"{case.interface} has inputs {', '.join(controller.inputs.columns)} now; the case "
+            f"has {', '.join(case.names)}"
+        )
+    return _run(case, kind, controller)
+
+
+def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
+    begun, tag, error = 0, Tag(0), ""
+    outputs: dict[str, float] = {}
+    names = prototype.outputs.columns
+    controller = None
+    try:
+        controller = prototype.fresh()
+        for (ns, step), inputs in zip(case.tags, case.inputs, strict=True):
+            tag = Tag(int(ns), int(step))
+            begun, outputs = begun + 1, {}
+            controller.send(tag, inputs)
+            answer = controller.receive(tag, controller.silence)
+            if answer is None:
+                raise controller.silent(tag)
+            outputs = dict(zip(names, answer.tolist(), strict=True))
+            bad = [name for name, value in outputs.items() if not math.isfinite(value)]
+            if bad:
+                text = f"{controller.name} answered {outputs[bad[0]]} for {bad[0]}"
+                raise controller.explained(tag, ControllerError(text))
+        last, controller = controller, None
+        last.close()
+    except ControllerError as problem:
+        error = str(problem)
+    finally:
+        if controller is not None:
+            controller.close()
+    return Rerun(case, kind, tag, begun, outputs, error)
+
+
+def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -> Rerun:
+    """:func:`rerun_case` of a file."""
+    return rerun_case(Case.load(path), kind, silence)

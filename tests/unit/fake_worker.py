@@ -1,0 +1,107 @@
+"""A worker that keeps the protocol, but for one misbehaviour.  Run as a program:
+
+``fake_worker.py BEHAVIOUR SCHEMA OUTPUTS SYSPATH... ENDPOINT LIBZMQ``
+
+The misbehaviour comes at the fifth step (:data:`AT`), unless it is one of the start or the end.
+It answers step n with n in each output.  The messages are packed by hand: what hitl/messages.py
+says is checked against them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+
+HELLO, START, READY, STEP, ANSWER, STOP, BYE = range(1, 8)
+HEAD = struct.Struct("<4sBBhiIQQqqqq")
+AT = 5
+GARBAGE = {
+    "random bytes": bytes(range(7, 207)),
+    "nothing": b"",
+    "half a header": b"RTSM\x01\x05" + bytes(20),
+    "huge count": HEAD.pack(b"RTSM", 1, ANSWER, 0, 0, 2**32 - 1, 0, AT, 0, 0, 0, 0),
+    "wrong version": HEAD.pack(b"RTSM", 9, ANSWER, 0, 0, 0, 0, AT, 0, 0, 0, 0),
+    "unknown kind": HEAD.pack(b"RTSM", 1, 77, 0, 0, 0, 0, AT, 0, 0, 0, 0),
+    "too short": HEAD.pack(b"RTSM", 1, ANSWER, 0, 0, 1, 0, AT, 0, 0, 0, 0),
+}
+
+
+def packed(kind: int, schema: int, said: tuple[int, ...], values: list[float]) -> bytes:
+    """A message; ``said`` is sequence, ns, step."""
+    head = HEAD.pack(b"RTSM", 1, kind, 0, 0, len(values), schema, *said, 0, 0)
+    return head + struct.pack(f"<{len(values)}d", *values)
+
+
+def answers(behaviour: str, schema: int, said: tuple[int, ...], values: list[float]) -> list[bytes]:
+    """What it says to the step at which it misbehaves."""
+    sequence, ns, step = said
+    right = packed(ANSWER, schema, said, values)
+    if behaviour in GARBAGE:
+        return [GARBAGE[behaviour]]
+    if behaviour.removesuffix(", then right") in GARBAGE:
+        return [GARBAGE[behaviour.removesuffix(", then right")], right]
+    return {
+        "twice": [right, right],
+        "another step": [packed(ANSWER, schema, (sequence + 1, ns, step), values)],
+        "an old step": [packed(ANSWER, schema, (sequence - 1, ns - 10_000_000, step), values)],
+        "another tag": [packed(ANSWER, schema, (sequence, ns + 1, step), values)],
+        "no values": [packed(ANSWER, schema, said, [])],
+        "too many values": [packed(ANSWER, schema, said, values * 2)],
+        "nan": [packed(ANSWER, schema, said, [float("nan")] * len(values))],
+        "inf": [packed(ANSWER, schema, said, [float("-inf")] * len(values))],
+        "ready": [packed(READY, schema, said, [])],
+        "silent": [],
+    }.get(behaviour, [right])
+
+
+def main() -> None:
+    behaviour, schema, size = sys.argv[1], int(sys.argv[2], 16), int(sys.argv[3])
+    sys.path[:] = sys.argv[4:-2]
+    import zmq
+
+    if behaviour == "never says HELLO":
+        signal.pause()
+    context = zmq.Context()
+    socket = context.socket(zmq.PAIR)
+    socket.connect(sys.argv[-2])
+    if behaviour == "garbage first":
+        socket.send(b"good morning")
+    if behaviour == "READY first":
+        socket.send(packed(READY, schema, (0, 0, 0), []))
+    socket.send(packed(HELLO, schema ^ (behaviour == "wrong schema"), (0, 0, 0), []))
+    while True:
+        message = socket.recv()
+        kind, sequence, ns, step = (HEAD.unpack_from(message)[i] for i in (2, 7, 8, 9))
+        said = (sequence, ns, step)
+        if kind == START:
+            socket.send(packed(READY, schema, said, []))
+        elif kind == STOP:
+            if behaviour == "ignores STOP":
+                continue
+            socket.send(packed(BYE, schema, said, []))
+            break
+        elif sequence != AT:
+            socket.send(packed(ANSWER, schema, said, [float(sequence)] * size))
+        elif behaviour == "unplugged":
+            socket.close(0)
+            signal.pause()
+        elif behaviour == "unplugged after its answer":
+            socket.send(packed(ANSWER, schema, said, [float(sequence)] * size))
+            socket.close()
+            signal.pause()
+        elif behaviour == "floods":
+            while True:
+                socket.send(b"again and again")
+        elif behaviour == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        else:
+            for data in answers(behaviour, schema, said, [float(sequence)] * size):
+                socket.send(data)
+    socket.close()
+    context.term()
+
+
+if __name__ == "__main__":
+    main()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from hitl import build as building
@@ -313,7 +313,7 @@ def expected(signal: Any, value: float) -> float:
 
 
 @given(st.lists(rows, min_size=1, max_size=6), st.data())
-@settings(max_examples=6)
+@settings(max_examples=6, phases=[Phase.generate])  # each compiles: shrinking takes minutes
 def test_an_identity_gives_back_what_went_in(signals: list[Any], data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         interface = identity(Path(folder), signals)

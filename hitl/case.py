@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,13 @@ from rtsim.tag import Tag
 _ROWS = 1024
 MOST_BYTES = 256 << 20
 """Of inputs that are kept while running: more than two hours at 1 kHz with four inputs."""
+
+
+_NO_CASE = (
+    OSError, EOFError, ValueError, KeyError, TypeError, AttributeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a file raises that is something else, or damaged."""
 
 
 class CaseError(RtsimError):
@@ -131,7 +139,7 @@ class Case:
     def load(cls, path: Path) -> Case:
         """Read one; :class:`CaseError` where it is none."""
         try:
-            with np.load(path) as data:
+            with path.open("rb") as file, np.load(file) as data:
                 about = json.loads(str(data["about"]))
                 tags, inputs = data["tags"], data["inputs"]
             case = cls(
@@ -146,7 +154,7 @@ class Case:
             )
         except FileNotFoundError:
             raise CaseError(f"no file {path}") from None
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except _NO_CASE as error:
             raise CaseError(f"{path} is not a case of rtsim sil: {error}") from None
         if tags.shape != (len(inputs), 2) or inputs.shape != (len(tags), len(case.names)):
             raise CaseError(f"{path}: {len(tags)} tags, inputs of shape {inputs.shape}")

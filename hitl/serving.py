@@ -66,7 +66,7 @@ class Server:
         heard = parse(data, self._most)
         if who != self._client:
             if isinstance(heard, Heard) and heard.kind is Kind.HELLO:
-                self._meet(who)
+                self._meet(who, heard.schema)
             return
         self._heard_ns = stopwatch()
         if self._worker is None:
@@ -76,11 +76,14 @@ class Server:
         elif not self._worker.link.send(data) and not self._worker.gone():
             self._fault("the worker takes no request")
 
-    def _meet(self, who: bytes) -> None:
+    def _meet(self, who: bytes, schema: int) -> None:
         """A fresh worker for a new client; or it is told that there is another one."""
-        if self._worker is not None:
-            schema = self.build.interface.schema
-            self._listener.send(who, spoken(Kind.FAULT, schema, "busy with another client"))
+        ours = self.build.interface.schema
+        if schema != ours:
+            self._listener.send(who, spoken(Kind.HELLO, ours))  # it says what is wrong
+            return
+        if self._worker is not None and self._tell(spoken(Kind.PING)):
+            self._listener.send(who, spoken(Kind.FAULT, ours, "busy with another client"))
             return
         self._client, self._heard_ns = who, stopwatch()
         try:

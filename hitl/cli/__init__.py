@@ -11,6 +11,8 @@ COMMANDS = {
     "init": "hitl.cli.starting:init",
     "build": "hitl.cli.building:build",
     "fly": "hitl.cli.flying:fly_in_c",
+    "case": "hitl.cli.cases:case",
+    "serve": "hitl.cli.serving:serve",
 }
 
 

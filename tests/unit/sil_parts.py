@@ -51,7 +51,7 @@ __attribute__((noinline)) static int deep(volatile int depth)
 static void chatter(void)
 {
     for (int k = 0; k < 40000; k++) {
-        printf("%d: a line of a hundred characters or so, as a debugging printf would write it\n", k);
+        printf("%d: a line of some characters, as a debugging printf writes it\n", k);
         fprintf(stderr, "%d: and the same once more on the other stream, for the same reason\n", k);
     }
     fflush(stdout);

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from fake_worker import GARBAGE
 from sil_parts import (
-    FAULT_MS, MS, alive, built, fake, faulty_interface, flown, kinds, loop, nothing_left,
+    FAULT_MS,
+    MS,
+    alive,
+    built,
+    fake,
+    faulty_interface,
+    flown,
+    kinds,
+    loop,
+    nothing_left,
 )  # fmt: skip
 
 from hitl import worker as worker_module
@@ -242,6 +251,6 @@ def test_values_of_another_number_are_refused(count: int, plain: Build) -> None:
 def test_a_message_that_is_far_too_long_ends_the_worker_cleanly(plain: Build) -> None:
     worker = started(plain)
     worker.link.send(bytes((1 << 20) + HEADER_BYTES))
-    with pytest.raises(ControllerError, match="let go of its link|ended"):
+    with pytest.raises(ControllerError, match=r"let go of its link|ended"):
         worker.receive(stopwatch() + 10 * NS_PER_S)
     worker.close()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tools.bench import frame, memory, speed, step
+from tools.bench import frame, memory, sil, speed, step
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -121,3 +121,14 @@ def test_memory_is_sampled_for_loop_and_writer() -> None:
     assert len(rows) >= memory.SAMPLES
     assert all(row[1] > 1.0 and row[2] >= 0.0 for row in rows)
     assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)
+
+
+@needs_cc
+def test_sil_is_measured_beside_a_bare_ping_pong_and_a_broker() -> None:
+    result = sil.run(rounds=1, steps=5, flights=2, seconds=0.02)
+    shown(result)
+    worker, ping_pong, broker, in_process, flown, bare = result.rows
+    assert all(row.figures["median [ns]"] for row in (worker, ping_pong, broker, in_process))
+    assert worker.figures["ratio [x]"]
+    assert broker.figures["ratio [x]"]
+    assert flown.figures["steps"] == bare.figures["steps"] == 2 * 20

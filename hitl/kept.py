@@ -139,9 +139,13 @@ def hash_of(path: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """What a killed build has left, and what nobody has used for a month."""
-    for folder in place.iterdir():
-        most = _ABANDONED_S if folder.name.startswith(_MAKING) else _UNUSED_S
+    """What a killed process has left, and what nobody has used for a month."""
+    for path in place.iterdir():
         with suppress(OSError):
-            if now - folder.stat().st_mtime > most:
-                shutil.rmtree(folder, ignore_errors=True)
+            scratch = path.name.startswith(_MAKING) or path.is_file()
+            if now - path.stat().st_mtime <= (_ABANDONED_S if scratch else _UNUSED_S):
+                continue
+            if path.is_file():
+                path.unlink()
+            else:
+                shutil.rmtree(path, ignore_errors=True)

@@ -8,19 +8,29 @@ from pathlib import Path
 
 import click
 
-from hitl.build import COVERAGE, FLAGS, PLAIN, Build
+from hitl.build import COVERAGE, FLAGS, PLAIN, Build, build
+from hitl.controller import SilController
 from hitl.coverage import Coverage, measured
+from hitl.keys import Keys
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.parts import ControllerPart
 from rtsim.scenario import Scenario
 
+_SERVED = "@tcp://"
 controllers_option = click.option(
     "-c",
     "--controller",
     "controllers",
     multiple=True,
-    metavar="[NAME=]INTERFACE",
-    help="C that takes the place of NAME: controller=pid.toml, or pid.toml where there is one.",
+    metavar="[NAME=]INTERFACE[@ENDPOINT]",
+    help="C that takes the place of NAME: controller=pid.toml, or pid.toml where there is one; "
+    "pid.toml@tcp://HOST:PORT where 'rtsim sil serve' runs it.",
+)
+keys_option = click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The .client file that 'rtsim sil serve --keys' wrote, for an ENDPOINT.",
 )
 build_option = click.option(
     "--build",
@@ -31,11 +41,12 @@ build_option = click.option(
     help="sanitize finds undefined behaviour, coverage counts lines; timing is taken of plain.",
 )
 
+# A folder "coverage" would be imported as the package of that name, by numba of all.
 coverage_option = click.option(
     "--coverage",
     "counted_into",
     type=click.Path(path_type=Path),
-    default=Path("coverage"),
+    default=Path("coverage-report"),
     show_default=True,
     metavar="FOLDER",
     help="Where --build coverage writes its pages.",
@@ -50,6 +61,19 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Coverag
         return
     with measured(builds, into) as coverage:
         yield coverage
+
+
+def in_c(reference: str, kind: str, keys: Path | None) -> SilController:
+    """``FILE.toml[:VARIANT]``, built here, or ``FILE.toml@tcp://HOST:PORT``, served there."""
+    interface, at, address = reference.partition(_SERVED)
+    if not at:
+        return SilController(build(reference, kind))
+    if kind != PLAIN:
+        raise ScenarioError(
+            f"{reference} is built where it is served; type there: rtsim sil serve --build {kind}"
+        )
+    held = None if keys is None else Keys.load(keys)
+    return SilController(interface, endpoint=f"{_SERVED[1:]}{address}", keys=held)
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:

@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from hitl.build import PLAIN
-from hitl.build import build as built
 from hitl.cli.common import (
     build_option,
     controllers_option,
     counting,
     coverage_option,
+    in_c,
+    keys_option,
     parse_controllers,
 )
 from hitl.controller import SilController
@@ -44,6 +45,7 @@ _COLUMNS = (
 @controllers_option
 @build_option
 @coverage_option
+@keys_option
 @click.option("--latency", default=None, metavar="S", help="What the C may take to answer: 0.005.")
 @click.option(
     "--late",
@@ -64,6 +66,7 @@ def fly_in_c(
     controllers: tuple[str, ...],
     kind: str,
     counted_into: Path,
+    keys: Path | None,
     latency: str | None,
     late: str | None,
     failure: str | None,
@@ -81,26 +84,28 @@ def fly_in_c(
     def prepare(scenario: Scenario) -> None:
         nonlocal counted
         given.update(parse_controllers(controllers, scenario))
-        made = {name: built(reference, kind) for name, reference in given.items()}
-        for name, build in made.items():
+        made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
+        for name, controller in made.items():
             scenario.replace_controller(
-                name, SilController(build), latency=latency, late=late, failure=failure
+                name, controller, latency=latency, late=late, failure=failure
             )
         if flight.pace != MAX:
             for name in given:
                 _check_latency(name, scenario)
-        counted = stack.enter_context(counting(kind, list(made.values()), counted_into))
+        counted = stack.enter_context(
+            counting(kind, [c.build for c in made.values()], counted_into)
+        )
 
     with stack:
         flown = fly(flight, quiet=as_json, prepare=prepare)
     tasks = [task for task in flown.outcome.system.controllers if task.name in given]
     if as_json:
-        told = {task.name: _told(task, given[task.name], kind) for task in tasks}
+        told = {task.name: _told(task, given[task.name]) for task in tasks}
         coverage = None if counted is None else counted.to_json()
         more = {"build": kind, "controllers": told, "coverage": coverage}
         show_json({**flown.summary(), **more})
     else:
-        flown.print(lambda: _print(tasks, given, kind, counted))
+        flown.print(lambda: _print(tasks, given, counted))
     flown.exit()
 
 
@@ -116,16 +121,16 @@ def _check_latency(name: str, scenario: Scenario) -> None:
         )
 
 
-def _execution(task: ControllerTask, kind: str) -> Execution | None:
-    """Host time, of plain builds only."""
-    controller = task.controller
-    if kind != PLAIN or not isinstance(controller, SilController) or not controller.took_ns:
+def _execution(task: ControllerTask) -> Execution | None:
+    """Host time, of plain builds on this machine only."""
+    assert isinstance(task.controller, SilController)
+    if _kind(task) != PLAIN:
         return None
-    return Execution.of(controller.took_ns, task.period)
+    return Execution.of(task.controller.took_ns, task.period)
 
 
-def _told(task: ControllerTask, interface: str, kind: str) -> dict[str, Any]:
-    execution = _execution(task, kind)
+def _told(task: ControllerTask, interface: str) -> dict[str, Any]:
+    execution = _execution(task)
     return {
         "interface": interface,
         "steps": task.sequence,
@@ -136,22 +141,27 @@ def _told(task: ControllerTask, interface: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _print(
-    tasks: list[ControllerTask], given: dict[str, str], kind: str, counted: Coverage | None
-) -> None:
+def _kind(task: ControllerTask) -> str:
+    assert isinstance(task.controller, SilController)
+    return task.controller.build.kind
+
+
+def _print(tasks: list[ControllerTask], given: dict[str, str], counted: Coverage | None) -> None:
     out = console()
+    kinds = sorted({_kind(task) for task in tasks})
     rows = [
         [task.name, given[task.name], str(task.sequence), str(task.lates), str(task.missed)]
         for task in tasks
     ]
-    print_table(out, f"In C ({kind} build)", _COLUMNS, rows)
+    print_table(out, f"In C ({', '.join(kinds)})", _COLUMNS, rows)
     for task in tasks:
         if task.failed is not None:
             out.print(f"{task.name} failed: {task.failed}", soft_wrap=True, markup=False)
-        execution = _execution(task, kind)
+        execution = _execution(task)
         if execution is not None:
             out.print(f"{task.name}: {execution.in_words}", soft_wrap=True, markup=False)
-    if kind != PLAIN:
-        out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
+    for kind in kinds:
+        if kind != PLAIN:
+            out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
     if counted is not None:
         out.print(f"coverage: {counted.in_words}", soft_wrap=True, markup=False)

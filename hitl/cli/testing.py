@@ -11,9 +11,17 @@ from typing import Any
 import click
 
 from hitl.back_to_back import BackToBack, Watch, back_to_back
-from hitl.build import build
-from hitl.cli.common import build_option, controllers_option, parse_controllers
+from hitl.cli.common import (
+    build_option,
+    controllers_option,
+    counting,
+    coverage_option,
+    in_c,
+    keys_option,
+    parse_controllers,
+)
 from hitl.controller import SilController
+from hitl.coverage import Coverage
 from hitl.results.files import check_result
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
 from rtsim.cli.flight import open_recorder, parse_settings
@@ -23,7 +31,6 @@ from rtsim.cli.recordings import tolerances
 from rtsim.cli.tables import console
 from rtsim.clock import stopwatch
 from rtsim.compiling import announced
-from rtsim.controller import Controller
 from rtsim.errors import ScenarioError
 from rtsim.loading import load_scenario
 from rtsim.record.verdict import Tolerance
@@ -45,6 +52,8 @@ _EVERY_NS = 200_000_000
     "--pace", default="max", show_default=True, help="Of the flight with the C; 1.0 is real time."
 )
 @build_option
+@coverage_option
+@keys_option
 @click.option("--abs", "absolute", type=float, help="Absolute tolerance of every signal.")
 @click.option("--rel", "relative", type=float, help="Relative tolerance of every signal.")
 @click.option(
@@ -68,6 +77,8 @@ def test(
     latency: str | None,
     pace: str,
     kind: str,
+    counted_into: Path,
+    keys: Path | None,
     absolute: float | None,
     relative: float | None,
     single: tuple[str, ...],
@@ -94,30 +105,31 @@ def test(
     line = ProgressLine(scenario, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
         loaded = load_scenario(scenario, parse_settings(settings))
-        built: dict[str, Controller] = {}
+        built: dict[str, SilController] = {}
         for name, interface in parse_controllers(controllers, loaded).items():
             line.say(f"building {interface} ({kind}) …")
-            built[name] = SilController(build(interface, kind))
+            built[name] = in_c(interface, kind, keys)
         recorder = None
         if path is not None:
             recorder = stack.enter_context(open_recorder(path, loaded.name, force))
-        result = back_to_back(
-            loaded,
-            built,
-            pace=pace,
-            latency=latency,
-            until=until,
-            seed=seed,
-            tolerances=rules,
-            recording=recording,
-            closed=not open_only,
-            recorder=recorder,
-            watch=_watch(line),
-        )
+        with counting(kind, [c.build for c in built.values()], counted_into) as counted:
+            result = back_to_back(
+                loaded,
+                built,
+                pace=pace,
+                latency=latency,
+                until=until,
+                seed=seed,
+                tolerances=rules,
+                recording=recording,
+                closed=not open_only,
+                recorder=recorder,
+                watch=_watch(line),
+            )
         for file, write in writers.items():
             line.say(f"writing {file} …")
             write(result, file)
-    _show(result, [*writers, *([path] if path else [])], as_json)
+    _show(result, [*writers, *([path] if path else [])], counted, as_json)
     sys.exit(0 if result.ok else NO)
 
 
@@ -162,13 +174,16 @@ def _watch(line: ProgressLine) -> Watch:
     return Watch(lambda stage: line.say(f"{stage} …"), line.show, stepped)
 
 
-def _show(result: BackToBack, files: list[Path], as_json: bool) -> None:
+def _show(result: BackToBack, files: list[Path], counted: Coverage | None, as_json: bool) -> None:
     if as_json:
-        data: dict[str, Any] = {**result.to_json(), "files": [str(f) for f in files]}
-        show_json(data)
+        coverage = None if counted is None else counted.to_json()
+        more: dict[str, Any] = {"files": [str(f) for f in files], "coverage": coverage}
+        show_json({**result.to_json(), **more})
         return
     out = console()
     out.print(result.table(), crop=False)
     for file in files:
         out.print(f"written: {file}", soft_wrap=True)
+    if counted is not None:
+        out.print(f"coverage: {counted.in_words}", soft_wrap=True, markup=False)
     out.print(result.in_words.splitlines()[0], soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hitl.cli.common import parse_controllers
+from hitl.cli.common import in_c, parse_controllers
 from rtsim.cli import main
 from rtsim.errors import ScenarioError
 from rtsim.loading import load_scenario
@@ -128,6 +128,18 @@ def test_a_scenario_without_controllers_is_refused() -> None:
         parse_controllers(["c.toml"], alone)
 
 
+@pytest.mark.usefixtures("motor")
+def test_what_another_machine_serves_is_not_built_here() -> None:
+    served = in_c("motor.toml:float@tcp://127.0.0.1:5917", "plain", None)
+    assert (served.endpoint, served.build.kind) == ("tcp://127.0.0.1:5917", "served")
+    assert served.interface.variant == "float"
+    assert in_c("motor.toml", "sanitize", None).build.kind == "sanitize"
+    with pytest.raises(ScenarioError, match="rtsim sil serve --build sanitize"):
+        in_c("motor.toml@tcp://127.0.0.1:5917", "sanitize", None)
+    with pytest.raises(ScenarioError, match=r"none\.client"):
+        in_c("motor.toml@tcp://127.0.0.1:5917", "plain", Path("none.client"))
+
+
 # -- fly
 
 
@@ -170,6 +182,8 @@ def test_a_coverage_build_is_counted(motor: Path) -> None:
     assert (motor / "counted" / "index.html").is_file()
     whole = flown("--no-record", "--build", "coverage")["coverage"]
     assert whole["line_percent"] == 100.0
+    folders = [path.name for path in motor.iterdir() if path.is_dir()]
+    assert "coverage" not in folders, "numba would import it instead of the package"
     assert flown("--no-record")["coverage"] is None
 
 

@@ -1,0 +1,83 @@
+"""A small controller with its headers, and a compiler that counts what it is asked."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from hitl import kept
+from hitl.build import Build
+from hitl.toolchain import Said, Toolchain
+
+SOURCE = """#include "gain.h"
+#include "limits/most.h"
+double gain_step(double x) { int unused; double y = GAIN * x; return y > MOST ? MOST : y; }
+"""
+INTERFACE = """name = "gain"
+period = 0.1
+sources = ["gain.c"]
+headers = ["gain.h"]
+include = ["more"]
+flags = ["-DOTHER=1", "-O0"]
+libraries = []
+
+[code]
+step = "gained = gain_step(level)"
+
+[inputs]
+level = {}
+
+[outputs]
+gained = {}
+"""
+
+
+def ignore(arguments: list[str]) -> None:
+    """No hook."""
+
+
+class Counting(Toolchain):
+    """Counts what it is asked to compile; ``before`` sees the arguments."""
+
+    runs = 0
+    before: Callable[[list[str]], None] = staticmethod(ignore)
+
+    def run(self, arguments: Iterable[str | Path], folder: Path) -> Said:
+        listed = list(map(str, arguments))
+        Counting.runs += 1
+        Counting.before(listed)
+        return super().run(listed, folder)
+
+
+def write_project(tmp_path: Path) -> Path:
+    """Its interface, in a folder with a space in its name."""
+    folder = tmp_path / "a project"
+    (folder / "more" / "limits").mkdir(parents=True)
+    (folder / "gain.c").write_text(SOURCE)
+    (folder / "gain.h").write_text("#define GAIN 2.0\ndouble gain_step(double x);\n")
+    (folder / "more" / "limits" / "most.h").write_text("#define MOST 10.0\n")
+    (folder / "unused.h").write_text("#define GAIN 3.0\n")
+    (folder / "gain.toml").write_text(INTERFACE)
+    return folder / "gain.toml"
+
+
+def answer(made: Build, level: float = 1.0) -> float:
+    """Of the shared library; the worker stands beside it and can be run."""
+    assert os.access(made.program, os.X_OK)
+    into = ctypes.c_double()
+    library = ctypes.CDLL(str(made.library))
+    assert library.rtsim_initialize(None) == 0
+    assert library.rtsim_step(ctypes.byref(ctypes.c_double(level)), ctypes.byref(into)) == 0
+    return into.value
+
+
+def entries() -> list[str]:
+    return sorted(p.name for p in kept.root().iterdir()) if kept.root().is_dir() else []
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))

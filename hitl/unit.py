@@ -81,13 +81,8 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
     with TemporaryDirectory(prefix="rtsim-") as scratch, in_few_words(interface):
         unit = Path(scratch) / "unit.c"
         unit.write_text(unit_text(interface), encoding="utf-8")
-        arguments: list[str | Path] = [
-            "-std=gnu11",
-            "-fsyntax-only",
-            *folders,
-            *interface.flags,
-            unit,
-        ]
+        only = ["-c", "-o", f"{unit}.o"] if toolchain.family == "zig" else ["-fsyntax-only"]
+        arguments: list[str | Path] = ["-std=gnu11", *only, *folders, *interface.flags, unit]
         toolchain.run(arguments, interface.path.parent)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,7 +131,7 @@ def test_what_it_does_not_do() -> None:
 
 def test_builds_that_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(ControllerError, match="a sanitize build of mixer cannot be loaded"):
-        InProcess(build(EXAMPLES / "scalars/mixer.toml", "sanitize"))
+        InProcess(replace(build(EXAMPLES / "scalars/mixer.toml"), kind="sanitize"))
     fast = counter(tmp_path, flags='["-ffast-math"]')
     with pytest.raises(ControllerError, match="-ffast-math, which would flush denormals"):
         InProcess(fast)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hitl.controller import SilController
+from rtsim.controller import Controller
 from rtsim.loading import load_scenario
 from rtsim.models.f16.published import hold_against_nasa
 from rtsim.record.comparison import compare_exact
@@ -18,6 +19,7 @@ from rtsim.scenario import Scenario
 from rtsim.simulation import simulate
 from rtsim.tag import Tag
 from rtsim.testing.determinism import trace_of
+from tools.bench.sil import PingPong
 
 pytestmark = [
     pytest.mark.realtime,
@@ -29,14 +31,19 @@ RATE, LATENCY = "100", 0.004
 """Within NASA's tolerances at every published time (tests/reference/test_f16_sil.py)."""
 STEPS_PER_LATE = 1000
 FLIGHTS = 3
-"""One of them keeps the bound on Late: whoever takes the CPU from us may spoil the others, and
-none may differ from lockstep before its first Late."""
+"""One of them keeps the bound on Late; none may differ from lockstep before its first Late."""
 
 
-def scenario() -> Scenario:
+def scenario(controller: Controller | None = None) -> Scenario:
     out = load_scenario("f16", {"case": "13.1", "rate": RATE})
-    out.replace_controller("autopilot", SilController(LAW), latency=LATENCY)
+    out.replace_controller("autopilot", controller or SilController(LAW), latency=LATENCY)
     return out
+
+
+def late_anyway(until: float, path: Path) -> int:
+    """Answers of a bare ping-pong that come late in the same flight: the machine's doing."""
+    recorder = FileRecorder(path, overwrite=True)
+    return simulate(scenario(PingPong()), pace="1.0", until=until, recorder=recorder).late
 
 
 def fly(until: float, path: Path) -> tuple[Recording, int]:
@@ -66,19 +73,24 @@ def same_up_to_the_first_late(lockstep: Recording, live: Recording) -> None:
 
 
 def flown(until: float, path: Path) -> Recording:
-    """The best of a few flights, each held against lockstep."""
+    """The best of a few flights, each held against lockstep.
+
+    On a machine that others use, twice what a bare ping-pong has just had is let pass on top of the
+    bound; on one that is ours alone that is nothing.
+    """
     lockstep = trace_of(scenario(), until=until)
     steps = len(lockstep.track("messages/autopilot"))
     allowed = -(-steps // STEPS_PER_LATE)
-    lates = []
+    counts = []
     for _ in range(FLIGHTS):
         live, late = fly(until, path)
         same_up_to_the_first_late(lockstep, live)
         assert rerun(live, scenario()).digest() == live.digest()
-        lates.append(late)
-        if late <= allowed:
+        anyway = 0 if late <= allowed else late_anyway(until, path.with_name("bare.mcap"))
+        if late <= allowed + 2 * anyway:
             return live
-    pytest.fail(f"{lates} of {steps} answers came late, allowed {allowed}: is the machine busy?")
+        counts.append((late, anyway))
+    pytest.fail(f"late answers of {steps}, and of a bare ping-pong: {counts}; allowed {allowed}")
 
 
 def test_a_short_flight_has_the_trace_of_lockstep(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from hitl.back_to_back import BackToBack, Watch, back_to_back
 from hitl.cli.common import (
     build_option,
     controllers_option,
@@ -20,6 +19,7 @@ from hitl.cli.common import (
     keys_option,
     parse_controllers,
 )
+from hitl.comparing import BackToBack, Watch, back_to_back
 from hitl.controller import SilController
 from hitl.coverage import Coverage
 from hitl.results.files import check_result

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hitl.back_to_back import back_to_back
+from hitl.comparing import back_to_back
 from hitl.controller import SilController
 from rtsim.loading import load_scenario
 from rtsim.models.f16.published import hold_against_nasa, published_rows

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from back_to_back_parts import CRASH, CRASH_AT_END, FAULT_STEP, SIGN, Stand, built, from_step
 
-from hitl.back_to_back import BackToBack, Watch, back_to_back
 from hitl.build import Build
+from hitl.comparing import BackToBack, Watch, back_to_back
 from hitl.controller import SilController
 from hitl.recorded import inputs_of
 from rtsim.clock import stopwatch

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import hitl
-from hitl import plant, sil
+from hitl import back_to_back, plant, sil
 from hitl.cli.starting import write_starter
-from hitl.contexts import back_to_back
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.loading import load_scenario

@@ -21,7 +21,7 @@ from back_to_back_parts import (
 from junit_schema import valid
 from rich.console import Console
 
-from hitl.back_to_back import BackToBack, back_to_back
+from hitl.comparing import BackToBack, back_to_back
 from hitl.controller import SilController
 from hitl.execution import Execution
 from hitl.results.figures import Traces, traces_html

@@ -201,7 +201,7 @@ class Kept(Outside):
     ids=["late", "discarded", "unsent", "dead"],
 )
 def test_a_run_goes_on_from_where_it_was_saved(script: dict[int, list[Said]], at_ms: int) -> None:
-    """A late request, a failure that is not told yet, a dead controller: all are in what is kept."""
+    """A late request, a failure that is not told yet, a dead controller: all are kept."""
 
     def made() -> Scenario:
         scenario = scenario_of(script, "hold", "hold", 5)

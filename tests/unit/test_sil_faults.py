@@ -142,6 +142,30 @@ def test_an_endless_loop_in_lockstep(plain: Build, tmp_path: Path) -> None:
     assert kinds(recording) == ["Change", "Failed", *["Missed"] * 6]
 
 
+@pytest.mark.realtime
+@pytest.mark.parametrize(("late", "failure"), [("hold", "end"), ("fail", "end"), ("fail", "hold")])
+def test_an_endless_loop_in_real_time(
+    late: str, failure: str, plain: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late at once, and what is declared follows; it is ended with the run at the latest."""
+    monkeypatch.setattr(worker_module, "END_S", 0.05)
+    scenario = loop(SilController(plain, cases=tmp_path), "endless", 0.005, late=late)
+    scenario.part("c").failure = failure  # type: ignore[union-attr]
+    recording, error = flown(scenario, pace="1.0")
+    found = kinds(recording)
+    assert "Late" in found
+    assert (error is None) == (failure == "hold")
+    if late == "hold":
+        assert found[-1] == "Missed"
+        assert "did not end when it was told to, and was killed" in str(error)
+    elif failure == "hold":
+        assert found[-2:] == ["Missed", "Missed"]
+        assert "Failed" in found
+    else:
+        assert found[-1] == "Error"
+        assert "no answer after" in str(error)
+
+
 def test_what_it_prints_ends_nothing(plain: Build, tmp_path: Path) -> None:
     controller = SilController(plain, cases=tmp_path)
     recording, error = flown(loop(controller, "chatter"))
@@ -262,6 +286,7 @@ tempfile.tempdir = sys.argv[3]
 build = Build(load_interface(sys.argv[1]), "plain", Path(sys.argv[2]), "")
 controller = SilController(build).fresh()
 controller.send(Tag(0), np.array([float(sys.argv[4]), 0.0]))
+controller.receive(Tag(0), 0.2)  # None where the step never ends: then it is under way
 print(controller.pid, flush=True)
 sys.stdin.read()
 """

@@ -22,10 +22,11 @@ from hitl.build import Build
 from hitl.controller import SilController
 from hitl.keys import CLIENT, Keys
 from hitl.serving import Server, keys_of
+from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError, ScenarioError
 from rtsim.record.tape import MemoryRecorder
 from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.tag import NS_PER_S, Tag
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
@@ -62,6 +63,13 @@ class Served:
         while not self.ended.is_set():
             self.server.look()
         self.server.close()
+
+    def wait_for(self, words: str) -> None:
+        """Until it has said so."""
+        until = stopwatch() + 20 * NS_PER_S
+        while not any(words in line for line in self.said):
+            assert stopwatch() < until, f"{words!r} is not in {self.said}"
+            self.ended.wait(0.01)
 
     def close(self) -> None:
         self.ended.set()
@@ -121,8 +129,7 @@ def test_an_endless_step_there_is_ended_there(plain: Build, tmp_path: Path) -> N
         controller = client(plain, there.endpoint, tmp_path, silence=0.05)
         _, error = flown(loop(controller, "endless"))
         assert "faulty did not answer within 0.05 s" in str(error)
-        while not any("the client is gone" in line for line in there.said):
-            there.ended.wait(0.01)
+        there.wait_for("the client is gone")
         assert stepped_once(controller) == [1.0]
 
 
@@ -192,8 +199,7 @@ def test_a_client_that_is_killed_takes_its_worker_with_it(plain: Build, tmp_path
             pid = int(there.said[0].rpartition(" ")[2])
             assert alive(pid)
             one.kill()
-        while not any("the client is gone" in line for line in there.said):
-            there.ended.wait(0.01)
+        there.wait_for("the client is gone")
         assert not alive(pid)
         assert stepped_once(client(plain, there.endpoint, tmp_path)) == [1.0]
 

@@ -239,6 +239,17 @@ def test_a_worker_survives_random_bytes(plain: Build) -> None:
     worker.close()
 
 
+@pytest.mark.parametrize("at", [0, 4], ids=["magic", "version"])
+def test_a_step_in_another_protocol_is_none(at: int, plain: Build) -> None:
+    worker = started(plain)
+    data = bytearray(worker._speaker.message(Kind.STEP, 1, Tag(1), np.zeros(2)))
+    data[at] += 1
+    worker.link.send(bytes(data))
+    assert asked(worker, 2).values.tolist() == [1.0], "the first step"
+    assert worker.stop().code == 0
+    worker.close()
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_values_of_another_number_are_refused(count: int, plain: Build) -> None:
     worker = started(plain)

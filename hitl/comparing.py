@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitl.execution import Execution
+from hitl.in_loop import compare_flights
 from hitl.open_loop import First, Observer, OpenLoop, defaults, open_loop
 from hitl.recorded import in_terms_of, inputs_of, signals_of
 from hitl.results.verdict import BackToBack, Flight
@@ -29,7 +30,6 @@ from rtsim.controller import Controller
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.latency import Fixed
 from rtsim.parts import ControllerPart, taking_over
-from rtsim.record.comparison import compare
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -219,10 +219,12 @@ class _Both:
         outputs = {name: design.outputs.columns for name, design in designs.items()}
         loosest = in_the_loop(t for c in self.translations.values() for t in defaults(c).values())
         rules = {"*": loosest, **for_tracks(self.rules, outputs, signals_of(baseline))}
+        compared = compare_flights(baseline, in_terms_of(designs, flown), rules, designs)
         return Flight(
-            comparison=compare(baseline, in_terms_of(designs, flown), rules),
+            comparison=compared.comparison,
             baseline=baseline,
             flown=flown,
+            paired=(compared.baseline, compared.flown),
             error=error,
             late=outcome.late if outcome else 0,
             missed=outcome.missed if outcome else 0,

@@ -61,7 +61,7 @@ def flown_traces(flight: Flight, controllers: list[str], most: int) -> list[Trac
 def _columns(flight: Flight, result: SignalResult) -> list[Traces]:
     """One for each element of the signal; none for stamps, and where rows do not pair."""
     name, _, signal = result.name.rpartition(".")
-    a, b = flight.baseline.tracks.get(name), flight.flown.tracks.get(name)
+    a, b = (recording.tracks.get(name) for recording in flight.paired)
     if a is None or b is None or signal not in a.signals or signal not in b.signals:
         return []
     n = _paired(a, b)

@@ -23,6 +23,8 @@ class Flight:
     comparison: Comparison
     baseline: Recording
     flown: Recording
+    paired: tuple[Recording, Recording]
+    """Of both the rows that were compared."""
     error: str = ""
     """What ended it early."""
     late: int = 0
@@ -43,14 +45,15 @@ class Flight:
         """Where a signal fails, and its values there."""
         text = f"{result.name}: {result.reason}"
         pair = self.values(result)
-        if pair is not None:
-            text += f"; with the design {pair[0]}, with the C {pair[1]}"
+        if pair is None:
+            return text
+        text += f"; with the design {pair[0]}, with the C {pair[1]}"
         return f"{text}, allowed {allowance(result)}"
 
     def values(self, result: SignalResult) -> tuple[str, str] | None:
         """Of both flights, where the signal first fails."""
         name, _, signal = result.name.rpartition(".")
-        a, b = self.baseline.tracks.get(name), self.flown.tracks.get(name)
+        a, b = (recording.tracks.get(name) for recording in self.paired)
         if result.first_failed is None or a is None or b is None or signal not in a.signals:
             return None
         rows = _rows_at(a, *result.first_failed), _rows_at(b, *result.first_failed)

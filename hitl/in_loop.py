@@ -1,0 +1,192 @@
+"""Two flights of one scenario held against each other: which of their rows belong together.
+
+Rows belong together by their tag; messages by that of their request.  A plant's x- stands at every
+committed tag.  Its x+ is there only where a change had an effect, which a difference of one bit
+makes or unmakes: it is compared where both have it.  What else one of them lacks is one failure of
+its track.
+
+A flight that ends early is compared up to there.  One with an answer that was Late is compared up
+to the request of that answer: behind it the C has flown another experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.record.comparison import Comparison, compare
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.verdict import Index, SignalResult, Tolerance, short
+from rtsim.tag import Tag
+
+LATE = "Late"
+"""Kind of the event of an answer that was not there when it was due."""
+_STEPS = ("initiated_step", "step")
+_SIDE = "side"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The verdict, and the rows it was taken of: the same tags in both."""
+
+    comparison: Comparison
+    baseline: Recording
+    flown: Recording
+
+
+class _Track(NamedTuple):
+    """The rows of a track in both flights that belong together, and why some do not."""
+
+    baseline: TrackData
+    flown: TrackData
+    problem: SignalResult | None
+
+
+def compare_flights(
+    baseline: Recording,
+    flown: Recording,
+    rules: Mapping[str, Tolerance],
+    controllers: Collection[str],
+) -> Compared:
+    """Hold ``flown`` against ``baseline``; ``controllers`` are those that are C in it.
+
+    ``rules`` are those of :func:`rtsim.record.comparison.compare`.
+    """
+    end, reached = _end(baseline), _end(flown)
+    early, cut = reached < end, first_late(flown)
+    problems = [_overlap(end, reached, flown, cut)] if early or cut is not None else []
+    ours, theirs = dict(baseline.tracks), dict(flown.tracks)
+    lacking: set[str] = set()
+    for name, track in sorted(baseline.tracks.items()):
+        if not track.spec.deterministic:
+            continue
+        other = theirs.get(name, replace(track, words=track.words[:0]))
+        paired = _paired(track, other, end, cut)
+        ours[name], theirs[name] = paired.baseline, paired.flown
+        source = name.removeprefix("messages/")
+        # What it was asked stands behind what it answered in the order of names.
+        told = source in controllers if early else source.removesuffix(".inputs") not in lacking
+        if paired.problem is not None and told:
+            problems.append(paired.problem)
+            lacking.add(source)
+    pair = replace(baseline, tracks=ours), replace(flown, tracks=theirs)
+    found = compare(*pair, rules)
+    kept = [r for r in found.results if r.rows or not _had_rows(baseline, r.name)]
+    return Compared(Comparison([*problems, *kept], found.extra), *pair)
+
+
+def first_late(flown: Recording) -> int | None:
+    """When the first answer was asked for (ns) that came too late and was not waited for."""
+    asked = [
+        e.tag.ns - int(e.values["allowed"])
+        for e in flown.events
+        if e.kind == LATE and not _answered(flown, e.source, e.tag.ns - int(e.values["allowed"]))
+    ]
+    return min(asked, default=None)
+
+
+def _answered(flown: Recording, controller: str, ns: int) -> bool:
+    """Under the policy that stretches time it is, and nothing differs."""
+    track = flown.tracks.get(f"messages/{controller}")
+    return track is not None and bool((track.rows.ns == ns).any())
+
+
+def _overlap(end: int, reached: int, flown: Recording, cut: int | None) -> SignalResult:
+    """One of them is too short."""
+    if cut is None:
+        reason = f"the flight with the C ends at {short(Tag(reached))} of {short(Tag(end))}"
+        return SignalResult("overlap", "s", reason=reason)
+    count = sum(e.kind == LATE for e in flown.events)
+    answers = "1 answer was Late" if count == 1 else f"{count} answers were Late"
+    reason = (
+        f"{answers}; compared up to the request of the first, at {short(Tag(cut))} of "
+        f"{short(Tag(end))}"
+    )
+    return SignalResult("overlap", "s", reason=reason)
+
+
+def _end(recording: Recording) -> int:
+    """The last time (ns) of what is deterministic; -1 where nothing flew."""
+    tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
+    return max((int(t.rows.ns.max()) for t in tracks), default=-1)
+
+
+def _had_rows(recording: Recording, signal: str) -> bool:
+    """Of the track of a result's signal: columns have no dot in their names."""
+    track = recording.tracks.get(signal.rpartition(".")[0])
+    return track is not None and len(track) > 0
+
+
+def _paired(a: TrackData, b: TrackData, end: int, cut: int | None) -> _Track:
+    a, b = _considered(a, end, cut), _considered(b, end, cut)
+    left, right = _together(_keys(a), _keys(b))
+    return _Track(_only(a, left), _only(b, right), _problem(a, left, b, right))
+
+
+def _considered(track: TrackData, end: int, cut: int | None) -> TrackData:
+    ns = track.rows.ns
+    return _only(track, np.flatnonzero(ns <= end if cut is None else ns < cut))
+
+
+def _only(track: TrackData, rows: Index) -> TrackData:
+    return replace(track, words=track.words[rows])
+
+
+def _keys(track: TrackData) -> NDArray[np.int64]:
+    """(n, 3): ns, microstep, side."""
+    ns = track.rows.ns
+    step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
+    return np.stack([ns, step, _sides(track)], axis=1)
+
+
+def _sides(track: TrackData) -> NDArray[np.int64]:
+    """(n,): 1 for x+."""
+    return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.rows.ns
+
+
+def _problem(a: TrackData, left: Index, b: TrackData, right: Index) -> SignalResult | None:
+    """Rows that only one of them has, other than those of x+."""
+    name = f"{a.name} (rows)"
+    missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
+    if len(missing):
+        tag = _tag(a, missing)
+        count = int((_sides(a) == 0).sum())
+        first = f"the first that is missing is that of {short(tag)}"
+        reason = f"{count - len(missing)} of {count} rows; {first}"
+        return SignalResult(name, first_failed=tag, reason=reason)
+    more = np.setdiff1d(np.arange(len(b)), right)
+    if len(more) and _SIDE not in b.integers:
+        tag = _tag(b, more)
+        reason = f"{len(more)} rows more than with the design, from {short(tag)} on"
+        return SignalResult(name, first_failed=tag, reason=reason)
+    return None
+
+
+def _tag(track: TrackData, rows: Index) -> Tag:
+    ns, step, _ = _keys(track)[rows[0]].tolist()
+    return Tag(ns, step)
+
+
+def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]:
+    """Rows with equal keys, in the order of ``a``; the k-th of equal ones goes with the k-th."""
+    _, ids = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
+    ids = ids.reshape(-1)
+    most = len(ids) + 1
+    ours, theirs = (_occurrence(part) + most * part for part in np.split(ids, [len(a)]))
+    _, left, right = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    order = np.argsort(left)
+    return left[order], right[order]
+
+
+def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many equal ones stand before each."""
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    starts = np.searchsorted(ordered, ordered)
+    out = np.empty(len(ids), np.int64)
+    out[order] = np.arange(len(ids)) - starts
+    return out

@@ -14,7 +14,7 @@ from hitl.results.figures import traces_html
 from hitl.results.files import write
 from hitl.results.table import closed_cells, open_cells, percent
 from hitl.results.traces import flown_traces, stepped_traces
-from hitl.results.verdict import BackToBack, Flight, allowance, closed_in_words
+from hitl.results.verdict import BackToBack, Flight, allowance
 from rtsim.record import figures
 from rtsim.record.markup import STYLE, block, table, text
 from rtsim.record.thinning import BUCKETS
@@ -138,7 +138,7 @@ def _cost(loop: OpenLoop) -> str:
 def _closed(result: BackToBack, flight: Flight) -> str:
     heads = ("signal", "unit", "max abs", "max rel", "tolerance (abs, rel)", "verdict")
     rows = [closed_cells(r) for r in flight.comparison.worst_first()]
-    words = "" if flight.ok else f"{closed_in_words(flight)}\n{result.explanation}"
+    words = "" if flight.ok else f"{result.closed_in_words}\n{result.explanation}"
     out = f"<pre>{text(words)}</pre>" if words else ""
     out += f"<div class=scroll>{table(heads, rows)}</div>"
     drawn = flown_traces(flight, list(result.open), MOST_PLOTS)

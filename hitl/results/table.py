@@ -11,7 +11,7 @@ from rich.text import Text
 
 from hitl.execution import LABEL
 from hitl.outputs import OutputResult
-from hitl.results.verdict import BackToBack, Flight, closed_in_words
+from hitl.results.verdict import BackToBack, Flight
 from rtsim.cli.tables import Column, fitted
 from rtsim.record.verdict import SignalResult
 
@@ -69,6 +69,7 @@ class Tables:
             yield from _lines("" if loop.ok else loop.in_words)
         if result.flight is not None:
             yield from _closed(result.flight, width)
+            yield from _lines(result.closed_in_words)
         times = _times(result)
         if times:
             yield fitted(LABEL[:1].upper() + LABEL[1:], _TIMES, times, width)
@@ -87,7 +88,6 @@ def _closed(flight: Flight, width: int) -> Iterator[tuple[RenderableType, int]]:
     rest = len(meant) - len(shown)
     state = f"{failed} of {count} signals fail" if failed else f"all {count} signals agree"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
-    yield from _lines("" if flight.ok else closed_in_words(flight))
 
 
 def _times(result: BackToBack) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ from hitl.open_loop import OpenLoop
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult
+
+_WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
+"""In an error: the process, and the tag."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +115,27 @@ class BackToBack:
         failed = self.first_failed
         if failed is not None:
             moment = failed.first_moment
-            where = failed.in_words if failed.error or moment is None else moment.where
+            where = headline(failed.in_words) if failed.error or moment is None else moment.where
             return f"The open loop already fails: {where}"
         agreed = "; ".join(loop.in_words for loop in self.open.values())
         return (
             f"The open loop agrees ({agreed}), so look at the loop: {_what_the_loop_adds(flight)}"
         )
+
+    @property
+    def closed_in_words(self) -> str:
+        """The first thing that fails in the loop; empty where nothing does.
+
+        What a process said at its end is left out where the open loop says it already.
+        """
+        flight = self.flight
+        if flight is None or flight.ok:
+            return ""
+        if not flight.error:
+            return flight.failure(flight.first or flight.comparison.failures[0])
+        short = headline(flight.error)
+        told = any(_alike(short, headline(loop.error)) for loop in self.open.values())
+        return short if told else flight.error
 
     @property
     def in_words(self) -> str:
@@ -127,7 +146,7 @@ class BackToBack:
         lines = [f"{self.scenario}: the C does not do what its design does"]
         lines += [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         if self.flight is not None and not self.flight.ok:
-            lines.append(f"closed loop: {closed_in_words(self.flight)}")
+            lines.append(f"closed loop: {self.closed_in_words}")
             lines.append(self.explanation)
         return "\n".join(lines)
 
@@ -156,12 +175,14 @@ class BackToBack:
         }
 
 
-def closed_in_words(flight: Flight) -> str:
-    """The first thing that fails in the loop."""
-    if flight.error:
-        return flight.error
-    first = flight.first or flight.comparison.failures[0]
-    return flight.failure(first)
+def headline(error: str) -> str:
+    """An error without what the process said, its inputs and its case."""
+    return error.partition("\n")[0].removesuffix("; it said:")
+
+
+def _alike(error: str, told: str) -> bool:
+    """The same end of the same controller, whichever process and step it was."""
+    return _WHICH.sub("", error) in _WHICH.sub("", told)
 
 
 def allowance(result: SignalResult) -> str:
@@ -176,7 +197,7 @@ def allowance(result: SignalResult) -> str:
 def _what_the_loop_adds(flight: Flight) -> str:
     """Why it may fail where each step agrees."""
     if flight.error:
-        return f"the flight ended early: {flight.error}"
+        return f"the flight ended early: {headline(flight.error)}"
     if flight.late or flight.missed:
         return (
             f"{flight.late} answers were late and {flight.missed} requests missed; allow more time "

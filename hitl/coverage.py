@@ -3,13 +3,14 @@
 ::
 
     made = build("pid.toml", "coverage")
-    with measured(made, "coverage") as coverage:
+    with measured(made, "coverage-report") as coverage:
         ...                       # any number of runs and processes of SilController(made)
     print(coverage.in_words)      # lines 97.5 % (39 of 40), branches 83.3 % (10 of 12): ...
 
 A measurement starts at zero and adds up the processes that were started in it and ended by
 themselves; one that was killed has written nothing.  Only the user's sources and headers count,
-never the generated C.
+never the generated C.  A folder called ``coverage`` would be imported as the package of that name,
+by numba of all.
 """
 
 from __future__ import annotations

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hitl.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.controller import SilController
-from hitl.coverage import Coverage, measured
+from hitl.coverage import Coverage, CoverageError, measured
 from hitl.keys import Keys
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.parts import ControllerPart
 from rtsim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SERVED = "@tcp://"
 controllers_option = click.option(
@@ -53,14 +58,45 @@ coverage_option = click.option(
 )
 
 
+@dataclass
+class Counting:
+    """What was counted; nothing, for other builds than those of coverage."""
+
+    coverage: Coverage | None = None
+    failed: str = ""
+    """Why there is no coverage, where it was asked for."""
+
+    def to_json(self) -> dict[str, Any]:
+        told = {"coverage": None if self.coverage is None else self.coverage.to_json()}
+        return {**told, "no_coverage": self.failed} if self.failed else told
+
+    def print(self, out: Console) -> None:
+        if self.failed:
+            out.print(f"no coverage: {self.failed}", soft_wrap=True, markup=False)
+        elif self.coverage is not None:
+            out.print(f"coverage: {self.coverage.in_words}", soft_wrap=True, markup=False)
+
+
 @contextmanager
-def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Coverage | None]:
-    """Count while the block lasts what runs of coverage builds; ``None`` for other kinds."""
+def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Counting]:
+    """Count while the block lasts what runs of coverage builds.
+
+    Where nothing could be counted the block's own result is still to be told, so that is no error.
+    """
+    out = Counting()
     if kind != COVERAGE:
-        yield None
+        yield out
         return
-    with measured(builds, into) as coverage:
-        yield coverage
+    flown = False
+    try:
+        with measured(builds, into) as coverage:
+            yield out
+            flown = True
+        out.coverage = coverage
+    except CoverageError as error:
+        if not flown:
+            raise
+        out.failed = str(error)
 
 
 def in_c(reference: str, kind: str, keys: Path | None) -> SilController:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from hitl.build import PLAIN
 from hitl.cli.common import (
+    Counting,
     build_option,
     controllers_option,
     counting,
@@ -19,9 +21,8 @@ from hitl.cli.common import (
     parse_controllers,
 )
 from hitl.controller import SilController
-from hitl.coverage import Coverage
 from hitl.execution import Execution
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options, fly
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
@@ -78,7 +79,7 @@ def fly_in_c(
     runs/NAME-NNN.mcap unless -o says otherwise; 'rtsim replay' runs it again without the C.
     """
     given: dict[str, str] = {}
-    counted: Coverage | None = None
+    counted = Counting()
     stack = ExitStack()
 
     def prepare(scenario: Scenario) -> None:
@@ -101,12 +102,13 @@ def fly_in_c(
     tasks = [task for task in flown.outcome.system.controllers if task.name in given]
     if as_json:
         told = {task.name: _told(task, given[task.name]) for task in tasks}
-        coverage = None if counted is None else counted.to_json()
-        more = {"build": kind, "controllers": told, "coverage": coverage}
+        more = {"build": kind, "controllers": told, **counted.to_json()}
         show_json({**flown.summary(), **more})
     else:
         flown.print(lambda: _print(tasks, given, counted))
     flown.exit()
+    if counted.failed:
+        sys.exit(FAILED)
 
 
 def _check_latency(name: str, scenario: Scenario) -> None:
@@ -146,7 +148,7 @@ def _kind(task: ControllerTask) -> str:
     return task.controller.build.kind
 
 
-def _print(tasks: list[ControllerTask], given: dict[str, str], counted: Coverage | None) -> None:
+def _print(tasks: list[ControllerTask], given: dict[str, str], counted: Counting) -> None:
     out = console()
     kinds = sorted({_kind(task) for task in tasks})
     rows = [
@@ -163,5 +165,4 @@ def _print(tasks: list[ControllerTask], given: dict[str, str], counted: Coverage
     for kind in kinds:
         if kind != PLAIN:
             out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
-    if counted is not None:
-        out.print(f"coverage: {counted.in_words}", soft_wrap=True, markup=False)
+    counted.print(out)

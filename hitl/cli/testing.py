@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import click
 
 from hitl.cli.common import (
+    Counting,
     build_option,
     controllers_option,
     counting,
@@ -21,9 +21,8 @@ from hitl.cli.common import (
 )
 from hitl.comparing import BackToBack, Watch, back_to_back
 from hitl.controller import SilController
-from hitl.coverage import Coverage
 from hitl.results.files import check_result
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
 from rtsim.cli.flight import open_recorder, parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
@@ -130,7 +129,7 @@ def test(
             line.say(f"writing {file} …")
             write(result, file)
     _show(result, [*writers, *([path] if path else [])], counted, as_json)
-    sys.exit(0 if result.ok else NO)
+    sys.exit((FAILED if counted.failed else 0) if result.ok else NO)
 
 
 def _rules(
@@ -174,16 +173,13 @@ def _watch(line: ProgressLine) -> Watch:
     return Watch(lambda stage: line.say(f"{stage} …"), line.show, stepped)
 
 
-def _show(result: BackToBack, files: list[Path], counted: Coverage | None, as_json: bool) -> None:
+def _show(result: BackToBack, files: list[Path], counted: Counting, as_json: bool) -> None:
     if as_json:
-        coverage = None if counted is None else counted.to_json()
-        more: dict[str, Any] = {"files": [str(f) for f in files], "coverage": coverage}
-        show_json({**result.to_json(), **more})
+        show_json({**result.to_json(), "files": [str(f) for f in files], **counted.to_json()})
         return
     out = console()
     out.print(result.table(), crop=False)
     for file in files:
         out.print(f"written: {file}", soft_wrap=True)
-    if counted is not None:
-        out.print(f"coverage: {counted.in_words}", soft_wrap=True, markup=False)
+    counted.print(out)
     out.print(result.in_words.splitlines()[0], soft_wrap=True)

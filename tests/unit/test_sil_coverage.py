@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
+from hitl import coverage as module
 from hitl import kept
 from hitl.build import Build, build
+from hitl.cli.common import coverage_option
 from hitl.controller import SilController
 from hitl.coverage import Counted, CoverageError, _major, measured
 from rtsim.tag import Tag
@@ -200,3 +204,11 @@ def test_versions_of_gcov(tmp_path: Path) -> None:
         tool.chmod(0o755)
         assert _major((str(tool),)) == major
     assert _major((str(tmp_path / "none"),)) == -1
+
+
+def test_no_folder_hides_the_package_of_its_name() -> None:
+    """Beside a script it would be imported instead, by numba."""
+    used = coverage_option(click.command()(lambda counted_into: str(counted_into)))
+    default = used.main([], standalone_mode=False)
+    written = re.findall(r'measured\(\w+, "([^"]+)"\)', module.__doc__ or "")
+    assert written == [default] == ["coverage-report"]

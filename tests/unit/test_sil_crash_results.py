@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -182,4 +183,25 @@ def test_a_sanitizers_report_is_in_every_result(motor: Path) -> None:
     for part in (report, "no answer from step 4 on (0.04 s)", "4 of 301 rows", "setpoint=0"):
         assert part in text, part
     assert Path("cases/motor-40000000-sanitize.npz").exists()
+    assert motor == Path.cwd()
+
+
+# -- without coverage
+
+
+@pytest.mark.skipif(shutil.which("gcov") is None, reason="no gcov: sudo apt install gcc")
+def test_where_every_process_crashes_the_result_is_told_before_coverage(motor: Path) -> None:
+    broken("past[at++] = speed;", "if (at++ == 4) __builtin_trap(); past[0] = speed;")
+    result = sil_test("--build", "coverage")
+    assert result.exit_code == 1, result.output
+    before, _, after = result.output.partition("no coverage: ")
+    assert "no answer from step 4 on" in before
+    assert "nothing of motor ran to its end" in after
+    assert "motor: the C does not do what its design does" in after
+    told = sil_test("--build", "coverage", "--json")
+    assert told.exit_code == 1
+    data = json.loads(told.stdout)
+    assert data["ok"] is False
+    assert data["coverage"] is None
+    assert "nothing of motor ran" in data["no_coverage"]
     assert motor == Path.cwd()

@@ -123,12 +123,24 @@ class _Both:
             raise ScenarioError("nothing to hold against a design: give a controller by name")
         if self.latency is not None:
             to_ns(self.latency, "latency")
+        self._refuse_changes()
         declared = self.scenario.until_ns
         self.until_ns = declared if self.until is None else to_ns(self.until, "until")
         self.translations = {
             name: taking_over(name, self.part(name).controller, controller)
             for name, controller in self.controllers.items()
         }
+
+    def _refuse_changes(self) -> None:
+        """Parameters are set before the first step, of the C and in open loop of both."""
+        for change in self.scenario.describe()["changes"]:
+            name, _, parameter = change["target"].partition(".")
+            if name in self.controllers:
+                raise ScenarioError(
+                    f"{change['target']} changes at {change['ns'] / 1e9:g} s, but what takes the "
+                    f"place of {name} has its parameters set once, before its first step; make "
+                    f"{parameter} an input of {name} and wire it to a source"
+                )
 
     def part(self, name: str) -> ControllerPart:
         part = self.scenario.part(name)

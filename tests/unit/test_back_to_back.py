@@ -305,6 +305,22 @@ def test_what_cannot_be_compared_is_refused(good: Build) -> None:
         back_to_back(scenario(), {"controller": law}, latency=-1)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_parameter_that_changes_is_refused_before_anything_flies(
+    good: Build, closed: bool
+) -> None:
+    stages: list[str] = []
+    one = scenario()
+    one.at(1, "plant.stiffness", 3.0)
+    law = {"controller": SilController(good)}
+    assert back_to_back(one, law, until=2, closed=closed).ok, "that of a plant may"
+    one.at(1.5, "controller.proportional", 9.0)
+    told = r"controller\.proportional changes at 1\.5 s.* wire it to a source"
+    with pytest.raises(ScenarioError, match=told):
+        back_to_back(one, law, until=2, closed=closed, watch=Watch(stages.append))
+    assert stages == []
+
+
 def test_the_stages_are_told_and_the_flight_is_recorded(good: Build, tmp_path: Path) -> None:
     stages: list[str] = []
     path = tmp_path / "flight.mcap"

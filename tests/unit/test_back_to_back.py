@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from back_to_back_parts import CRASH, CRASH_AT_END, FAULT_STEP, SIGN, Stand, built, from_step
+from sil_parts import children, nothing_left
 
 from hitl.build import Build
 from hitl.comparing import BackToBack, Watch, back_to_back
@@ -319,6 +320,20 @@ def test_a_parameter_that_changes_is_refused_before_anything_flies(
     with pytest.raises(ScenarioError, match=told):
         back_to_back(one, law, until=2, closed=closed, watch=Watch(stages.append))
     assert stages == []
+
+
+def test_ctrl_c_between_two_steps_leaves_no_process(good: Build) -> None:
+    seen: list[int] = []
+
+    def interrupt(step: int, steps: int) -> None:  # noqa: ARG001
+        seen.append(len(children()))
+        if step == 5:
+            raise KeyboardInterrupt
+
+    with nothing_left(), pytest.raises(KeyboardInterrupt):
+        held(good, watch=Watch(steps=interrupt))
+    assert len(seen) == 5
+    assert min(seen) > 0, "the C ran in a process of its own"
 
 
 def test_the_stages_are_told_and_the_flight_is_recorded(good: Build, tmp_path: Path) -> None:

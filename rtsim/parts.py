@@ -174,6 +174,8 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
     if values is not None and len(given):
         vector = given.initial(getattr(design, "values", {}))
         shared = [s for s in given if s.name in known]
+        for signal in shared:
+            check_units(f"{name}.{signal.name}", signal, known[signal.name], "its replacement")
         handed: dict[str, object] = {s.name: vector[given.slice(s.name)].tolist() for s in shared}
         controller = copy(controller)
         controller.values = {**handed, **values}  # type: ignore[attr-defined]

@@ -173,6 +173,15 @@ def test_what_is_set_reaches_the_c() -> None:
     assert a < 0.5 * b
 
 
+def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
+    interface = motor / "motor.toml"
+    interface.write_text(interface.read_text().replace("V s/rad", "V s/deg"))
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    assert told.exit_code != 0
+    assert "controller.gain is in V s/rad" in told.output
+    assert "its replacement.gain is in V s/deg" in told.output
+
+
 def test_a_coverage_build_is_counted(motor: Path) -> None:
     told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "1.4",
                  "--build", "coverage", "--coverage", "counted")  # fmt: skip

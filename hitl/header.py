@@ -6,14 +6,9 @@ Columns by name, and the schema that both ends compare.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from hitl.interface import Interface
-from rtsim.errors import ScenarioError
 from rtsim.signals import Signals
-
-_GENERATED = f"/* {MARK}; change that instead. */"
-
 
 MARK = "Generated from an interface file"
 """By which an older header is known again."""
@@ -24,7 +19,7 @@ def header_text(interface: Interface) -> str:
     name = interface.name
     guard = f"RTSIM_{name.upper()}_SIGNALS_H"
     parts = [
-        _GENERATED,
+        f"/* {MARK}; change that instead. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
@@ -37,16 +32,6 @@ def header_text(interface: Interface) -> str:
         f"#endif /* {guard} */",
     ]
     return "\n".join(parts) + "\n"
-
-
-def write_header(interface: Interface, path: Path) -> None:
-    """Over an older one that was generated; :class:`ScenarioError` where it is anything else."""
-    try:
-        if path.exists() and not path.read_bytes().startswith(_GENERATED.encode()):
-            raise ScenarioError(f"{path} was not generated; give another name to --header")
-        path.write_text(header_text(interface), encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _columns(prefix: str, signals: Signals) -> Iterable[str]:

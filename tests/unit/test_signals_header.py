@@ -6,13 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import hitl
 from hitl.header import header_text
 from hitl.interface import load_interface
 from hitl.toolchain import find_toolchain
-from rtsim.cli import main
 
 FILES = sorted((Path(hitl.__file__).parent / "examples").glob("*/*.toml"))
 
@@ -48,21 +46,3 @@ def test_a_unit_with_the_end_of_a_comment_ends_none(tmp_path: Path) -> None:
         '[outputs]\ny = { unit = "m*/s" }\n'
     )
     assert "/* float64 m* /s */" in header_text(load_interface(tmp_path / "a.toml"))
-
-
-def test_the_command_writes_it_over_its_own_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-    header, file = tmp_path / "signals.h", str(FILES[0])
-    command = ["sil", "build", file, "--header", str(header)]
-    for _ in range(2):
-        told = CliRunner().invoke(main, command)
-        assert told.exit_code == 0, told.output
-        assert f"written: {header}" in told.output
-        assert header.read_text() == header_text(load_interface(file))
-    header.write_text("int mine;\n")
-    told = CliRunner().invoke(main, command)
-    assert told.exit_code != 0
-    assert "was not generated" in told.output
-    assert header.read_text() == "int mine;\n"

@@ -139,6 +139,8 @@ class Case:
     def load(cls, path: Path) -> Case:
         """Read one; :class:`CaseError` where it is none."""
         try:
+            if path.is_file() and not zipfile.is_zipfile(path):
+                raise CaseError(f"{path} is not a case of rtsim sil; those are in cases/*.npz")
             with path.open("rb") as file, np.load(file) as data:
                 about = json.loads(str(data["about"]))
                 tags, inputs = data["tags"], data["inputs"]

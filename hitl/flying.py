@@ -70,12 +70,21 @@ def in_c(
 
     What is a controller already stays as it is.
     """
+    _check_named(controllers)
     return {
         name: SilController(str(folder / given), kind=kind, cases=cases)
         if isinstance(given, str | Path)
         else given
         for name, given in controllers.items()
     }
+
+
+def _check_named(controllers: object) -> None:
+    if not isinstance(controllers, Mapping):
+        raise ScenarioError(
+            f"which controller does {str(controllers)!r} replace? "
+            f"write {{'controller': {str(controllers)!r}}}, with its name in the scenario"
+        )
 
 
 def plant(scenario: Reference, /, **settings: object) -> Plant:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -207,6 +208,16 @@ def test_a_plant_may_be_a_name_a_scenario_or_a_function() -> None:
     assert plant(made).fly(until=1).digest() == flights[0].digest()
     with pytest.raises(ScenarioError, match="is made already"):
         plant(made, latency=0.01)
+
+
+def test_an_interface_file_without_the_name_of_its_controller_is_told(repository: Path) -> None:
+    """The command may leave the name out; here it is always given."""
+    alone: Any = "motor.toml"
+    told = "which controller does 'motor.toml' replace"
+    with plant(repository / "scenario.py") as motor, pytest.raises(ScenarioError, match=told):
+        motor.fly(alone)
+    with pytest.raises(ScenarioError, match=told):
+        back_to_back(repository / "scenario.py", alone)
 
 
 def test_what_flew_until_a_failure_is_kept() -> None:

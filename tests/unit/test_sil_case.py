@@ -145,6 +145,10 @@ def test_files_that_are_no_cases(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(CaseError, match="is not a case"):
         Case.load(path)
+    path.write_text('name = "pid"\n', encoding="utf-8")
+    with pytest.raises(CaseError) as told:
+        Case.load(path)  # what NumPy says of it is about pickles
+    assert str(told.value) == f"{path} is not a case of rtsim sil; those are in cases/*.npz"
 
 
 @pytest.mark.parametrize("steps", [0, 1, 1023, 1024, 1025, 5000])

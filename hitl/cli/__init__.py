@@ -9,6 +9,8 @@ import click
 COMMANDS = {
     "test": "hitl.cli.testing:test",
     "init": "hitl.cli.starting:init",
+    "check": "hitl.cli.describing:check",
+    "header": "hitl.cli.describing:header",
     "build": "hitl.cli.building:build",
     "fly": "hitl.cli.flying:fly_in_c",
     "case": "hitl.cli.cases:case",

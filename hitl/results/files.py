@@ -24,7 +24,7 @@ def check_result(path: Path, mark: bytes, kind: str) -> None:
         start = file.read(_LOOKED_AT)
     if start and mark not in start:
         raise RecordingError(
-            f"{path} is not {kind} of a back-to-back run and is not written over; give another name"
+            f"{path} is not {kind} of rtsim sil and is not written over; give another name"
         )
 
 

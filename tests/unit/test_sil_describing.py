@@ -1,0 +1,134 @@
+"""``rtsim sil header`` and ``check``, and the table of keys in docs/sil.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hitl import entries, fields, interface
+from hitl.cli.starting import write_starter
+from hitl.header import header_text
+from hitl.interface import load_interface
+from rtsim.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sil.md"
+compiles = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+def rtsim_sil(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["sil", *map(str, arguments)])
+
+
+@pytest.fixture
+def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The example; what is built would go into a cache of the test's own."""
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    write_starter(tmp_path)
+    return tmp_path / "motor.toml"
+
+
+# -- header
+
+
+def test_the_header_goes_to_the_terminal_or_over_an_older_one(motor: Path) -> None:
+    text = header_text(load_interface(f"{motor}:float"))
+    told = rtsim_sil("header", f"{motor}:float")
+    assert (told.exit_code, told.stdout) == (0, text)
+    file = motor.with_name("signals.h")
+    for reference in (motor, f"{motor}:float"):
+        told = rtsim_sil("header", reference, "-o", file)
+        assert told.exit_code == 0, told.output
+        assert told.stdout == f"written: {file}\n"
+    assert file.read_text() == text
+    assert not motor.with_name("cache").exists(), "nothing is built"
+
+
+def test_the_header_is_written_over_nothing_else(motor: Path) -> None:
+    mine = motor.with_name("motor.h")
+    before = mine.read_text()
+    told = rtsim_sil("header", motor, "-o", mine)
+    assert told.exit_code == 2
+    assert "not written over" in told.stderr
+    assert mine.read_text() == before
+    told = rtsim_sil("header", motor, "-o", motor.with_name("no") / "signals.h")
+    assert told.exit_code == 2
+    assert "no folder" in told.stderr
+
+
+# -- check
+
+
+@compiles
+def test_check_says_what_fits_and_builds_nothing(motor: Path) -> None:
+    told = rtsim_sil("check", motor)
+    assert (told.exit_code, told.stdout) == (
+        0, "motor fits host: 2 inputs, 1 outputs, 2 parameters\n"
+    )  # fmt: skip
+    told = rtsim_sil("check", f"{motor}:float", "--target", "avr", "--json")
+    assert told.exit_code == 0, told.output
+    schema = f"{load_interface(f'{motor}:float').schema:016x}"
+    assert json.loads(told.stdout) == {
+        "name": "motor", "target": "avr", "schema": schema,
+        "inputs": 2, "outputs": 1, "parameters": 2,
+    }  # fmt: skip
+    assert not motor.with_name("cache").exists()
+
+
+@compiles
+def test_check_names_the_line_that_does_not_fit(motor: Path) -> None:
+    told = rtsim_sil("check", motor, "--target", "avr")
+    assert told.exit_code == 2
+    assert "motor.toml:12: setpoint is float64, which avr does not have" in told.stderr
+    motor.write_text(motor.read_text().replace('"control.gain"', '"control.gian"'))
+    told = rtsim_sil("check", motor)
+    assert told.exit_code == 2
+    assert re.search(r"motor\.toml:\d+: .*gian", told.stderr)
+    assert rtsim_sil("check", motor, "--target", "pdp11").exit_code == 2
+
+
+# -- the table of keys
+
+
+def documented(page: str) -> dict[str, set[str]]:
+    """The first cells of the table by the bold row above them; ``top`` before the first one."""
+    table = page[page.index("| key | meaning |") :].partition("\n\n")[0]
+    section, out = "top", {"top": set[str]()}
+    for row in table.splitlines()[2:]:
+        _, first, meaning, _ = (cell.strip() for cell in row.split("|"))
+        if first.startswith("**"):
+            section = first.strip("*`")
+            out[section] = set()
+            if "NAME" in section:
+                out[section] = set(re.findall(r"`(\w+)`", meaning.partition("that replace")[0]))
+        else:
+            out[section] |= set(re.findall(r"`(\w+)`", first))
+    return out
+
+
+def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
+    page = PAGE.read_text()
+    signals = "[inputs]`, `[outputs]`, `[parameters]"
+    assert documented(page) == {
+        "top": set(interface._TOP),
+        "[code]": set(entries.KEYS),
+        signals: set(fields.KEYS),
+        "[variants.NAME]": set(interface._VARIANT),
+    }
+    tables = {"code", "inputs", "outputs", "parameters", "variants"}
+    assert set(interface._TABLES) == tables, "each has its rows"
+    step = next(line for line in page.splitlines() if line.startswith("| `step` |"))
+    assert set(re.findall(r"(\w+) = ", step)) == set(entries._STEP)
+    for words in (entries.WHEN, fields.OVERFLOW):
+        assert all(f'`"{word}"`' in page for word in words), words
+
+
+@pytest.mark.parametrize("line", ["| `real` |", "| `overflow` |", "| `terminate` |"])
+def test_a_key_that_is_not_in_the_table_is_missed(line: str) -> None:
+    page = PAGE.read_text()
+    cut = "\n".join(row for row in page.split("\n") if not row.startswith(line))
+    assert documented(cut) != documented(page)

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from back_to_back_parts import CRASH, CRASH_AT_END, FAULT_STEP, SIGN, Stand, built, from_step
+from back_to_back_parts import (
+    CRASH,
+    CRASH_AT_END,
+    FAULT_STEP,
+    SIGN,
+    Stand,
+    built,
+    from_step,
+    write_law,
+)
 from sil_parts import children, nothing_left
 
 from hitl.build import Build
@@ -286,9 +295,21 @@ def test_builds_that_check_are_not_timed(good: Build) -> None:
 def test_a_period_that_differs_is_told(tmp_path: Path) -> None:
     out = held(built(tmp_path, period="1/20"), closed=False)
     assert out.ok
+    assert (
+        "controller: its interface declares a period of 0.05 s, the scenario samples it every 0.1 s"
+    ) in out.notes
+
+
+def test_a_parameter_that_only_one_of_them_has_is_told(tmp_path: Path) -> None:
+    file = write_law(tmp_path)
+    file.write_text(file.read_text() + '[parameters]\ngian = { c = "c.sum" }\n')
+    out = back_to_back(
+        scenario(), {"controller": SilController(file, cases=None)}, until=1, closed=False
+    )
+    names = ", ".join(controller().parameters.names)
     assert out.notes == (
-        "controller: its interface declares a period of 0.05 s, the scenario samples it every "
-        "0.1 s",
+        f"controller: only its design has the parameters {names}",
+        "controller: only its interface has the parameters gian",
     )
 
 

@@ -34,7 +34,9 @@ class UnknownName(ScenarioError):
     def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         choices = list(known)
         near = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(choices)}"
+        hint = (
+            f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(choices) or 'none'}"
+        )
         place = f" in {where}" if where else ""
         super().__init__(f"unknown {what} {name!r}{place}; {hint}")
 

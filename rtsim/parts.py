@@ -152,17 +152,18 @@ def part_parameters(part: PlantPart | ControllerPart) -> dict[str, Any] | None:
 
 def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
     """``controller`` in the place of ``design``: signals checked, parameters set."""
+    instead = f"what takes the place of {name}"
     for what, ours, theirs in (
         ("input", design.inputs, controller.inputs),
         ("output", design.outputs, controller.outputs),
     ):
         for signal in theirs:
             if signal.name not in ours:
-                raise UnknownName(what, signal.name, ours.names, f"what takes the place of {name}")
+                raise UnknownName(what, signal.name, ours.names, instead)
         for signal in ours:
             if signal.name not in theirs:
                 raise UnknownName(what, signal.name, theirs.names, f"{name}: its replacement")
-            check_units(f"{name}.{signal.name}", signal, theirs[signal.name], "its replacement")
+            check_units(f"{name}.{signal.name}", signal, theirs[signal.name], instead)
             if signal.shape != theirs[signal.name].shape:
                 raise ScenarioError(
                     f"{what} {signal.name} of {name} has shape {signal.shape}, of what takes its "
@@ -175,7 +176,7 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
         vector = given.initial(getattr(design, "values", {}))
         shared = [s for s in given if s.name in known]
         for signal in shared:
-            check_units(f"{name}.{signal.name}", signal, known[signal.name], "its replacement")
+            check_units(f"{name}.{signal.name}", signal, known[signal.name], instead)
         handed: dict[str, object] = {s.name: vector[given.slice(s.name)].tolist() for s in shared}
         controller = copy(controller)
         controller.values = {**handed, **values}  # type: ignore[attr-defined]

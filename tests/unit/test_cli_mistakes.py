@@ -86,6 +86,12 @@ def test_mistakes_in_the_users_file(
     assert "importlib" not in found
 
 
+def test_a_file_without_any_function(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n", encoding="utf-8")
+    told = refused("run", tmp_path / "empty.py", "--no-record")
+    assert told == f"unknown function 'scenario' in {tmp_path / 'empty.py'}; known: none"
+
+
 def test_a_model_function_that_raises_at_the_start() -> None:
     def inverse(t: float, x: object, z: object, u: object, p: object, dx: object) -> None:  # noqa: ARG001
         raise ZeroDivisionError("float division by zero")

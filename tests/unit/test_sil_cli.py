@@ -179,7 +179,7 @@ def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
     told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
     assert told.exit_code != 0
     assert "controller.gain is in V s/rad" in told.output
-    assert "its replacement.gain is in V s/deg" in told.output
+    assert "what takes the place of controller.gain is in V s/deg" in told.output
 
 
 def test_a_coverage_build_is_counted(motor: Path) -> None:

@@ -1,0 +1,40 @@
+"""What can be wrong with a board, each by its name.
+
+::
+
+    ControllerError
+    └── BoardError           the board, or what answers in its place
+        ├── SilentBoard      nothing, or nothing readable, came within the patience
+        ├── OldFirmware      it speaks another version of the protocol
+        ├── WrongController  it carries another controller, or another version of this one
+        ├── BoardReset       it started anew in the middle of a run
+        └── BoardRefused     it understood and said no
+"""
+
+from __future__ import annotations
+
+from rtsim.errors import ControllerError
+
+
+class BoardError(ControllerError):
+    """The board is not what it has to be."""
+
+
+class SilentBoard(BoardError):
+    """Nothing readable came within the patience."""
+
+
+class OldFirmware(BoardError):
+    """It speaks another version of the protocol."""
+
+
+class WrongController(BoardError):
+    """Its controller's signals are not those of the interface file."""
+
+
+class BoardReset(BoardError):
+    """It started anew in the middle of a run."""
+
+
+class BoardRefused(BoardError):
+    """It answered a request with an error."""

@@ -1,0 +1,121 @@
+"""The line: baud rates that a crystal divides well, time on the wire, and what a period leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hitl.interface import Interface
+from hitl.protocol.codec import Codec
+from hitl.protocol.framing import wire_size
+from hitl.protocol.messages import LAYOUTS, Kind
+from rtsim.errors import ScenarioError
+from rtsim.tag import NS_PER_S
+
+BITS_PER_BYTE = 10
+"""8, a start bit and a stop bit."""
+MOST_ERROR_PERCENT = 1.0
+"""Of the board's rate; the adapter at the other end has an error of its own."""
+_COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 1000000, 2000000)
+
+
+@dataclass(frozen=True)
+class BaudRate:
+    """What a USART at double speed (U2X) makes of a rate: ``clock / (8 (UBRR + 1))``.
+
+    ATmega328P datasheet, "Internal Clock Generation - The Baud Rate Generator".
+    """
+
+    baud: int
+    clock_hz: int = 16_000_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.baud <= self.clock_hz // 8 or self.ubrr > 4095:
+            text = f"no divider makes {self.baud} baud of {self.clock_hz} Hz"
+            raise ScenarioError(f"{text}; choose {_listed(self.clock_hz)}")
+
+    @property
+    def ubrr(self) -> int:
+        """The divider whose rate is nearest."""
+        below = max(self.clock_hz // (8 * self.baud) - 1, 0)
+        return min(below, below + 1, key=lambda n: abs(self.clock_hz / (8 * (n + 1)) - self.baud))
+
+    @property
+    def actual(self) -> float:
+        return self.clock_hz / (8 * (self.ubrr + 1))
+
+    @property
+    def error_percent(self) -> float:
+        return 100.0 * (self.actual / self.baud - 1.0)
+
+    @property
+    def good(self) -> bool:
+        return abs(self.error_percent) < MOST_ERROR_PERCENT
+
+    def __str__(self) -> str:
+        if self.good:
+            return f"{self.baud} baud ({self.error_percent:+.1f} %)"
+        rates = _listed(self.clock_hz)
+        return f"{self.baud} baud is {self.error_percent:+.1f} % off at the board; better: {rates}"
+
+
+def offered(clock_hz: int = 16_000_000) -> tuple[int, ...]:
+    """Common rates that this clock divides with less than 1 % of error.
+
+    Not 57600, which Arduino's core makes at normal speed on a 16 MHz board, 2.1 % off.
+    """
+    rates = (r for r in _COMMON if r <= clock_hz // 8 and r != 57600)
+    return tuple(r for r in rates if BaudRate(r, clock_hz).good)
+
+
+def _listed(clock_hz: int) -> str:
+    return ", ".join(map(str, offered(clock_hz)))
+
+
+def wire_ns(size: int, baud: int) -> int:
+    """Time of ``size`` bytes on the wire, rounded up."""
+    return -(-size * BITS_PER_BYTE * NS_PER_S // baud)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One exchange of a controller: the longest frames, and what they leave of the period."""
+
+    request_bytes: int
+    reply_bytes: int
+    request_ns: int
+    reply_ns: int
+    execution_ns: int
+    period_ns: int
+
+    @classmethod
+    def of(cls, interface: Interface, baud: int, execution_ns: int = 0) -> Budget:
+        """``execution_ns``: the longest step so far, of the board's own clock."""
+        sizes = (
+            wire_size(LAYOUTS[Kind.STEP][1].size + Codec(interface.input_fields).bytes),
+            wire_size(LAYOUTS[Kind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes),
+        )
+        request_ns, reply_ns = (wire_ns(size, baud) for size in sizes)
+        return cls(*sizes, request_ns, reply_ns, execution_ns, round(interface.period.ns))
+
+    @property
+    def exchange_ns(self) -> int:
+        return self.request_ns + self.execution_ns + self.reply_ns
+
+    @property
+    def holds(self) -> bool:
+        return self.exchange_ns <= self.period_ns
+
+    @property
+    def rate_hz(self) -> float:
+        """The rate that this line and this controller can hold."""
+        return NS_PER_S / self.exchange_ns
+
+    def __str__(self) -> str:
+        verdict = "fits" if self.holds else "does not fit"
+        return (
+            f"request {self.request_bytes} bytes {self.request_ns / 1e6:.3f} ms, "
+            f"step {self.execution_ns / 1e6:.3f} ms, "
+            f"reply {self.reply_bytes} bytes {self.reply_ns / 1e6:.3f} ms: "
+            f"{self.exchange_ns / 1e6:.3f} ms {verdict} the period of "
+            f"{self.period_ns / 1e6:.3f} ms; up to {self.rate_hz:.0f} Hz"
+        )

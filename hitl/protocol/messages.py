@@ -1,0 +1,181 @@
+"""Generated from messages.toml by ``python -m hitl.protocol.generate``."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+VERSION = 1
+MOST_PAYLOAD = 1024
+
+
+class Kind(IntEnum):
+    HELLO = 1
+    HELLO_REPLY = 129
+    START = 2
+    START_REPLY = 130
+    STEP = 3
+    STEP_REPLY = 131
+    PING = 4
+    PONG = 132
+    STOP = 5
+    STOP_REPLY = 133
+    RESET = 192
+    ERROR = 193
+
+
+class Why(IntEnum):
+    TOO_LONG = 1
+    TRUNCATED = 2
+    TOO_SHORT = 3
+    BAD_CRC = 4
+
+
+class Code(IntEnum):
+    UNKNOWN_KIND = 1
+    WRONG_LENGTH = 2
+    NOT_STARTED = 3
+    OUT_OF_ORDER = 4
+    TOO_MANY = 5
+
+
+class Hello(NamedTuple):
+    """Who is there?  Answered in any state, and changes none."""
+
+    version: int
+
+
+class HelloReply(NamedTuple):
+    """The firmware and its controller; boot_nonce differs after each reset."""
+
+    version: int
+    double_bytes: int
+    max_payload: int
+    schema: int
+    build: int
+    clock_hz: int
+    boot_nonce: int
+    name_hash: int
+
+
+class Start(NamedTuple):
+    """Parameters from byte offset on, of total; with the last of them the controller is
+    initialised and the step counter is 0.
+    """
+
+    offset: int
+    total: int
+    values: bytes
+
+
+class StartReply(NamedTuple):
+    """status: 0, or 1 + the index of a refused parameter; received: bytes so far."""
+
+    status: int
+    received: int
+
+
+class Step(NamedTuple):
+    """One step of the controller at this tag."""
+
+    ns: int
+    microstep: int
+    inputs: bytes
+
+
+class StepReply(NamedTuple):
+    """cycles: execution time; stack: bytes of it ever used; counter: steps since START, with
+    this one.
+    """
+
+    status: int
+    cycles: int
+    stack: int
+    counter: int
+    outputs: bytes
+
+
+class Ping(NamedTuple):
+    """Padded to the length of PONG, so that both ways take the same time on the wire."""
+
+    nonce: int
+    padding: int
+
+
+class Pong(NamedTuple):
+    """The board's micros() at the end of the PING."""
+
+    nonce: int
+    micros: int
+
+
+class Stop(NamedTuple):
+    """Terminate the controller."""
+
+
+class StopReply(NamedTuple):
+    """counter: the steps that it took."""
+
+    counter: int
+
+
+class Reset(NamedTuple):
+    """Sent once after each reset, unasked, with sequence 0; cause is the processor's own
+    register.
+    """
+
+    boot_nonce: int
+    cause: int
+
+
+class Error(NamedTuple):
+    """Instead of a reply, with the request's sequence."""
+
+    code: int
+    detail: int
+
+
+Message = (
+    Hello
+    | HelloReply
+    | Start
+    | StartReply
+    | Step
+    | StepReply
+    | Ping
+    | Pong
+    | Stop
+    | StopReply
+    | Reset
+    | Error
+)
+KINDS: dict[type[Message], Kind] = {
+    Hello: Kind.HELLO,
+    HelloReply: Kind.HELLO_REPLY,
+    Start: Kind.START,
+    StartReply: Kind.START_REPLY,
+    Step: Kind.STEP,
+    StepReply: Kind.STEP_REPLY,
+    Ping: Kind.PING,
+    Pong: Kind.PONG,
+    Stop: Kind.STOP,
+    StopReply: Kind.STOP_REPLY,
+    Reset: Kind.RESET,
+    Error: Kind.ERROR,
+}
+LAYOUTS: dict[int, tuple[Callable[..., Message], struct.Struct, bool]] = {
+    1: (Hello, struct.Struct("<B"), False),
+    129: (HelloReply, struct.Struct("<BBHQIIII"), False),
+    2: (Start, struct.Struct("<HH"), True),
+    130: (StartReply, struct.Struct("<hH"), False),
+    3: (Step, struct.Struct("<QH"), True),
+    131: (StepReply, struct.Struct("<hIHI"), True),
+    4: (Ping, struct.Struct("<II"), False),
+    132: (Pong, struct.Struct("<II"), False),
+    5: (Stop, struct.Struct("<"), False),
+    133: (StopReply, struct.Struct("<I"), False),
+    192: (Reset, struct.Struct("<IB"), False),
+    193: (Error, struct.Struct("<BH"), False),
+}

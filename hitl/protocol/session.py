@@ -1,0 +1,371 @@
+"""The host's side of a conversation with a board: no I/O and no clock, ``now_ns`` is passed in.
+
+What to send is collected by :meth:`Session.outgoing`; what arrives is given to
+:meth:`Session.receive`; :meth:`Session.poll` lets time pass.  One request is in flight::
+
+    idle --connect--> connecting --HELLO--> ready --start--> ready, started --step--> ...
+                                    any of them --Failed--> failed --connect--> connecting
+
+Bytes never raise.  What a caller does out of turn raises :class:`OutOfTurn`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from hitl.interface import Interface
+from hitl.protocol import verdicts
+from hitl.protocol.clocks import RoundTrip
+from hitl.protocol.codec import Codec
+from hitl.protocol.events import Connected, Counts, Event, Failed, Ponged, Started, Stepped, Stopped
+from hitl.protocol.framing import Frame, Parser
+from hitl.protocol.messages import (
+    KINDS,
+    LAYOUTS,
+    VERSION,
+    Code,
+    Error,
+    Hello,
+    HelloReply,
+    Kind,
+    Message,
+    Ping,
+    Pong,
+    Reset,
+    Start,
+    StartReply,
+    Step,
+    StepReply,
+    Stop,
+    StopReply,
+)  # fmt: skip
+from hitl.protocol.wire import decode_message, encode_message
+from hitl.refusal import refusal
+from rtsim.errors import ControllerError, RtsimError
+from rtsim.signals import Signals, Vector
+from rtsim.tag import NS_PER_S, Tag
+
+HELLO_EVERY_NS = NS_PER_S // 4
+CONNECT_PATIENCE_NS = 5 * NS_PER_S
+"""A board that opening the port has reset sits in its boot loader first."""
+MOST_MICROSTEP = 2**16 - 1
+MOST_PARAMETER_BYTES = 2**16 - 1
+_REPLY = 0x80
+_NO_TAG = Tag(0)
+_NO_VALUES = np.zeros(0)
+
+
+class OutOfTurn(RtsimError):
+    """A request that the state of the session does not allow: a mistake of the caller's."""
+
+
+class State(Enum):
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class _Request(NamedTuple):
+    message: Message
+    sequence: int
+    sent_ns: int
+    data: bytes
+    tag: Tag
+    values: Vector
+
+
+class Session:
+    """A conversation about one interface; ``patience_ns`` is for an answer to any request."""
+
+    def __init__(
+        self,
+        interface: Interface,
+        *,
+        patience_ns: int = 2 * NS_PER_S,
+        connect_patience_ns: int = CONNECT_PATIENCE_NS,
+        build: int | None = None,
+    ) -> None:
+        self.counts = Counts()
+        self.board: HelloReply | None = None
+        self.state = State.IDLE
+        self.started = False
+        self._interface = interface
+        self._build = build
+        self._inputs = Codec(interface.input_fields)
+        self._outputs = Codec(interface.output_fields)
+        self._parameters = Codec(interface.parameter_fields)
+        self._patience, self._connect_patience = patience_ns, connect_patience_ns
+        self._parser = Parser()
+        self._out = bytearray()
+        self._pending: _Request | None = None
+        self._sequence = 0
+        self._answered: tuple[int, int] = (-1, -1)
+        self._began_ns = self._hello_ns = 0
+        self._counter = self._sent = 0
+        self._packed = b""
+
+    @property
+    def waiting(self) -> bool:
+        """A request is in flight."""
+        return self._pending is not None
+
+    def outgoing(self) -> bytes:
+        """What is to be sent now; it is handed out once."""
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    # What the caller asks for.
+
+    def connect(self, now_ns: int) -> None:
+        """Ask who is there until it answers; what a board says while it boots is skipped."""
+        self.state, self.started, self.board = State.CONNECTING, False, None
+        self._began_ns, self._pending = now_ns, None
+        self._out += b"\0"  # ends what the board may have half received
+        self._hello(now_ns)
+
+    def start(self, parameters: Vector, now_ns: int) -> None:
+        """Set the parameters, in as many pieces as the board needs, and initialise."""
+        self._free()
+        packed, refused = self._parameters.pack(parameters)
+        if refused:
+            raise ControllerError(self._refusal(refused, parameters, self._interface.parameters))
+        if len(packed) > MOST_PARAMETER_BYTES:
+            text = f"{len(packed)} bytes of parameters; at most {MOST_PARAMETER_BYTES} fit"
+            raise ControllerError(text)
+        self.started, self._packed, self._began_ns = False, packed, now_ns
+        self._counter = self._sent = 0
+        self._chunk(0, parameters, now_ns)
+
+    def step(self, tag: Tag, inputs: Vector, now_ns: int) -> None:
+        """One step; raises ControllerError where an input does not fit its C type."""
+        self._free()
+        if not self.started:
+            raise OutOfTurn("a step before the controller was started; call start first")
+        if not (0 <= tag.ns < 2**64 and 0 <= tag.step <= MOST_MICROSTEP):
+            raise ControllerError(f"tag {tag!r} does not fit 64 bits of ns and 16 of microstep")
+        packed, refused = self._inputs.pack(inputs)
+        if refused:
+            raise ControllerError(self._refusal(refused, inputs, self._interface.inputs))
+        self._sent += 1
+        self._ask(Step(tag.ns, tag.step, packed), now_ns, tag, inputs)
+
+    def ping(self, nonce: int, now_ns: int) -> None:
+        """A sample for the clock; ``nonce`` is 32 bits that no ping before it had."""
+        self._free()
+        self._ask(Ping(nonce, 0), now_ns, _NO_TAG, _NO_VALUES)
+
+    def stop(self, now_ns: int) -> None:
+        """Terminate the controller."""
+        self._free()
+        self._ask(Stop(), now_ns, _NO_TAG, _NO_VALUES)
+
+    def probe(self, now_ns: int) -> None:
+        """Ask again who is there: names a board that has reset and whose notice was lost."""
+        self._free()
+        self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
+
+    def repeat(self) -> None:
+        """Send the request in flight again.  A board that took it answers as before."""
+        if self._pending is None:
+            raise OutOfTurn("nothing to repeat: no request is in flight")
+        self.counts.repeated += 1
+        self._out += b"\0" + self._pending.data
+
+    def abandon(self) -> None:
+        """Wait no longer for the request in flight; its reply, should it come, is stale."""
+        if self._pending is not None:
+            self._pending = None
+            self.counts.abandoned += 1
+
+    # What happens.
+
+    def poll(self, now_ns: int) -> list[Event]:
+        """Let time pass: HELLO again, or patience at its end."""
+        if self.state is State.CONNECTING:
+            waited = now_ns - self._began_ns
+            if waited >= self._connect_patience:
+                return [self._failed(verdicts.silent_at_connecting(waited, self.counts))]
+            if now_ns - self._hello_ns >= HELLO_EVERY_NS:
+                self._hello(now_ns)
+        elif self._pending is not None and now_ns - self._pending.sent_ns >= self._patience:
+            waited = now_ns - self._pending.sent_ns
+            error = verdicts.silent(_named(self._pending), waited, self._counter)
+            return [self._failed(error)]
+        return []
+
+    def receive(self, data: bytes, now_ns: int) -> list[Event]:
+        """What these bytes complete, which arrived by ``now_ns``.  Never raises."""
+        events: list[Event] = []
+        for found in self._parser.feed(data):
+            if isinstance(found, Frame):
+                self.counts.frames += 1
+                event = self._heard(found, now_ns)
+                if event is not None:
+                    events.append(event)
+            elif self.state is State.CONNECTING:
+                self.counts.booting += 1
+            else:
+                self.counts.garbage[found.why] += 1
+        return events
+
+    def _heard(self, frame: Frame, now_ns: int) -> Event | None:
+        if self.state not in (State.CONNECTING, State.READY):
+            self.counts.stale += 1
+            return None
+        if frame.kind == Kind.HELLO_REPLY and frame.payload and frame.payload[0] != VERSION:
+            return self._failed(verdicts.of_version(frame.payload[0]))
+        message = decode_message(frame)
+        if message is None or frame.kind < _REPLY:
+            self.counts.meaningless += 1
+            return None
+        if isinstance(message, Reset):
+            return self._booted(message, now_ns)
+        pending = self._pending
+        if pending is None or not _answers(frame, message, pending):
+            again = (frame.kind, frame.sequence) == self._answered
+            self.counts.duplicate += again
+            self.counts.stale += not again
+            return None
+        self._pending, self._answered = None, (frame.kind, frame.sequence)
+        return self._reply(message, pending, now_ns)
+
+    def _booted(self, notice: Reset, now_ns: int) -> Event | None:
+        if self.state is State.CONNECTING:
+            self._hello(now_ns)
+            return None
+        assert self.board is not None
+        if notice.boot_nonce == self.board.boot_nonce:
+            self.counts.stale += 1
+            return None
+        before = self.board.boot_nonce
+        return self._failed(verdicts.has_reset(notice.boot_nonce, before, self._counter))
+
+    def _reply(self, message: Message, pending: _Request, now_ns: int) -> Event | None:
+        took = now_ns - pending.sent_ns
+        match message:
+            case HelloReply():
+                return self._known(message)
+            case StartReply():
+                return self._taken(message, pending, now_ns)
+            case StepReply():
+                return self._stepped(message, pending, took)
+            case Pong():
+                return Ponged(RoundTrip(pending.sent_ns, now_ns, message.micros))
+            case StopReply():
+                self.started = False
+                return Stopped(message.counter)
+            case Error(code=Code.NOT_STARTED) if self.started:
+                return self._failed(verdicts.forgot("it is not started", self._counter))
+            case Error():
+                return self._failed(verdicts.refused(message, _named(pending)))
+            case _:
+                raise AssertionError(message)
+
+    def _known(self, board: HelloReply) -> Event:
+        """Of a board that is met, or of one that was probed."""
+        before = self.board
+        if before is not None and board.boot_nonce != before.boot_nonce:
+            nonces = board.boot_nonce, before.boot_nonce
+            return self._failed(verdicts.has_reset(*nonces, self._counter))
+        if error := verdicts.of_board(board, self._interface, self._build):
+            return self._failed(error)
+        self.board, self.state = board, State.READY
+        return Connected(board)
+
+    def _taken(self, reply: StartReply, pending: _Request, now_ns: int) -> Event | None:
+        assert isinstance(pending.message, Start)
+        if reply.status:
+            text = self._refusal(reply.status, pending.values, self._interface.parameters)
+            return self._failed(ControllerError(text))
+        end = pending.message.offset + len(pending.message.values)
+        if reply.received != end:
+            text = f"acknowledged {reply.received} bytes of parameters after {end}"
+            return self._failed(verdicts.untrue(text))
+        if end < len(self._packed):
+            self._chunk(end, pending.values, now_ns)
+            return None
+        self.started = True
+        return Started(now_ns - self._began_ns)
+
+    def _stepped(self, reply: StepReply, pending: _Request, took_ns: int) -> Event:
+        before, self._counter = self._counter, reply.counter
+        if reply.counter <= before:
+            what = f"its step counter went from {before} to {reply.counter}"
+            self._counter = before
+            return self._failed(verdicts.forgot(what, before))
+        if reply.counter > self._sent:
+            text = f"counts {reply.counter} steps and was asked for {self._sent}"
+            return self._failed(verdicts.untrue(text))
+        if reply.status:
+            text = self._refusal(reply.status, pending.values, self._interface.inputs)
+            return self._failed(ControllerError(text))
+        if len(reply.outputs) != self._outputs.bytes:
+            text = f"sent {len(reply.outputs)} bytes of outputs, not {self._outputs.bytes}"
+            return self._failed(verdicts.untrue(text))
+        outputs, refused = self._outputs.unpack(reply.outputs)
+        if refused:
+            text = self._refusal(refused, outputs, self._interface.outputs)
+            return self._failed(ControllerError(text))
+        unanswered = reply.counter - before - 1
+        return Stepped(
+            pending.tag, outputs, reply.cycles, reply.stack, reply.counter, unanswered, took_ns
+        )
+
+    # How it is done.
+
+    def _free(self) -> HelloReply:
+        """The board, where a request may be sent to it."""
+        if self.state is not State.READY or self.board is None:
+            raise OutOfTurn(f"a request to a board while {self.state.value}; call connect first")
+        if self._pending is not None:
+            text = "one request is in flight; receive its reply, or abandon it, before the next"
+            raise OutOfTurn(text)
+        return self.board
+
+    def _ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
+        self._sequence = (self._sequence + 1) % 256
+        data = encode_message(message, self._sequence)
+        self._pending = _Request(message, self._sequence, now_ns, data, tag, values)
+        self._out += data
+
+    def _hello(self, now_ns: int) -> None:
+        """All HELLOs of one connecting have one sequence: any answer will do."""
+        if self._pending is None:
+            self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
+        else:
+            self.repeat()
+        self._hello_ns = now_ns
+
+    def _chunk(self, offset: int, parameters: Vector, now_ns: int) -> None:
+        assert self.board is not None
+        room = self.board.max_payload - LAYOUTS[Kind.START][1].size
+        values = self._packed[offset : offset + room]
+        self._ask(Start(offset, len(self._packed), values), now_ns, _NO_TAG, parameters)
+
+    def _refusal(self, status: int, values: Vector, given: Signals) -> str:
+        interface = self._interface
+        return refusal(interface.name, status, given, values, interface.outputs)
+
+    def _failed(self, error: ControllerError) -> Failed:
+        self.state, self.started, self._pending = State.FAILED, False, None
+        self._out.clear()
+        return Failed(error)
+
+
+def _answers(frame: Frame, message: Message, pending: _Request) -> bool:
+    reply = KINDS[type(pending.message)] | _REPLY
+    if frame.sequence != pending.sequence or frame.kind not in (reply, Kind.ERROR):
+        return False
+    asked = pending.message
+    return not (isinstance(message, Pong) and isinstance(asked, Ping)) or (
+        message.nonce == asked.nonce
+    )
+
+
+def _named(pending: _Request) -> str:
+    return KINDS[type(pending.message)].name

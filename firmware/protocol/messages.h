@@ -262,8 +262,8 @@ static inline void rtsim_write_stop_reply(uint8_t *p, const rtsim_stop_reply_mes
     rtsim_put_u32(p, m->counter);
 }
 
-/* Sent once after each reset, unasked, with sequence 0; cause is the processor's own
- * register. */
+/* Sent once after each reset, unasked, behind a zero, with sequence 0; cause: the
+ * processor's register. */
 #define RTSIM_RESET_BYTES 5
 typedef struct {
     uint32_t boot_nonce;

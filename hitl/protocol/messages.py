@@ -122,8 +122,8 @@ class StopReply(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """Sent once after each reset, unasked, with sequence 0; cause is the processor's own
-    register.
+    """Sent once after each reset, unasked, behind a zero, with sequence 0; cause: the
+    processor's register.
     """
 
     boot_nonce: int

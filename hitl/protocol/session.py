@@ -124,7 +124,7 @@ class Session:
     def connect(self, now_ns: int) -> None:
         """Ask who is there until it answers; what a board says while it boots is skipped."""
         self.state, self.started, self.board = State.CONNECTING, False, None
-        self._began_ns, self._pending = now_ns, None
+        self._began_ns, self._pending, self._parser = now_ns, None, Parser()
         self._out += b"\0"  # ends what the board may have half received
         self._hello(now_ns)
 

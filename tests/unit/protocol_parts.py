@@ -132,7 +132,7 @@ class FakeBoard:
         """Start anew; the notice."""
         self.nonce = nonce
         self._boot()
-        return encode_message(Reset(nonce, 2), 0)
+        return b"\0" + encode_message(Reset(nonce, 2), 0)
 
     def feed(self, data: bytes) -> bytes:
         """Answers to these bytes."""

@@ -64,8 +64,7 @@ def test_boot_bytes_are_skipped_and_hello_is_repeated() -> None:
     assert session.poll(HELLO_EVERY_NS - 1) == [] == list(session.outgoing())
     assert session.poll(HELLO_EVERY_NS) == []
     assert session.outgoing() == b"\0" + lost[1:]
-    notice = b"\0" + board.reset(0x1234)
-    assert session.receive(notice, 2 * MS) == []
+    assert session.receive(board.reset(0x1234), 2 * MS) == []
     assert exchange(session, board, 2 * MS) == [Connected(board.who())]
     assert session.counts.booting == 2
     assert sum(session.counts.garbage.values()) == 0
@@ -175,6 +174,8 @@ def test_noise_before_an_answer_does_not_keep_it_out(noise: list[bytes]) -> None
     for piece in noise:
         board.feed(piece)
     session.connect(0)
-    session.receive(b"".join(noise) + b"\0", 1)
+    session.outgoing()
+    session.receive(b"".join(noise), 1)
+    session.connect(1)
     exchange(session, board, 1)
     assert session.board == board.who()

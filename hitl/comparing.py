@@ -20,6 +20,7 @@ from hitl.starting import drive
 from hitl.tolerances import (
     Tolerances,
     checked,
+    declared,
     fitting,
     for_tracks,
     in_the_loop,
@@ -230,8 +231,10 @@ class _Both:
         )
         designs = {name: self.design(name) for name in self.controllers}
         outputs = {name: design.outputs.columns for name, design in designs.items()}
-        loosest = in_the_loop(t for c in self.translations.values() for t in defaults(c).values())
-        rules = {"*": loosest, **for_tracks(self.rules, outputs, signals_of(baseline))}
+        translations = self.translations.values()
+        loosest = in_the_loop(t for c in translations for t in defaults(c, floating=True).values())
+        stated = {**declared(translations), **self.rules}
+        rules = {"*": loosest, **for_tracks(stated, outputs, signals_of(baseline))}
         compared = compare_flights(baseline, in_terms_of(designs, flown), rules, designs)
         return Flight(
             comparison=compared.comparison,

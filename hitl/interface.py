@@ -31,8 +31,10 @@ the lines of this file.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,8 +53,8 @@ __all__ = ["Field", "Interface", "InterfaceError", "Step", "load_interface"]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
 _TOP = ("name", "period", "sources", "headers", "include", "flags", "libraries", "real")
-_TABLES = ("code", "inputs", "outputs", "parameters", "variants")
-_VARIANT = ("flags", "real", "sources", "include")
+_TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
+_VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
 """Of one direction; a typing error must not ask for gigabytes."""
 MOST_BYTES = 1 << 20
@@ -83,6 +85,8 @@ class Interface:
     input_fields: tuple[Field, ...]
     output_fields: tuple[Field, ...]
     parameter_fields: tuple[Field, ...]
+    tolerances: Mapping[str, tuple[float, float]]
+    """(absolute, relative) by pattern: how far this C may be from its design."""
     lines: Lines = field(repr=False, compare=False)
 
     @property
@@ -185,6 +189,7 @@ class _Reader:
             input_fields=inputs,
             output_fields=outputs,
             parameter_fields=parameters,
+            tolerances=self._tolerances(),
             lines=self.lines,
         )
 
@@ -202,6 +207,18 @@ class _Reader:
             raise top.error("variants", f"no variant {self.variant!r}; it has: {known}")
         changes = variants[self.variant]
         return dict(changes)
+
+    def _tolerances(self) -> dict[str, tuple[float, float]]:
+        """Rules such as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
+        out = {}
+        for pattern, value in self.top.table("tolerance").items():
+            pair = value if isinstance(value, list) else [value, 0.0]
+            numbers = [v for v in pair if isinstance(v, (int, float)) and not isinstance(v, bool)]
+            if len(pair) != 2 or len(numbers) != 2 or not all(0 <= v < math.inf for v in numbers):
+                text = f"tolerance {value!r}; write ABSOLUTE or [ABSOLUTE, RELATIVE], >= 0"
+                raise self.lines.error("tolerance", pattern, text)
+            out[pattern] = (float(numbers[0]), float(numbers[1]))
+        return out
 
     def _period(self) -> Period:
         value = self.top.data.get("period")

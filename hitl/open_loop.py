@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from hitl.build import PLAIN
 from hitl.execution import Execution
 from hitl.outputs import Moment, OutputResult, judged, lined_up, missing
-from hitl.tolerances import Tolerances, by_type, checked, names_of, of_output, refuse_unknown
+from hitl.tolerances import (
+    Tolerances,
+    by_type,
+    checked,
+    declared,
+    names_of,
+    of_output,
+    refuse_unknown,
+)
 from rtsim.clock import stopwatch
 from rtsim.controller import Controller
 from rtsim.controller_task import SILENCE_S
@@ -172,6 +180,7 @@ def open_loop(
     rules = checked(tolerances)
     columns = design.outputs.columns
     refuse_unknown(rules, [n for c in columns for n in names_of(name, c)])
+    rules = {**declared([translation]), **rules}
     driven = _Driven(design, translation, table, when)
     driven.run(observe)
     limits = {
@@ -193,13 +202,14 @@ def open_loop(
     )
 
 
-def defaults(translation: Controller) -> dict[str, Tolerance]:
-    """The tolerance of each output, by column, where nobody said otherwise."""
+def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
+    """The tolerance of each output (``floating``: of these only), by column, by default."""
     fields = getattr(getattr(translation, "interface", None), "output_fields", ())
     scales = {f.signal.name: f.scale for f in fields}
     return {
         column: by_type(signal, scales.get(signal.name, 1.0))
         for signal in translation.outputs
+        if not floating or signal.type.startswith("float")
         for column in signal.columns
     }
 

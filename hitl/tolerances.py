@@ -38,7 +38,10 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """The default of every signal while controllers with these defaults fly."""
+    """The default of every signal while controllers fly whose floating outputs have these.
+
+    What a count of a scaled integer does to other signals only the user knows.
+    """
     loosest = Tolerance(*(max(values) for values in zip(DOUBLE, *one_step, strict=True)))
     return Tolerance(*(IN_THE_LOOP * value for value in loosest))
 
@@ -52,6 +55,15 @@ def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
                 f"the tolerance {tuple(values)} of {pattern!r} is not (absolute, relative) >= 0"
             )
         out[pattern] = Tolerance(*values)
+    return out
+
+
+def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
+    """The rules that interface files state; what a user says of a run comes after them."""
+    out = {}
+    for controller in controllers:
+        rules = getattr(getattr(controller, "interface", None), "tolerances", {})
+        out.update({pattern: Tolerance(*values) for pattern, values in rules.items()})
     return out
 
 

@@ -200,7 +200,8 @@ int main(int argc, char **argv)
     setrlimit(RLIMIT_FSIZE, &printed);
     setrlimit(RLIMIT_CORE, &no_core);
     signal(SIGXFSZ, SIG_IGN); /* what is printed beyond its limit is lost, and ends nothing */
-    signal(SIGINT, SIG_IGN);  /* Ctrl-C ends the run, and the run ends the worker */
+    signal(SIGINT, SIG_IGN);  /* Ctrl-C and SIGTERM end the run, and the run ends the worker */
+    signal(SIGTERM, SIG_IGN);
     if (!load(argv[2])) return 1;
     void *context = zmq.ctx_new();
     void *socket = context == NULL ? NULL : opened(context, argv[1]);

@@ -19,7 +19,7 @@ from back_to_back_parts import (
 )
 from sil_parts import children, nothing_left
 
-from hitl.build import Build
+from hitl.build import Build, build
 from hitl.comparing import BackToBack, Watch, back_to_back
 from hitl.controller import SilController
 from hitl.recorded import inputs_of
@@ -374,3 +374,17 @@ def scenario_in_c(build: Build) -> Scenario:
     out = scenario()
     out.replace_controller("controller", SilController(build))
     return out
+
+
+def test_the_tolerance_of_the_interface_file_is_the_default(tmp_path: Path) -> None:
+    """Enough for a float law; what the caller says comes after it."""
+    path = write_law(tmp_path / "law", type="float32")
+    strict = '[tolerance]\n"*force" = 1e-12\n'
+    path.write_text(path.read_text() + strict, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+        law = build(path)
+    result = held(law)
+    assert {s.tolerance for s in result.open["controller"].signals} == {(1e-12, 0.0)}
+    assert not result.open["controller"].ok
+    assert held(law, tolerances={"force": (1e-3, 0.0)}).open["controller"].ok

@@ -95,6 +95,20 @@ def test_a_variant_changes_types_and_flags(folder: Path) -> None:
     assert single.schema != load(folder).schema
 
 
+def test_tolerances_by_pattern_and_by_variant(folder: Path) -> None:
+    text = (
+        GOOD
+        + '[tolerance]\nforce = 1e-6\n"plant.*" = [1e-3, 1e-2]\n[variants.loose.tolerance]\nforce = 1\n'
+    )
+    assert load(folder, text).tolerances == {"force": (1e-6, 0.0), "plant.*": (1e-3, 1e-2)}
+    assert load(folder, text, ":loose").tolerances == {"force": (1.0, 0.0)}
+    for wrong in ("-1", "[1]", "true", "inf", '"1"', "[1, -2]", "nan"):
+        lines = (GOOD + f"[tolerance]\nforce = {wrong}\n").count("\n")
+        said = complaint(folder, GOOD + f"[tolerance]\nforce = {wrong}\n")
+        assert said.startswith(f"{lines}: tolerance ")
+        assert "write ABSOLUTE or [ABSOLUTE, RELATIVE]" in said
+
+
 def test_the_schema_is_that_of_the_signals(folder: Path) -> None:
     same = load(folder, changed("fast()", "faster()"))
     assert same.schema == load(folder).schema

@@ -117,9 +117,10 @@ def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
         "top": set(interface._TOP),
         "[code]": set(entries.KEYS),
         signals: set(fields.KEYS),
+        "[tolerance]": set(),
         "[variants.NAME]": set(interface._VARIANT),
     }
-    tables = {"code", "inputs", "outputs", "parameters", "variants"}
+    tables = {"code", "inputs", "outputs", "parameters", "tolerance", "variants"}
     assert set(interface._TABLES) == tables, "each has its rows"
     step = next(line for line in page.splitlines() if line.startswith("| `step` |"))
     assert set(re.findall(r"(\w+) = ", step)) == set(entries._STEP)

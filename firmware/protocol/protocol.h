@@ -8,6 +8,10 @@
 
 #include "messages.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Bytes of payload that this end takes and sends; HELLO tells the other end. */
 #ifndef RTSIM_MAX_PAYLOAD
 #define RTSIM_MAX_PAYLOAD 128
@@ -82,5 +86,9 @@ const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t seq
 uint8_t rtsim_protocol_answered(const rtsim_sender *self, uint8_t request, uint8_t sequence);
 
 uint16_t rtsim_crc16(uint16_t crc, uint8_t byte);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -159,6 +159,14 @@ def test_it_compiles_for_an_uno(tmp_path: Path) -> None:
     subprocess.run(["avr-gcc", *flags, *files], check=True)
 
 
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
+def test_a_sketch_in_cpp_can_include_it(tmp_path: Path) -> None:
+    (tmp_path / "sketch.cpp").write_text('#include "protocol.h"\nrtsim_parser parser;\n')
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-c"]
+    files = [f"-I{FIRMWARE}", str(tmp_path / "sketch.cpp"), "-o", str(tmp_path / "sketch.o")]
+    subprocess.run(["c++", *flags, *files], check=True)
+
+
 def test_no_heap_and_nothing_of_arduino() -> None:
     for path in FIRMWARE.glob("*.[ch]"):
         text = path.read_text(encoding="utf-8")

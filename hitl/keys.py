@@ -17,12 +17,13 @@ CLIENT = ".client"
 class Keys:
     """CURVE keys (Z85 text, 40 characters) of this end, and the public one of who serves.
 
-    The server's public key is never sent in clear: only who holds a client's file can connect.
+    ``client`` is whom a server admits: nobody else, whatever else they know.
     """
 
     public: str
     secret: str
     server: str
+    client: str = ""
 
     def save(self, path: Path) -> None:
         """Into a new file that only its owner can read; :class:`ScenarioError` where it exists."""
@@ -49,7 +50,9 @@ class Keys:
         names = ("public", "secret", "server")
         if not isinstance(data, dict) or not all(_is_key(data.get(name)) for name in names):
             raise ScenarioError(f"{path} holds no keys: {', '.join(names)}, 40 characters each")
-        return cls(*(data[name] for name in names))
+        client = data.get("client", "")
+        public, secret, server = (str(data[name]) for name in names)
+        return cls(public, secret, server, client if _is_key(client) else "")
 
 
 def _is_key(text: object) -> bool:

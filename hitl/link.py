@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import zmq
+from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import parse_monitor_message
 
 from hitl.keys import Keys
@@ -159,9 +160,11 @@ class Listener:
         self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
+        self._gate: ThreadAuthenticator | None = None
         try:
             _feel(self._socket)
             if keys is not None:
+                self._admit_only(keys)
                 self._socket.curve_server = True
                 self._socket.curve_publickey = keys.public.encode()
                 self._socket.curve_secretkey = keys.secret.encode()
@@ -169,6 +172,16 @@ class Listener:
         except _TROUBLE as error:
             self.close()
             raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
+
+    def _admit_only(self, keys: Keys) -> None:
+        """Whoever knows the server's public key can encrypt; only the client's own is let in."""
+        if not keys.client:
+            raise ScenarioError(
+                "these keys name no client: take the file that rtsim sil serve wrote"
+            )
+        self._gate = ThreadAuthenticator(self._context)
+        self._gate.start()
+        self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
 
     def receive(self) -> tuple[bytes, bytes] | None:
         """Who says what, or ``None``."""
@@ -195,7 +208,19 @@ class Listener:
 
     def close(self) -> None:
         self._socket.close()
+        if self._gate is not None:
+            self._gate.stop()
         self._context.term()
+
+
+class _Only:
+    """Admits one key."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+
+    def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002
+        return key == self._key
 
 
 def _feel(socket: zmq.Socket[bytes]) -> None:

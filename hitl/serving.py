@@ -146,6 +146,6 @@ def keys_of(path: Path) -> Keys:
     """The server's keys in ``path``; new ones there, and the client's beside it, where none are."""
     if not path.exists():
         (public, secret), (theirs, their_secret) = key_pair(), key_pair()
-        Keys(public, secret, public).save(path)
+        Keys(public, secret, public, theirs).save(path)
         Keys(theirs, their_secret, public).save(path.with_name(path.name + CLIENT))
     return Keys.load(path)

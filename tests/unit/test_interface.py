@@ -96,10 +96,8 @@ def test_a_variant_changes_types_and_flags(folder: Path) -> None:
 
 
 def test_tolerances_by_pattern_and_by_variant(folder: Path) -> None:
-    text = (
-        GOOD
-        + '[tolerance]\nforce = 1e-6\n"plant.*" = [1e-3, 1e-2]\n[variants.loose.tolerance]\nforce = 1\n'
-    )
+    rules = '[tolerance]\nforce = 1e-6\n"plant.*" = [1e-3, 1e-2]\n'
+    text = GOOD + rules + "[variants.loose.tolerance]\nforce = 1\n"
     assert load(folder, text).tolerances == {"force": (1e-6, 0.0), "plant.*": (1e-3, 1e-2)}
     assert load(folder, text, ":loose").tolerances == {"force": (1.0, 0.0)}
     for wrong in ("-1", "[1]", "true", "inf", '"1"', "[1, -2]", "nan"):

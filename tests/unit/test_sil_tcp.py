@@ -227,7 +227,8 @@ def test_keys(plain: Build, tmp_path: Path) -> None:
     with served(plain, held) as there:
         assert stepped_once(client(plain, there.endpoint, tmp_path, keys=keys)) == [1.0]
         strangers = keys_of(tmp_path / "other.keys")
-        for wrong in (None, strangers):
+        half = Keys(strangers.public, strangers.secret, keys.server)  # knows whom to ask, no more
+        for wrong in (None, strangers, half):
             controller = client(plain, there.endpoint, tmp_path, keys=wrong, patience=0.3)
             with pytest.raises(ControllerError, match=r"keys|lost"):
                 controller.fresh()

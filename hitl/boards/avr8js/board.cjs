@@ -1,0 +1,279 @@
+"use strict";
+// An Arduino Uno on avr8js, steered over stdin and stdout: hitl/boards/wire.py has the messages.
+// It ends when stdin does.  Usage: node board.cjs FOLDER_OF_AVR8JS
+
+const fs = require("fs");
+const path = require("path");
+const { Usart } = require("./usart.cjs");
+
+const library = path.resolve(process.argv[2]);
+const avr = require(library);
+const version = JSON.parse(fs.readFileSync(path.join(library, "package.json"), "utf8")).version;
+
+const FLASH = 32768, SRAM = 2048, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65536;
+const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2;
+const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3;
+const UNTIL_BYTE = 1;
+const PORTS = [["PORTB", 0x23], ["PORTC", 0x26], ["PORTD", 0x29]]; // PIN, then DDR, then PORT
+// which timer drives which pin: TCCRnA, its mask, port, bit
+const COMPARE = [
+  [0x44, 0xc0, 2, 6], [0x44, 0x30, 2, 5], [0x80, 0xc0, 0, 1], [0x80, 0x30, 0, 2],
+  [0xb0, 0xc0, 0, 3], [0xb0, 0x30, 2, 3],
+];
+const SREG = 95, SMCR = 0x53, SLEEP = 0x9588, I = 0x80;
+
+let flash = new Uint16Array(FLASH / 2).fill(0xffff);
+const eeprom = new avr.EEPROMMemoryBackend(1024);
+let cpu, usart, ports, adc, restart = false, asleep = false;
+let cycles = 0, stopAt = 0, untilByte = false, hostByte = 0;
+let inputs = [], nextInput = 0;
+const levels = new Array(24).fill(null), volts = new Array(8).fill(0);
+const events = Buffer.alloc(MOST_EVENTS * RECORD + 1024 * RECORD);
+let count = 0;
+
+function tell(cycle, kind, which, value) {
+  const at = RECORD * count++;
+  events.writeUInt32LE(cycle % 4294967296, at);
+  events.writeUInt32LE(Math.floor(cycle / 4294967296), at + 4);
+  events[at + 8] = kind;
+  events[at + 9] = which;
+  events.writeUInt16LE(value, at + 10);
+  if (count >= MOST_EVENTS) stopAt = Math.min(stopAt, cpu.cycles);
+}
+
+function build(sram) {
+  cpu = new avr.CPU(flash, SRAM);
+  if (sram) cpu.data.set(sram, 0x100);
+  cpu.cycles = cycles;
+  cpu.reset = () => { restart = true; };
+  asleep = restart = false;
+  ports = ["portBConfig", "portCConfig", "portDConfig"].map((c) => new avr.AVRIOPort(cpu, avr[c]));
+  for (const config of ["timer0Config", "timer1Config", "timer2Config"]) {
+    new avr.AVRTimer(cpu, avr[config]);
+  }
+  const clock = new avr.AVRClock(cpu, 16e6, avr.clockConfig);
+  new avr.AVRWatchdog(cpu, avr.watchdogConfig, clock);
+  new avr.AVREEPROM(cpu, eeprom);
+  adc = new avr.AVRADC(cpu, avr.adcConfig);
+  volts.forEach((v, channel) => { adc.channelValues[channel] = v; });
+  levels.forEach((level, pin) => ports[pin >> 3].setPin(pin & 7, level === true));
+  const old = usart;
+  usart = new Usart(cpu, {
+    lost: (cycle, value) => tell(cycle, LOST, 0, value),
+    started: stopWhenSent,
+    sent: tellSent,
+  });
+  if (old) Object.assign(usart, { line: old.line, at: old.at, free: old.free });
+  usart.hostByte = hostByte;
+  usart.begin();
+  PORTS.forEach((_, port) => watch(port));
+}
+
+function stopWhenSent(sending) {
+  if (untilByte && !sending.told) stopAt = Math.min(stopAt, sending.done);
+}
+
+function tellSent(sending) {
+  if (!sending.told) tell(sending.done, BYTE_OUT, sending.bad ? 1 : 0, sending.value);
+  sending.told = true;
+}
+
+function watch(port) {
+  const [, pin] = PORTS[port];
+  let seen = 0;
+  for (const register of [pin, pin + 1, pin + 2]) {
+    const inner = cpu.writeHooks[register];
+    cpu.writeHooks[register] = (value, old, address, mask) => {
+      const done = inner(value, old, address, mask);
+      const driven = cpu.data[pin + 2] & cpu.data[pin + 1];
+      for (let changed = driven ^ seen, bit = 0; changed >> bit; bit++) {
+        if ((changed >> bit) & 1 && !timed(port, bit)) {
+          tell(cpu.cycles, EDGE, port * 8 + bit, (driven >> bit) & 1);
+        }
+      }
+      seen = driven;
+      pullUp(port, cpu.data[pin + 2] & ~cpu.data[pin + 1]);
+      return done;
+    };
+  }
+}
+
+// An input that nothing drives from outside is high by its pull-up; avr8js has none.
+function pullUp(port, pulled) {
+  for (let bit = 0; bit < 8; bit++) {
+    const high = (pulled >> bit) & 1;
+    if (levels[port * 8 + bit] === null && ((ports[port].pinValue >> bit) & 1) !== high) {
+      ports[port].setPin(bit, high !== 0);
+    }
+  }
+}
+
+function timed(port, bit) {
+  return COMPARE.some(([reg, mask, p, b]) => p === port && b === bit && cpu.data[reg] & mask);
+}
+
+function apply({ cycle, kind, which, value }) {
+  if (kind === BYTE_IN) {
+    usart.put(cycle, value & 0xff);
+  } else if (kind === LEVEL_IN) {
+    levels[which] = value !== 0;
+    ports[which >> 3].setPin(which & 7, levels[which]);
+  } else {
+    volts[which] = value / 1000;
+    adc.channelValues[which] = volts[which];
+  }
+}
+
+// What is due at this instruction boundary; interrupts last, as the chip looks for them.
+function boundary(enabled) {
+  const now = cpu.cycles;
+  while (nextInput < inputs.length && inputs[nextInput].cycle <= now) {
+    usart.service(Math.min(now, inputs[nextInput].cycle));
+    apply(inputs[nextInput++]);
+  }
+  usart.service(now);
+  // after interrupts are switched on, one more instruction runs first
+  if (cpu.nextInterrupt >= 0 && cpu.data[SREG] & I && enabled) {
+    const interrupt = cpu.pendingInterrupts[cpu.nextInterrupt];
+    avr.avrInterrupt(cpu, interrupt.address);
+    cpu.cycles += 2; // avr8js counts two; the data sheet (7.7.1) says four
+    if (!interrupt.constant) cpu.clearInterrupt(interrupt);
+    asleep = false;
+  }
+}
+
+function clockEvents() {
+  let event = cpu.nextClockEvent;
+  while (event && event.cycles <= cpu.cycles) {
+    event.callback();
+    cpu.nextClockEvent = event.next;
+    if (cpu.clockEventPool.length < 10) cpu.clockEventPool.push(event);
+    event = cpu.nextClockEvent;
+  }
+}
+
+function nextDue() {
+  const input = nextInput < inputs.length ? inputs[nextInput].cycle : Infinity;
+  return Math.min(input, usart.due);
+}
+
+let wasEnabled = true;
+
+function run(target) {
+  stopAt = target;
+  if (usart.sending) stopWhenSent(usart.sending);
+  const { data, progMem } = cpu;
+  while (cpu.cycles < stopAt) {
+    if (nextDue() <= cpu.cycles || cpu.nextInterrupt >= 0) boundary(wasEnabled);
+    const before = data[SREG] & I;
+    if (asleep) {
+      const timer = cpu.nextClockEvent ? cpu.nextClockEvent.cycles : Infinity;
+      cpu.cycles = Math.max(cpu.cycles + 1, Math.min(timer, nextDue(), stopAt));
+    } else {
+      if (progMem[cpu.pc] === SLEEP && data[SMCR] & 1) asleep = true;
+      avr.avrInstruction(cpu);
+    }
+    wasEnabled = before !== 0 || !(data[SREG] & I);
+    clockEvents();
+    if (restart) {
+      tell(cpu.cycles, RESTARTED, 0, 0);
+      cycles = cpu.cycles;
+      build(data.slice(0x100));
+      return run(target);
+    }
+  }
+  return stopAt;
+}
+
+function advance(body) {
+  const target = Number(body.readBigUInt64LE(0));
+  untilByte = (body[8] & UNTIL_BYTE) !== 0;
+  inputs = inputs.slice(nextInput);
+  nextInput = 0;
+  for (let at = 9; at + RECORD <= body.length; at += RECORD) {
+    const kind = body[at + 8], which = body[at + 9];
+    if (kind > VOLTS_IN || which >= (kind === VOLTS_IN ? 8 : 24)) throw new Error("no such input");
+    inputs.push({
+      cycle: Number(body.readBigUInt64LE(at)), kind, which, value: body.readUInt16LE(at + 10),
+    });
+  }
+  count = 0;
+  const reached = run(target);
+  const { sending } = usart;
+  if (sending && sending.done <= reached) tellSent(sending); // the next slice completes it
+  const head = Buffer.alloc(8);
+  head.writeBigUInt64LE(BigInt(reached));
+  reply("A", Buffer.concat([head, events.subarray(0, count * RECORD)]));
+}
+
+function load(body) {
+  if (body.length > FLASH) throw new Error("image larger than the flash");
+  const bytes = Buffer.alloc(FLASH, 0xff);
+  body.copy(bytes);
+  flash = new Uint16Array(bytes.buffer, bytes.byteOffset, FLASH / 2);
+  usart = undefined;
+  cycles = cpu ? cpu.cycles : 0;
+  build(null);
+  reply("K", Buffer.alloc(0));
+}
+
+function handle(kind, body) {
+  if (kind === "L") return load(body);
+  if (kind === "A") return advance(body);
+  if (kind === "R") {
+    cycles = cpu.cycles;
+    build(cpu.data.slice(0x100));
+    return reply("K", Buffer.alloc(0));
+  }
+  if (kind === "B") {
+    usart.hostByte = hostByte = body.readUInt32LE(0);
+    return reply("K", Buffer.alloc(0));
+  }
+  if (kind === "P") {
+    const from = body.readUInt16LE(0), length = body.readUInt16LE(2);
+    return reply("P", Buffer.from(cpu.data.subarray(from, from + length)));
+  }
+  throw new Error("no such request");
+}
+
+// ---- the pipe; synchronous, so that nothing runs between two requests
+function write(bytes) {
+  for (let at = 0; at < bytes.length;) at += fs.writeSync(1, bytes, at);
+}
+
+function reply(kind, body) {
+  const frame = Buffer.alloc(5 + body.length);
+  frame.writeUInt32LE(body.length);
+  frame[4] = kind.charCodeAt(0);
+  Buffer.from(body).copy(frame, 5);
+  write(frame);
+}
+
+function read(length) {
+  const bytes = Buffer.alloc(length);
+  for (let at = 0; at < length;) {
+    let got = 0;
+    try {
+      got = fs.readSync(0, bytes, at, length - at, null);
+    } catch (error) {
+      if (error.code !== "EOF") throw error; // Windows says it so
+    }
+    if (got === 0) process.exit(0);
+    at += got;
+  }
+  return bytes;
+}
+
+build(null);
+reply("H", Buffer.from(`rtsim-board 1 avr8js ${version}`));
+for (;;) {
+  const head = read(5);
+  const length = head.readUInt32LE(0);
+  if (length > FRAME) process.exit(3);
+  const body = read(length);
+  try {
+    handle(String.fromCharCode(head[4]), body);
+  } catch (error) {
+    reply("E", Buffer.from(String(error.message).slice(0, 500)));
+  }
+}

@@ -1,0 +1,77 @@
+"""Intel HEX, the format of a firmware image: ``:LLAAAATTDD...CC``, a record a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hitl.boards.contract import BoardError
+
+_DATA, _END, _SEGMENT, _START_SEGMENT, _LINEAR, _START_LINEAR = range(6)
+_MOST_FILE_BYTES = 1 << 20
+
+
+def read_image(path: Path, flash: int) -> bytes:
+    """The image in the file ``path``, from address 0; at most ``flash`` bytes."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise BoardError(f"cannot read the firmware {path}: {error.strerror}") from None
+    if len(text) > _MOST_FILE_BYTES:
+        raise BoardError(f"{path} is larger than {_MOST_FILE_BYTES} bytes; is it Intel HEX?")
+    return parse(text.decode("ascii", "replace"), flash, str(path))
+
+
+def parse(text: str, flash: int, name: str = "image") -> bytes:
+    """The bytes of ``text`` from address 0 on, 0xff between; at most ``flash`` of them.
+
+    Raises :class:`BoardError` with the line: a bad checksum, a byte beyond the flash, two records
+    for one address, no end.
+    """
+    image, given = bytearray(), bytearray(flash)
+    base, ended = 0, False
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{name}:{number}"
+        if ended:
+            raise BoardError(f"{where}: goes on after its end record; build it again")
+        kind, address, data = _record(line.strip(), where)
+        if kind == _DATA:
+            _place(image, given, base + address, data, where)
+        elif kind in (_SEGMENT, _LINEAR) and len(data) == 2:
+            base = int.from_bytes(data, "big") << (4 if kind == _SEGMENT else 16)
+        elif kind == _END:
+            ended = True
+        elif kind not in (_START_SEGMENT, _START_LINEAR):
+            raise BoardError(f"{where}: a record of type {kind} and {len(data)} bytes is unknown")
+    if not ended:
+        raise BoardError(f"{name} has no end record: it is cut short, or not Intel HEX")
+    if not image:
+        raise BoardError(f"{name} holds no byte of program")
+    return bytes(image)
+
+
+def _record(line: str, where: str) -> tuple[int, int, bytes]:
+    try:
+        raw = bytes.fromhex(line[1:]) if line[0] == ":" else b""
+    except ValueError:
+        raw = b""
+    if len(raw) < 5 or " " in line:
+        raise BoardError(f"{where}: not a record of Intel HEX")
+    if len(raw) != raw[0] + 5:
+        raise BoardError(f"{where}: {len(raw) - 5} bytes, but it says {raw[0]}")
+    if sum(raw) % 256:
+        raise BoardError(f"{where}: wrong checksum; the file is damaged, build it again")
+    return raw[3], int.from_bytes(raw[1:3], "big"), raw[4:-1]
+
+
+def _place(image: bytearray, given: bytearray, start: int, data: bytes, where: str) -> None:
+    end, flash = start + len(data), len(given)
+    if end > flash:
+        raise BoardError(f"{where}: ends at byte {end}, but the board has {flash} bytes of flash")
+    if any(given[start:end]):
+        raise BoardError(f"{where}: gives an address a second time")
+    image.extend(b"\xff" * (end - len(image)))
+    image[start:end] = data
+    given[start:end] = b"\x01" * len(data)

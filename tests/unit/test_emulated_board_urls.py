@@ -1,0 +1,230 @@
+"""Board URLs, what is said where something is missing, and every link against the contract."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from emulated_board_parts import BACKENDS, IMAGES, echoing_terminal, need
+
+from hitl.boards import BoardError, Link, node, open_board, open_link, parse_url, simavr
+from hitl.testing import check_link
+
+ECHO = IMAGES / "echo_500000.hex"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("image", ["echo_115200", "echo_500000"])
+def test_an_emulated_board_is_a_link(backend: str, image: str) -> None:
+    need(backend)
+
+    def booted() -> Link:
+        board = open_board(f"board:uno?backend={backend}", IMAGES / f"{image}.hex")
+        board.advance(board.clock_hz // 1000)
+        return board
+
+    check_link(booted)
+
+
+def test_a_serial_port_is_a_link() -> None:
+    pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
+    with echoing_terminal() as name:
+        check_link(lambda: open_link(f"serial://{name}?baud=500000"), patience=30.0)
+
+
+class Loop:
+    """A link to itself; what tests break."""
+
+    def __init__(self) -> None:
+        self.kept = b""
+        self.closed = False
+
+    def check(self) -> None:
+        if self.closed:
+            raise BoardError("closed")
+
+    def send(self, data: bytes) -> None:
+        self.check()
+        self.kept += data
+
+    def receive(self) -> bytes:
+        self.check()
+        data, self.kept = self.kept, b""
+        return data
+
+    def wait(self, timeout: float) -> bool:  # noqa: ARG002
+        self.check()
+        return bool(self.kept)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Translates(Loop):
+    def send(self, data: bytes) -> None:
+        super().send(data.replace(b"\n", b"\r\n"))
+
+
+class EatsFlowControl(Loop):
+    def send(self, data: bytes) -> None:
+        super().send(data.replace(b"\x11", b""))
+
+
+class Reverses(Loop):
+    def send(self, data: bytes) -> None:
+        self.check()
+        self.kept = data + self.kept
+
+
+class Chatters(Loop):
+    def receive(self) -> bytes:
+        return super().receive() or b"?"
+
+
+class WaitsForever(Loop):
+    def wait(self, timeout: float) -> bool:
+        super().wait(timeout)
+        return True
+
+
+class OutlivesClose(Loop):
+    def close(self) -> None:
+        pass
+
+
+class TextOut(Loop):
+    def receive(self) -> bytes:
+        return super().receive() and "text"  # type: ignore[return-value]
+
+
+def test_a_loop_is_a_link() -> None:
+    check_link(Loop)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (Translates, "unchanged and in order"),
+        (EatsFlowControl, "ended after 5 s without a byte"),
+        (Reverses, "in the order they were sent"),
+        (Chatters, "empty where nothing has arrived"),
+        (WaitsForever, "answers at once"),
+        (OutlivesClose, "raise BoardError"),
+        (TextOut, "not str"),
+    ],
+)
+def test_a_broken_link_is_caught(broken: Callable[[], Link], said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_link(broken)
+
+
+def test_urls_are_understood() -> None:
+    uno = parse_url("board:uno")
+    assert (uno.emulated, uno.backend, uno.baud) == (True, "avr8js", None)
+    other = parse_url("board:uno?backend=simavr&baud=115200")
+    assert (other.backend, other.baud) == ("simavr", 115_200)
+    port = parse_url("serial:///dev/ttyACM0?baud=500000")
+    assert (port.emulated, port.place, port.baud) == (False, "/dev/ttyACM0", 500_000)
+    assert parse_url("serial://COM3").place == "COM3"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("uno", r"'uno' is no board; expected board:uno, serial:///dev/ttyACM0"),
+        ("/dev/ttyACM0", "is no board"),
+        ("board:mega", "type: board:uno"),
+        ("board:uno?backend=simvr", "unknown back end 'simvr'; did you mean simavr"),
+        ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),
+        ("board:uno?baud=fast", "baud=fast is no rate; type: baud=500000"),
+        ("board:uno?baud=1&baud=2", "gives an option twice"),
+        ("serial://", "names no port; type: serial:///dev/ttyACM0"),
+        ("serial://COM3?backend=simavr", "unknown option 'backend'"),
+    ],
+)
+def test_a_wrong_url_says_what_to_type(url: str, said: str) -> None:
+    with pytest.raises(BoardError, match=said):
+        parse_url(url)
+
+
+def test_what_is_no_board_for_lockstep() -> None:
+    with pytest.raises(BoardError, match="no lockstep, no pins; type: board:uno"):
+        open_board("serial://COM3", ECHO)
+    with pytest.raises(BoardError, match="name its firmware, an Intel HEX file"):
+        open_board("board:uno", None)
+    with pytest.raises(BoardError, match=r"cannot read the firmware .*nothing\.hex: No such file"):
+        open_board("board:uno", Path("nothing.hex"))
+
+
+def test_without_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(node, "find_spec", lambda _: None)
+    with pytest.raises(BoardError, match=r"needs Node; type: pip install 'rtsim\[pitl\]'"):
+        open_board("board:uno", ECHO)
+
+
+def test_with_a_node_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = tmp_path / "node"
+    old.write_text("#!/bin/sh\necho v12.22.9\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(node, "find_spec", lambda _: None)
+    with pytest.raises(BoardError, match="older than Node 18"):
+        node.find_node()
+
+
+def test_without_avr8js(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(node, "find_node", lambda: Path("node"))
+    with pytest.raises(BoardError, match="not there yet; type: rtsim board install"):
+        open_board("board:uno", ECHO)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a stand-in for npm, a shell script")
+def test_an_install_that_fails_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho ENETUNREACH >&2\nexit 1\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(node, "find_node", lambda: Path("node"))
+    monkeypatch.setattr(node, "_npm", lambda: [str(npm)])
+    with pytest.raises(BoardError, match="is there a network.*\nENETUNREACH"):
+        node.install()
+    assert list((tmp_path / "cache" / "boards").iterdir()) == []
+
+
+def test_the_lock_file_pins_and_names_no_place() -> None:
+    lock = (node.FILES / "package-lock.json").read_text()
+    assert '"integrity": "sha512-' in lock
+    assert "resolved" not in lock
+    assert "://" not in lock
+
+
+def test_without_simavr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cc = tmp_path / "cc"
+    cc.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'gcc (x) 12.1' && exit 0\n"
+        "echo 'fatal error: simavr/avr_adc.h: No such file or directory' >&2\nexit 1\n"
+    )
+    cc.chmod(0o755)
+    monkeypatch.setenv("CC", str(cc))
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(BoardError, match="not installed; type: sudo apt install libsimavr-dev"):
+        simavr.command()
+
+
+def test_without_pyserial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "serial", None)
+    with pytest.raises(BoardError, match=r"needs pyserial; type: pip install 'rtsim\[pitl\]'"):
+        open_link("serial://COM3")
+
+
+def test_a_port_that_is_not_there() -> None:
+    pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
+    with pytest.raises(BoardError, match="cannot open serial port /dev/nothing.*list_ports"):
+        open_link("serial:///dev/nothing")

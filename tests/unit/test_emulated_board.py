@@ -152,7 +152,8 @@ def test_wait_lets_the_board_run_to_its_next_byte(backend: str) -> None:
         board.send(b"abc")
         got = b""
         while board.wait(0.001):
-            assert len(part := board.take()) == 1
+            part = board.take()
+            assert len(part) == 1
             assert part[0].cycle == board.cycles, "not a cycle further"
             got += bytes([part[0].value])
         assert got == b"abc"

@@ -64,8 +64,9 @@ def test_the_board_drives_and_reads_its_pins(backend: str) -> None:
         assert board.pins.read("D13") is False
         board.advance(MS)
         assert board.pins.read("D13") is True, "what drives a pin from outside stays"
-        toggles = [edge for edge in board.pins.edges() if edge.pin == "D12"]
-        assert {edge.pin for edge in toggles} == {"D12"}, "timers' edges are not among them"
+        edges = board.pins.edges()
+        assert {edge.pin for edge in edges} == {"D12", "D13"}, "timers' edges are not among them"
+        toggles = [edge for edge in edges if edge.pin == "D12"][2:14]
         gaps = [b.cycle - a.cycle for a, b in itertools.pairwise(toggles)]
         assert sum(gaps) == pytest.approx(11_000, abs=40), "a poll finds it some cycles later"
 

@@ -124,7 +124,7 @@ def test_a_stranger_is_not_let_in(greeting: bytes, said: str) -> None:
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="cannot start .*nothing: No such file"):
+    with pytest.raises(BoardError, match=r"cannot start .*nothing: No such file"):
         EmulatedBoard(b"\0\0", [tmp_path / "nothing"], "fake")
 
 

@@ -193,7 +193,7 @@ def test_an_install_that_fails_leaves_nothing(
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(node, "find_node", lambda: Path("node"))
     monkeypatch.setattr(node, "_npm", lambda: [str(npm)])
-    with pytest.raises(BoardError, match="is there a network.*\nENETUNREACH"):
+    with pytest.raises(BoardError, match=r"is there a network.*\nENETUNREACH"):
         node.install()
     assert list((tmp_path / "cache" / "boards").iterdir()) == []
 
@@ -226,5 +226,5 @@ def test_without_pyserial(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_port_that_is_not_there() -> None:
     pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
-    with pytest.raises(BoardError, match="cannot open serial port /dev/nothing.*list_ports"):
+    with pytest.raises(BoardError, match=r"cannot open serial port /dev/nothing.*list_ports"):
         open_link("serial:///dev/nothing")

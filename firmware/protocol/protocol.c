@@ -3,13 +3,14 @@
 #define CRC_START 0xFFFFu
 #define FULL_BLOCK 0xFFu
 
-/* CCITT-FALSE a byte at a time without a table, which would take RAM of an AVR or slow its flash. */
-uint16_t rtsim_crc16(uint16_t crc, uint8_t byte)
+/* CCITT-FALSE a byte at a time.  No table: it would take a quarter of an AVR's RAM.  In bytes: an
+ * AVR shifts wider numbers a bit at a time. */
+static inline uint16_t crc16(uint16_t crc, uint8_t byte)
 {
-    uint8_t x = (uint8_t)(crc >> 8 ^ byte);
+    uint8_t high = (uint8_t)crc, x = (uint8_t)((uint8_t)(crc >> 8) ^ byte);
     x ^= (uint8_t)(x >> 4);
-    return (uint16_t)((uint16_t)(crc << 8) ^ (uint16_t)((uint16_t)x << 12)
-                      ^ (uint16_t)((uint16_t)x << 5) ^ x);
+    high ^= (uint8_t)((uint8_t)(x << 4) ^ (uint8_t)(x >> 3));
+    return (uint16_t)((uint16_t)high << 8 | (uint8_t)(x ^ (uint8_t)(x << 5)));
 }
 
 void rtsim_protocol_reset(rtsim_parser *self)
@@ -25,14 +26,17 @@ void rtsim_protocol_reset(rtsim_parser *self)
 /* The CRC runs two bytes behind: the last two are the sender's. */
 static void take(rtsim_parser *self, uint8_t byte)
 {
-    if (self->length == RTSIM_FRAME_BYTES) {
+    uint16_t length = self->length;
+    uint8_t *at = self->bytes + length;
+    if (length == RTSIM_FRAME_BYTES) {
         self->too_long = 1;
         return;
     }
-    if (self->length >= 2) {
-        self->crc = rtsim_crc16(self->crc, self->bytes[self->length - 2]);
+    if (length >= 2) {
+        self->crc = crc16(self->crc, at[-2]);
     }
-    self->bytes[self->length++] = byte;
+    *at = byte;
+    self->length = (uint16_t)(length + 1);
 }
 
 static uint8_t ended(rtsim_parser *self)
@@ -91,7 +95,7 @@ const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t seq
     in[0] = self->kind = kind;
     in[1] = self->sequence = sequence;
     for (k = 0; k < length + 2u; k++) {
-        crc = rtsim_crc16(crc, in[k]);
+        crc = crc16(crc, in[k]);
     }
     rtsim_put_u16(in + k, crc);
     /* COBS in place: what is written never passes what is read, RTSIM_STUFFING bytes ahead. */

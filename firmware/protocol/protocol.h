@@ -23,20 +23,21 @@ extern "C" {
 #define RTSIM_FRAME_BYTES (RTSIM_MAX_PAYLOAD + 4) /* before it is stuffed */
 #define RTSIM_STUFFING (RTSIM_FRAME_BYTES / 254 + 1)
 
+/* The array comes last: an AVR reaches 64 bytes from a pointer without computing an address. */
 typedef struct {
-    uint8_t bytes[RTSIM_FRAME_BYTES];
     uint16_t length;  /* of bytes so far */
     uint16_t crc;     /* of bytes[0 .. length - 2) */
     uint8_t code;     /* of the COBS block */
     uint8_t left;     /* bytes of the block that are still to come */
     uint8_t begun;    /* a byte came since the delimiter */
     uint8_t too_long;
+    uint8_t bytes[RTSIM_FRAME_BYTES];
 } rtsim_parser;
 
 /* Waits for the first byte of a frame; forgets what was there. */
 void rtsim_protocol_reset(rtsim_parser *self);
 
-/* Takes one byte, in a time that does not depend on what came before.  RTSIM_NOTHING; or at a
+/* Takes one byte, in bounded time: there is no loop in it.  RTSIM_NOTHING; or at a
  * delimiter RTSIM_FRAME, or why the bytes before it were none.  A frame is valid until the next
  * byte is fed. */
 uint8_t rtsim_protocol_feed(rtsim_parser *self, uint8_t byte);
@@ -64,9 +65,9 @@ static inline uint16_t rtsim_frame_length(const rtsim_parser *self)
 /* A frame to send.  Its payload is written in place, then sealed in place; it stays as it is until
  * the next one, so that it can be sent again when the same request comes again. */
 typedef struct {
-    uint8_t bytes[RTSIM_STUFFING + RTSIM_FRAME_BYTES + 1];
     uint16_t size; /* on the line, with the delimiter; 0: nothing was sealed yet */
     uint8_t kind, sequence;
+    uint8_t bytes[RTSIM_STUFFING + RTSIM_FRAME_BYTES + 1];
 } rtsim_sender;
 
 /* Where the payload goes: RTSIM_MAX_PAYLOAD bytes. */
@@ -84,8 +85,6 @@ const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t seq
  * again and do nothing else.  A step is never taken twice.  Never for HELLO, which opens a
  * conversation whose sequences begin anew. */
 uint8_t rtsim_protocol_answered(const rtsim_sender *self, uint8_t request, uint8_t sequence);
-
-uint16_t rtsim_crc16(uint16_t crc, uint8_t byte);
 
 #ifdef __cplusplus
 }

@@ -130,8 +130,9 @@ class Server:
         if self._listener.send(self._client, data):
             return True
         if self._worker is not None:
-            self._say(f"run {self.runs + 1}: the client is gone")
+            run = self.runs + 1
             self._end()
+            self._say(f"run {run}: the client is gone")  # and its worker by now
         return False
 
     def _end(self) -> None:

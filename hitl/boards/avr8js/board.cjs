@@ -38,14 +38,14 @@ function tell(cycle, kind, which, value) {
   events[at + 8] = kind;
   events[at + 9] = which;
   events.writeUInt16LE(value, at + 10);
-  if (count >= MOST_EVENTS) stopAt = Math.min(stopAt, cpu.cycles);
+  if (count >= MOST_EVENTS) stopAt = limit = Math.min(stopAt, cpu.cycles);
 }
 
 function build(sram) {
   cpu = new avr.CPU(flash, SRAM);
   if (sram) cpu.data.set(sram, 0x100);
   cpu.cycles = cycles;
-  cpu.reset = () => { restart = true; };
+  cpu.reset = () => { restart = true; limit = 0; };
   asleep = restart = false;
   ports = ["portBConfig", "portCConfig", "portDConfig"].map((c) => new avr.AVRIOPort(cpu, avr[c]));
   for (const config of ["timer0Config", "timer1Config", "timer2Config"]) {
@@ -71,6 +71,7 @@ function build(sram) {
 
 function stopWhenSent(sending) {
   if (untilByte && !sending.told) stopAt = Math.min(stopAt, sending.done);
+  limit = 0;
 }
 
 function tellSent(sending) {
@@ -158,26 +159,34 @@ function nextDue() {
 }
 
 let wasEnabled = true;
+let limit = 0; // up to here nothing but the program has a say; 0 once that has changed
 
 function run(target) {
   stopAt = target;
   if (usart.sending) stopWhenSent(usart.sending);
-  const { data, progMem } = cpu;
-  while (cpu.cycles < stopAt) {
-    if (nextDue() <= cpu.cycles || cpu.nextInterrupt >= 0) boundary(wasEnabled);
-    const before = data[SREG] & I;
+  const chip = cpu, { data, progMem } = cpu, instruction = avr.avrInstruction;
+  while (chip.cycles < stopAt) {
+    if (nextDue() <= chip.cycles || chip.nextInterrupt >= 0) boundary(wasEnabled);
     if (asleep) {
-      const timer = cpu.nextClockEvent ? cpu.nextClockEvent.cycles : Infinity;
-      cpu.cycles = Math.max(cpu.cycles + 1, Math.min(timer, nextDue(), stopAt));
+      const timer = chip.nextClockEvent ? chip.nextClockEvent.cycles : Infinity;
+      chip.cycles = Math.max(chip.cycles + 1, Math.min(timer, nextDue(), stopAt));
+      clockEvents();
     } else {
-      if (progMem[cpu.pc] === SLEEP && data[SMCR] & 1) asleep = true;
-      avr.avrInstruction(cpu);
+      limit = Math.min(stopAt, nextDue());
+      let before;
+      do {
+        before = data[SREG];
+        if (progMem[chip.pc] === SLEEP && data[SMCR] & 1) asleep = true;
+        instruction(chip);
+        const event = chip.nextClockEvent;
+        if (event !== null && event.cycles <= chip.cycles) clockEvents();
+        if (chip.nextInterrupt >= 0 && data[SREG] & I) break;
+      } while (chip.cycles < limit && !asleep);
+      wasEnabled = (before & I) !== 0 || !(data[SREG] & I);
     }
-    wasEnabled = before !== 0 || !(data[SREG] & I);
-    clockEvents();
     if (restart) {
-      tell(cpu.cycles, RESTARTED, 0, 0);
-      cycles = cpu.cycles;
+      tell(chip.cycles, RESTARTED, 0, 0);
+      cycles = chip.cycles;
       build(data.slice(0x100));
       return run(target);
     }

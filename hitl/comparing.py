@@ -7,12 +7,13 @@ and its recording is held against the design's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitl.execution import Execution
 from hitl.in_loop import compare_flights
+from hitl.mismatches import mismatches
 from hitl.open_loop import First, Observer, OpenLoop, defaults, open_loop
 from hitl.recorded import in_terms_of, inputs_of, signals_of
 from hitl.results.verdict import BackToBack, Flight
@@ -37,7 +38,6 @@ from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Tolerance
 from rtsim.replay import fed_inlets
 from rtsim.scenario import Scenario
-from rtsim.signals import Signals
 from rtsim.simulation import MAX, Fed, Outcome, Pace, Progress, simulate
 from rtsim.tag import Duration, to_ns
 from rtsim.trace import INSERTED
@@ -264,29 +264,12 @@ class _Both:
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
         """What a reader should know beside the figures."""
-        out = []
-        for name, controller in self.controllers.items():
-            own = getattr(getattr(controller, "interface", None), "period", None)
-            period = self.part(name).period
-            if own is not None and period is not None and own != period:
-                out.append(
-                    f"{name}: its interface declares a period of {float(own.ns) / 1e9:g} s, the "
-                    f"scenario samples it every {float(period.ns) / 1e9:g} s"
-                )
-            out += self._unshared(name)
+        out: list[str] = []
+        for name, translation in self.translations.items():
+            out += mismatches(name, self.design(name), translation, self.part(name).period)
         if given is not None and given.truncated:
             out.append(f"the recording was cut off: {given.truncated}")
         return tuple(out)
-
-    def _unshared(self, name: str) -> Iterator[str]:
-        """Parameters that only one of the two has: what is set there reaches it alone."""
-        ours, theirs = (
-            getattr(controller, "parameters", Signals()).names
-            for controller in (self.design(name), self.translations[name])
-        )
-        for whose, here, there in (("design", ours, theirs), ("interface", theirs, ours)):
-            if alone := [parameter for parameter in here if parameter not in there]:
-                yield f"{name}: only its {whose} has the parameters {', '.join(alone)}"
 
 
 def _outputs_of(controller: str, translation: Controller) -> list[str]:

@@ -22,6 +22,7 @@ from hitl.cli.common import (
 )
 from hitl.controller import SilController
 from hitl.execution import Execution
+from hitl.mismatches import mismatches
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options, fly
 from rtsim.cli.tables import Column, console, print_table
@@ -79,6 +80,7 @@ def fly_in_c(
     runs/NAME-NNN.mcap unless -o says otherwise; 'rtsim replay' runs it again without the C.
     """
     given: dict[str, str] = {}
+    notes: list[str] = []
     counted = Counting()
     stack = ExitStack()
 
@@ -87,6 +89,9 @@ def fly_in_c(
         given.update(parse_controllers(controllers, scenario))
         made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
         for name, controller in made.items():
+            part = scenario.part(name)
+            assert isinstance(part, ControllerPart)
+            notes.extend(mismatches(name, part.controller, controller, part.period))
             scenario.replace_controller(
                 name, controller, latency=latency, late=late, failure=failure
             )
@@ -102,10 +107,12 @@ def fly_in_c(
     tasks = [task for task in flown.outcome.system.controllers if task.name in given]
     if as_json:
         told = {task.name: _told(task, given[task.name]) for task in tasks}
-        more = {"build": kind, "controllers": told, **counted.to_json()}
+        more = {"build": kind, "controllers": told, "notes": notes, **counted.to_json()}
         show_json({**flown.summary(), **more})
     else:
         flown.print(lambda: _print(tasks, given, counted))
+        for note in notes:
+            console().print(f"note: {note}", style="yellow", highlight=False)
     flown.exit()
     if counted.failed:
         sys.exit(FAILED)

@@ -173,6 +173,19 @@ def test_what_is_set_reaches_the_c() -> None:
     assert a < 0.5 * b
 
 
+def test_what_does_not_reach_the_c_is_told(motor: Path) -> None:
+    """A parameter of another name, and a period of another length."""
+    interface = motor / "motor.toml"
+    text = interface.read_text().replace('gain = { c = "control.gain', 'gian = { c = "control.gain')
+    interface.write_text(text.replace('period = "1/100"', 'period = "1/50"'))
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    assert told.exit_code == 0
+    said = " ".join(told.output.split())
+    assert "controller: only its design has the parameters gain" in said
+    assert "controller: only its interface has the parameters gian" in said
+    assert "its interface declares a period of 0.02 s, the scenario samples it every 0.01 s" in said
+
+
 def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
     interface = motor / "motor.toml"
     interface.write_text(interface.read_text().replace("V s/rad", "V s/deg"))

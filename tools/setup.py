@@ -8,6 +8,7 @@ nothing to do.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 GROUPS = {"run": (), "dev": ("dev",), "bench": ("dev", "bench")}
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
-PURPOSE = {"dev": "the tests", "bench": "comparisons in the bench"}
+PURPOSE = {"dev": "the tests", "bench": "comparisons in the bench", "pitl": "boards"}
 
 
 def names(requirements: list[str]) -> str:
@@ -48,6 +49,8 @@ def main(what: str) -> int:
     if stamp.is_file() and stamp.read_text() == seen:
         return 0
     extras = GROUPS[what]
+    if "dev" in extras and shutil.which("node") is None:
+        extras += ("pitl",)  # brings a Node of its own
     print(plan(tomllib.loads(text.decode())["project"], extras), flush=True)
     target = str(ROOT) + (f"[{','.join(extras)}]" if extras else "")
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
@@ -56,6 +59,9 @@ def main(what: str) -> int:
     if status:
         print("setup: pip failed; its message stands above. Is there a network, or a proxy to set?")
         return status
+    if "dev" in extras:  # without it the tests of the emulated board are skipped, and say so
+        fetch = "import sys; from hitl.boards import node; sys.exit(node.main())"
+        subprocess.call([sys.executable, "-c", fetch], cwd=ROOT)
     stamp.write_text(seen)
     print(f"Installed. The command is {Path(sys.prefix, 'bin', 'rtsim')}", flush=True)
     return 0

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from functools import cache
 from importlib.util import find_spec
@@ -134,8 +133,10 @@ def _fetch(npm: list[str], folder: Path) -> None:
         )
 
 
-if __name__ == "__main__":
+def main() -> str | None:
+    """For set-up: fetch and say where; what went wrong is for :func:`sys.exit`."""
     try:
         print(f"avr8js is in {install()}")
     except BoardError as error:
-        sys.exit(f"{error}")
+        return f"The emulated board is not set up: {error}"
+    return None

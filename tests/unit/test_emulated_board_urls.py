@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from emulated_board_parts import BACKENDS, IMAGES, echoing_terminal, need
 
 from hitl.boards import BoardError, Link, node, open_board, open_link, parse_url, simavr
+from hitl.cli.boards import board
 from hitl.testing import check_link
 
 ECHO = IMAGES / "echo_500000.hex"
@@ -228,3 +230,18 @@ def test_a_port_that_is_not_there() -> None:
     pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
     with pytest.raises(BoardError, match=r"cannot open serial port /dev/nothing.*list_ports"):
         open_link("serial:///dev/nothing")
+
+
+def test_rtsim_board_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "install", lambda: Path("there"))
+    said = CliRunner().invoke(board, ["install"])
+    assert said.exit_code == 0
+    assert "avr8js is in there" in said.output
+
+
+def test_set_up_goes_on_without_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> Path:
+        raise BoardError("no network")
+
+    monkeypatch.setattr(node, "install", fails)
+    assert node.main() == "The emulated board is not set up: no network"

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_samples import fly, ticking
 
+from rtsim.clock import stopwatch
 from rtsim.errors import RecordingError
 from rtsim.record.file import FileRecorder
 from rtsim.record.frames import Frame, FrameBuffer, Kind, pack
@@ -25,6 +26,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import serve
 from rtsim.signals import Signals
+from rtsim.tag import NS_PER_S
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
 
@@ -118,6 +120,10 @@ def test_a_killed_writer_ends_the_recording_and_not_the_run(
         track.append(i, (), row)
         recorder.pump(wait)
         if i == 10_000:
+            until = stopwatch() + 20 * NS_PER_S  # on a busy machine the writer lags far behind
+            while recorder.path.stat().st_size < 10_000:
+                assert stopwatch() < until, "the writer writes nothing"
+                recorder.pump(wait)
             recorder._process.kill()
             recorder._process.wait()
     assert recorder.failed is not None

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -275,7 +275,11 @@ def test_the_command(plain: Build, tmp_path: Path) -> None:
     rtsim = Path(sys.executable).with_name("rtsim")
     command = [str(rtsim), "sil", "serve", str(plain.interface.path), "--bind", endpoint]
     environment = {**os.environ, "RTSIM_CACHE_DIR": str(plain.folder.parents[1])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server,
+        ExitStack() as undo,
+    ):
+        undo.callback(server.kill)
         assert server.stdout is not None
         assert "Ctrl-C ends it" in server.stdout.readline()
         controller = client(plain, endpoint, tmp_path).fresh()

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hitl.contexts import back_to_back
-    from hitl.flying import plant
+    from hitl.plants import plant
     from hitl.stepping import sil
 
 _HOME_OF = {
     "back_to_back": "hitl.contexts",
-    "plant": "hitl.flying",
+    "plant": "hitl.plants",
     "sil": "hitl.stepping",
 }
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from hitl.build import PLAIN
-from hitl.comparing import back_to_back as compared
-from hitl.controller import CASES
-from hitl.flying import HERE, InPlace, Reference, beside, in_c, made
+from hitl.building.build import PLAIN
+from hitl.comparison.back_to_back import back_to_back as compared
+from hitl.comparison.tolerances import Tolerances
+from hitl.comparison.verdict import BackToBack
+from hitl.controllers.sil import CASES
+from hitl.plants import HERE, InPlace, Reference, beside, in_c, made
 from hitl.results.page import write_page
-from hitl.results.verdict import BackToBack
-from hitl.tolerances import Tolerances
 from rtsim.record.reading import Recording
 from rtsim.simulation import MAX, Pace
 from rtsim.tag import Duration
@@ -70,7 +70,7 @@ def back_to_back(
 
     Keywords that are not named here are settings of the scenario; ``settings`` are those whose
     names are taken.  ``page`` is written where something differs; files are relative to
-    ``folder``.  The rest is that of :func:`hitl.comparing.back_to_back`.
+    ``folder``.  The rest is that of :func:`hitl.comparison.back_to_back.back_to_back`.
     """
     given = folder / recording if isinstance(recording, str | Path) else recording
     result = compared(

@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from hitl.contexts import Reported
-    from hitl.flying import InPlace, Plant, Reference
+    from hitl.plants import InPlace, Plant, Reference
     from hitl.stepping import Sil
 
 CASES = "cases"
@@ -43,7 +43,7 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 @pytest.fixture
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plant]:
     """``plant("scenario.py", mass=2.0)``: a scenario to be flown, by the design or by C."""
-    from hitl.flying import Plant
+    from hitl.plants import Plant
 
     folder = request.path.parent
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hitl.build import PLAIN
-from hitl.controller import CASES, SilController
+from hitl.building.build import PLAIN
+from hitl.controllers.sil import CASES, SilController
 from rtsim.errors import RtsimError, ScenarioError, ShapeError, UnknownName
 from rtsim.signals import Signal, Signals, Vector
 from rtsim.tag import Tag

@@ -11,8 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from hitl import kept
 from hitl.boards.contract import BoardError
+from hitl.building import store
 
 FILES = Path(__file__).parent / "avr8js"
 _LOCKED = ("package.json", "package-lock.json")
@@ -32,8 +32,8 @@ def command() -> list[str | Path]:
 
 def library() -> Path:
     """Where avr8js is kept, whether it is there or not: one folder for each lock file."""
-    locked = kept.hash_of(FILES / "package-lock.json")[:12]
-    return kept.root().parent / "boards" / f"avr8js-{locked}" / "node_modules" / "avr8js"
+    locked = store.hash_of(FILES / "package-lock.json")[:12]
+    return store.root().parent / "boards" / f"avr8js-{locked}" / "node_modules" / "avr8js"
 
 
 def find_node() -> Path:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from hitl.boards import wire
 from hitl.boards.contract import BoardError
-from hitl.ending import Ending
+from hitl.worker.ending import Ending
 from rtsim.clock import stopwatch
 
 _PATIENCE_S = 60.0

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from hitl import kept
 from hitl.boards.contract import BoardError
-from hitl.toolchain import BuildError, find_toolchain
+from hitl.building import store
+from hitl.building.toolchain import BuildError, find_toolchain
 
 FILES = Path(__file__).parent / "simavr"
 _SOURCES = ("board.c", "usart.h")
@@ -35,20 +35,20 @@ def _built() -> Path:
     toolchain = find_toolchain()
     sources = [FILES / name for name in _SOURCES]
     version = _version()
-    identity = repr([toolchain.identity(), [kept.hash_of(s) for s in sources], version, _FLAGS])
+    identity = repr([toolchain.identity(), [store.hash_of(s) for s in sources], version, _FLAGS])
     stem = f"simavr-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    if (found := kept.find(stem, [_PROGRAM])) is not None:
+    if (found := store.find(stem, [_PROGRAM])) is not None:
         return found
     header = Path("/usr/include") / _HEADER
-    snapshot = kept.Snapshot.of([*sources, *([header] if header.is_file() else [])])
-    with kept.workshop() as work:
+    snapshot = store.Snapshot.of([*sources, *([header] if header.is_file() else [])])
+    with store.workshop() as work:
         made = work / "made"
         made.mkdir()
         define = f'-DSIMAVR_VERSION="{version}"'
         libraries = ["-lsimavr", "-lm"]
         toolchain.run([*_FLAGS, define, "-o", made / _PROGRAM, FILES / "board.c", *libraries], work)
-        folder = kept.root() / f"{stem}-{snapshot.digest}"
-        kept.settle(made, folder, snapshot, [_PROGRAM])
+        folder = store.root() / f"{stem}-{snapshot.digest}"
+        store.settle(made, folder, snapshot, [_PROGRAM])
     return folder
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hitl.build import build as built
+from hitl.building.build import build as built
 from hitl.cli.common import build_option
 from rtsim.cli.common import json_option, reports_errors, show_json
 

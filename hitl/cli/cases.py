@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hitl.build import FLAGS
+from hitl.building.build import FLAGS
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
 
 
@@ -22,7 +22,7 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
 
     Exit status 1 where it fails again, 0 where it does not.
     """
-    from hitl.rerunning import load_and_rerun
+    from hitl.controllers.rerunning import load_and_rerun
 
     rerun = load_and_rerun(file, kind, silence)
     if as_json:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hitl.build import COVERAGE, FLAGS, PLAIN, Build, build
-from hitl.controller import SilController
-from hitl.coverage import Coverage, CoverageError, measured
-from hitl.keys import Keys
+from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
+from hitl.building.coverage import Coverage, CoverageError, measured
+from hitl.controllers.sil import SilController
+from hitl.worker.keys import Keys
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.parts import ControllerPart
 from rtsim.scenario import Scenario

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from hitl.header import MARK, header_text
+from hitl.building.header import MARK, header_text
+from hitl.building.unit import check as checked
 from hitl.interface import load_interface
+from hitl.interface.targets import TARGETS
 from hitl.results.files import check_result, write
-from hitl.targets import TARGETS
-from hitl.unit import check as checked
 from rtsim.cli.common import json_option, reports_errors, show_json
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hitl.build import PLAIN
+from hitl.building.build import PLAIN
 from hitl.cli.common import (
     Counting,
     build_option,
@@ -20,9 +20,9 @@ from hitl.cli.common import (
     keys_option,
     parse_controllers,
 )
-from hitl.controller import SilController
-from hitl.execution import Execution
-from hitl.mismatches import mismatches
+from hitl.comparison.execution import Execution
+from hitl.comparison.mismatches import mismatches
+from hitl.controllers.sil import SilController
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options, fly
 from rtsim.cli.tables import Column, console, print_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hitl.build import FLAGS, PLAIN
+from hitl.building.build import FLAGS, PLAIN
 from rtsim.cli.common import reports_errors
 
 
@@ -25,9 +25,9 @@ def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int
 
     Until Ctrl-C.  Beyond loopback only with --keys.
     """
-    from hitl.build import build
-    from hitl.link import check_address
-    from hitl.serving import Server, keys_of
+    from hitl.building.build import build
+    from hitl.worker.link import check_address
+    from hitl.worker.serving import Server, keys_of
 
     check_address(endpoint, encrypted=keys is not None)
     held = None if keys is None else keys_of(keys)

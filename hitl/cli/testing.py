@@ -19,9 +19,10 @@ from hitl.cli.common import (
     keys_option,
     parse_controllers,
 )
-from hitl.comparing import BackToBack, Watch, back_to_back
-from hitl.controller import SilController
+from hitl.comparison.back_to_back import BackToBack, Watch, back_to_back
+from hitl.controllers.sil import SilController
 from hitl.results.files import check_result
+from hitl.results.table import Tables
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
 from rtsim.cli.flight import open_recorder, parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
@@ -178,7 +179,7 @@ def _show(result: BackToBack, files: list[Path], counted: Counting, as_json: boo
         show_json({**result.to_json(), "files": [str(f) for f in files], **counted.to_json()})
         return
     out = console()
-    out.print(result.table(), crop=False)
+    out.print(Tables(result), crop=False)
     for file in files:
         out.print(f"written: {file}", soft_wrap=True)
     counted.print(out)

@@ -14,8 +14,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.fields import Field
 from hitl.interface import Interface
+from hitl.interface.fields import Field
 from rtsim.signals import Vector
 
 _FORMATS = {"bool": "u1", "float32": "<f4", "float64": "<f8"} | {

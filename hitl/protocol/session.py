@@ -43,7 +43,7 @@ from hitl.protocol.messages import (
     StopReply,
 )  # fmt: skip
 from hitl.protocol.wire import decode_message, encode_message
-from hitl.refusal import refusal
+from hitl.worker.refusal import refusal
 from rtsim.errors import ControllerError, RtsimError
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag

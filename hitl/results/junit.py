@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from hitl.open_loop import OpenLoop
-from hitl.outputs import OutputResult
+from hitl.comparison.open_loop import OpenLoop
+from hitl.comparison.outputs import OutputResult
+from hitl.comparison.verdict import BackToBack, Flight, allowance
 from hitl.results.files import write
-from hitl.results.verdict import BackToBack, Flight, allowance
 from rtsim.record.verdict import SignalResult
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import plotly.offline
 
-from hitl.execution import LABEL, Execution
-from hitl.open_loop import OpenLoop
-from hitl.outputs import OutputResult
+from hitl.comparison.execution import LABEL, Execution
+from hitl.comparison.open_loop import OpenLoop
+from hitl.comparison.outputs import OutputResult
+from hitl.comparison.verdict import BackToBack, Flight, allowance
 from hitl.results.figures import traces_html
 from hitl.results.files import write
 from hitl.results.table import closed_cells, open_cells, percent
 from hitl.results.traces import flown_traces, stepped_traces
-from hitl.results.verdict import BackToBack, Flight, allowance
 from rtsim.record import figures
 from rtsim.record.markup import STYLE, block, table, text
 from rtsim.record.thinning import BUCKETS

@@ -9,9 +9,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from hitl.execution import LABEL
-from hitl.outputs import OutputResult
-from hitl.results.verdict import BackToBack, Flight
+from hitl.comparison.execution import LABEL
+from hitl.comparison.outputs import OutputResult
+from hitl.comparison.verdict import BackToBack, Flight
 from rtsim.cli.tables import Column, fitted
 from rtsim.record.verdict import SignalResult
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.open_loop import OpenLoop
-from hitl.outputs import OutputResult, lined_up
+from hitl.comparison.open_loop import OpenLoop
+from hitl.comparison.outputs import OutputResult, lined_up
+from hitl.comparison.verdict import Flight
 from hitl.results.figures import Traces
-from hitl.results.verdict import Flight
 from rtsim.record.reading import TrackData
 from rtsim.record.verdict import Pair, SignalResult
 from rtsim.signals import Signal

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 from importlib.metadata import entry_points
-from typing import Any
 
 import click
 
 from rtsim import __version__
-from rtsim.cli.common import reports_errors
+from rtsim.cli.commands import Commands
 
 COMMANDS = {
     "run": "rtsim.cli.run:run",
@@ -38,29 +35,12 @@ def known_commands() -> dict[str, str]:
     return found
 
 
-class _Lazy(click.Group):
-    """Imports a command's module only when it is used: ``--help`` stays quick."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(known_commands())
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        known = known_commands()
-        if cmd_name not in known:
-            near = difflib.get_close_matches(cmd_name, known, n=1)
-            if near and not cmd_name.startswith("-"):
-                ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]}?")
-            return None
-        module, _, name = known[cmd_name].partition(":")
-        command: Any = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        return reports_errors(super().invoke)(ctx)  # what goes wrong while a command is loaded
-
-
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_STATUS)
+@click.group(
+    cls=Commands,
+    known=known_commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_STATUS,
+)
 @click.version_option(__version__, prog_name="rtsim")
 def main() -> None:
     """Real-time and hardware-in-the-loop simulation: one scenario from model to board."""

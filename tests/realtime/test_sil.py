@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hitl.controller import SilController
+from hitl.controllers.sil import SilController
 from rtsim.controller import Controller
 from rtsim.loading import load_scenario
 from rtsim.models.f16.published import hold_against_nasa

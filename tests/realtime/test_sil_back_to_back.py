@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hitl import kept
+from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
@@ -35,7 +35,7 @@ SOON_S = 60.0
 @pytest.fixture
 def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example; we are in its folder."""
-    monkeypatch.setattr(kept, "root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "motor"
     assert CliRunner().invoke(main, ["sil", "init", str(folder)]).exit_code == 0

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hitl.comparing import back_to_back
-from hitl.controller import SilController
+from hitl.comparison.back_to_back import back_to_back
+from hitl.controllers.sil import SilController
 from rtsim.loading import load_scenario
 from rtsim.models.f16.published import hold_against_nasa, published_rows
 from rtsim.record.comparison import compare_exact

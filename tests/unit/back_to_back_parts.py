@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hitl.build import PLAIN, Build, build
+from hitl.building.build import PLAIN, Build, build
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError
 from rtsim.models.unstable import controller

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hitl import kept
-from hitl.build import Build
-from hitl.toolchain import Said, Toolchain
+from hitl.building import store
+from hitl.building.build import Build
+from hitl.building.toolchain import Said, Toolchain
 
 SOURCE = """#include "gain.h"
 #include "limits/most.h"
@@ -74,7 +74,7 @@ def answer(made: Build, level: float = 1.0) -> float:
 
 
 def entries() -> list[str]:
-    return sorted(p.name for p in kept.root().iterdir()) if kept.root().is_dir() else []
+    return sorted(p.name for p in store.root().iterdir()) if store.root().is_dir() else []
 
 
 def edit(path: Path, old: str, new: str) -> None:

@@ -3,8 +3,8 @@
 ``fake_worker.py BEHAVIOUR SCHEMA OUTPUTS SYSPATH... ENDPOINT LIBZMQ``
 
 The misbehaviour comes at the fifth step (:data:`AT`), unless it is one of the start or the end.
-It answers step n with n in each output.  The messages are packed by hand: what hitl/messages.py
-says is checked against them.
+It answers step n with n in each output.  The messages are packed by hand: what
+hitl/worker/messages.py says is checked against them.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hitl.build import PLAIN, Build, build
-from hitl.controller import SilController
+from hitl.building.build import PLAIN, Build, build
+from hitl.controllers.sil import SilController
 from hitl.interface import Interface, load_interface
 from rtsim.errors import RtsimError
 from rtsim.latency import Fixed

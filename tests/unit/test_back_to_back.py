@@ -19,10 +19,10 @@ from back_to_back_parts import (
 )
 from sil_parts import children, nothing_left
 
-from hitl.build import Build, build
-from hitl.comparing import BackToBack, Watch, back_to_back
-from hitl.controller import SilController
-from hitl.recorded import inputs_of
+from hitl.building.build import Build, build
+from hitl.comparison.back_to_back import BackToBack, Watch, back_to_back
+from hitl.comparison.recorded_inputs import inputs_of
+from hitl.controllers.sil import SilController
 from rtsim.clock import stopwatch
 from rtsim.controller import PythonController
 from rtsim.errors import RecordingError, ScenarioError, UnknownName

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hitl.build import build
+from hitl.building.build import build
 from hitl.interface import load_interface
 from rtsim.controller import PythonController
 from rtsim.models.f16.cases import case

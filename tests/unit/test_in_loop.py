@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from back_to_back_parts import Stand
 
-from hitl.comparing import BackToBack, back_to_back
-from hitl.in_loop import compare_flights
+from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.flights import compare_flights
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError
 from rtsim.latency import Fixed

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import hitl
-from hitl.build import build
-from hitl.controller import SilController
-from hitl.in_process import InProcess
+from hitl.building.build import build
+from hitl.controllers.in_process import InProcess
+from hitl.controllers.sil import SilController
 from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.loading import load_scenario
 from rtsim.record.tape import MemoryRecorder

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.fields import Field, limits
 from hitl.interface import Interface, InterfaceError, Step, load_interface
-from hitl.lines import Lines
-from hitl.targets import check_target
+from hitl.interface.fields import Field, limits
+from hitl.interface.lines import Lines
+from hitl.interface.targets import check_target
 from rtsim.errors import UnknownName
 from rtsim.signals import Signal
 

@@ -11,9 +11,9 @@ from back_to_back_parts import Stand, design, dies_at, from_step, inputs, passin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.open_loop import OpenLoop, open_loop
-from hitl.outputs import ulps
-from hitl.tolerances import DOUBLE, SINGLE, Tolerances, by_type
+from hitl.comparison.open_loop import OpenLoop, open_loop
+from hitl.comparison.outputs import ulps
+from hitl.comparison.tolerances import DOUBLE, SINGLE, Tolerances, by_type
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
 from rtsim.record.verdict import Tolerance

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from protocol_parts import f16
 
-from hitl.build import build
+from hitl.building.build import build
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 

@@ -70,7 +70,7 @@ def test_every_name_that_is_offered_exists() -> None:
 
 
 def test_the_plugin_costs_nothing_until_it_is_used() -> None:
-    heavy = ("numpy", "numba", "zmq", "rtsim.scenario", "hitl.build")
+    heavy = ("numpy", "numba", "zmq", "rtsim.scenario", "hitl.building.build")
     code = f"import sys, hitl.pytest_plugin; sys.exit(any(m in sys.modules for m in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hitl.build import PLAIN, SANITIZE, build
-from hitl.controller import SilController
-from hitl.open_loop import OpenLoop, open_loop
+from hitl.building.build import PLAIN, SANITIZE, build
+from hitl.comparison.open_loop import OpenLoop, open_loop
+from hitl.controllers.sil import SilController
 from rtsim.controller import PythonController
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.law import LAW_INPUTS, LAW_PARAMETERS

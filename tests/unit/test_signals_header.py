@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import hitl
-from hitl.header import header_text
+from hitl.building.header import header_text
+from hitl.building.toolchain import find_toolchain
 from hitl.interface import load_interface
-from hitl.toolchain import find_toolchain
 
 FILES = sorted((Path(hitl.__file__).parent / "examples").glob("*/*.toml"))
 

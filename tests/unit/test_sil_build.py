@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from build_parts import Counting, answer, edit, entries, ignore, write_project
 
-from hitl import kept
-from hitl.build import build
-from hitl.toolchain import BuildError, Toolchain, find_toolchain
+from hitl.building import store
+from hitl.building.build import build
+from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
@@ -87,7 +87,7 @@ def test_a_header_that_hides_another_is_seen(project: Path, toolchain: Toolchain
 def test_a_header_of_the_system_counts_too(project: Path) -> None:
     edit(project.parent / "gain.c", '#include "gain.h"', '#include "gain.h"\n#include <math.h>')
     made = build(project)
-    assert "math.h" in {path.name for path in kept.read_by(made.folder)}
+    assert "math.h" in {path.name for path in store.read_by(made.folder)}
 
 
 def test_a_users_library_counts_by_its_contents(project: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_header_saved_while_it_compiles_is_not_missed(
 
 
 def test_processes_that_build_at_once_agree(project: Path) -> None:
-    program = "import sys; from hitl.build import build; print(build(sys.argv[1]).folder)"
+    program = "import sys; from hitl.building.build import build; print(build(sys.argv[1]).folder)"
     command = [sys.executable, "-c", program, str(project)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     folders = {process.communicate(timeout=60)[0].strip() for process in running}
@@ -186,12 +186,12 @@ def test_an_interrupted_build_leaves_nothing(
 
 def test_what_a_killed_build_left_is_swept_away(project: Path) -> None:
     made = build(project)
-    (kept.root() / "loaded-old.so").write_text("")
-    os.utime(kept.root() / "loaded-old.so", (1e9, 1e9))
+    (store.root() / "loaded-old.so").write_text("")
+    os.utime(store.root() / "loaded-old.so", (1e9, 1e9))
     for name in ("making-old", "making-young", "gain-unused-for-long"):
-        (kept.root() / name).mkdir()
+        (store.root() / name).mkdir()
         if name != "making-young":
-            os.utime(kept.root() / name, (1e9, 1e9))
+            os.utime(store.root() / name, (1e9, 1e9))
     edit(project.parent / "gain.h", "2.0", "2.5")
     other = build(project)
     assert entries() == sorted([made.folder.name, other.folder.name, "making-young"])

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from sil_parts import built, flown, loop, nothing_left, write_faulty
 
-from hitl.build import Build
-from hitl.case import Case, CaseError, History
+from hitl.building.build import Build
 from hitl.cli import sil
-from hitl.controller import SilController
+from hitl.controllers.case import Case, CaseError, History
+from hitl.controllers.sil import SilController
 from rtsim.tag import Tag
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

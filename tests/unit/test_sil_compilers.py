@@ -13,11 +13,11 @@ import pytest
 from build_parts import Counting, answer, edit, ignore, write_project
 from click.testing import CliRunner
 
-from hitl.build import build
+from hitl.building.build import build
+from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.cli import sil
-from hitl.controller import SilController
+from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError
-from hitl.toolchain import BuildError, Toolchain, find_toolchain
 from rtsim.tag import Tag
 
 pytestmark = pytest.mark.skipif(
@@ -58,8 +58,8 @@ def test_a_read_only_cache_still_serves(project: Path, monkeypatch: pytest.Monke
     def refuse(*given: object, **more: object) -> None:  # noqa: ARG001
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("hitl.kept.os.utime", refuse)
-    monkeypatch.setattr("hitl.kept.tempfile.TemporaryDirectory", refuse)
+    monkeypatch.setattr("hitl.building.store.os.utime", refuse)
+    monkeypatch.setattr("hitl.building.store.tempfile.TemporaryDirectory", refuse)
     assert build(project) == made
     edit(project.parent / "gain.h", "2.0", "2.5")
     with pytest.raises(BuildError, match=r"cannot write to the cache folder .*: Permission denied"):
@@ -69,7 +69,7 @@ def test_a_read_only_cache_still_serves(project: Path, monkeypatch: pytest.Monke
 def test_no_compiler_says_what_to_type(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("hitl.toolchain.find_spec", lambda name: None)  # noqa: ARG005
+    monkeypatch.setattr("hitl.building.toolchain.find_spec", lambda name: None)  # noqa: ARG005
     with pytest.raises(BuildError, match=r"no C compiler; type: pip install 'rtsim\[sil\]'"):
         build(project)
     monkeypatch.setenv("CC", "nope -m64")
@@ -85,7 +85,7 @@ def test_a_compiler_that_does_not_work_is_passed_over(
 ) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("hitl.toolchain.find_spec", lambda name: None)  # noqa: ARG005
+    monkeypatch.setattr("hitl.building.toolchain.find_spec", lambda name: None)  # noqa: ARG005
     for name, text in (("cc", "echo no tools >&2; exit 1"), ("clang", "echo clang version 17.0.6")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)

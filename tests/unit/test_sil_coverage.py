@@ -11,12 +11,12 @@ import click
 import numpy as np
 import pytest
 
-from hitl import coverage as module
-from hitl import kept
-from hitl.build import Build, build
+from hitl.building import coverage as module
+from hitl.building import store
+from hitl.building.build import Build, build
+from hitl.building.coverage import Counted, CoverageError, _major, measured
 from hitl.cli.common import coverage_option
-from hitl.controller import SilController
-from hitl.coverage import Counted, CoverageError, _major, measured
+from hitl.controllers.sil import SilController
 from rtsim.tag import Tag
 
 pytestmark = pytest.mark.skipif(
@@ -86,7 +86,7 @@ def run(made: Build, *values: float) -> None:
 
 
 def cached() -> dict[str, bytes]:
-    return {str(p): p.read_bytes() for p in kept.root().rglob("*") if p.is_file()}
+    return {str(p): p.read_bytes() for p in store.root().rglob("*") if p.is_file()}
 
 
 def test_lines_and_branches_by_hand(made: Build, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_run_that_nobody_measures_writes_no_counters(made: Build, tmp_path: Pa
     before = cached()
     run(made, 4.0)
     assert cached() == before
-    assert [p.name for p in kept.root().iterdir()] == [made.folder.name]
+    assert [p.name for p in store.root().iterdir()] == [made.folder.name]
     assert list(tmp_path.rglob("*.gcda")) == []
 
 
@@ -179,13 +179,13 @@ def test_what_is_not_installed_is_named(
     made: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("hitl.coverage._major", lambda tool: 3)  # noqa: ARG005
+        patched.setattr("hitl.building.coverage._major", lambda tool: 3)  # noqa: ARG005
         with (
             pytest.raises(CoverageError, match=r"no gcov that fits .*sudo apt install gcc-\d+"),
             measured(made, tmp_path / "report"),
         ):
             pass
-    monkeypatch.setattr("hitl.coverage.importlib.util.find_spec", lambda name: None)  # noqa: ARG005
+    monkeypatch.setattr("hitl.building.coverage.importlib.util.find_spec", lambda name: None)  # noqa: ARG005
     with (
         pytest.raises(CoverageError, match=r"needs gcovr; type: pip install 'rtsim\[sil\]'"),
         measured(made, tmp_path / "report"),

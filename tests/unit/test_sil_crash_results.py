@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 from junit_schema import valid
 from rich.console import Console
 
-from hitl import kept
-from hitl.comparing import BackToBack, back_to_back
+from hitl.building import store
+from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.results.table import Tables
 from rtsim.cli import main
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError
@@ -65,7 +66,7 @@ def fine(step: int, y: Vector) -> Vector:  # noqa: ARG001
 
 def shown(result: BackToBack) -> str:
     out = io.StringIO()
-    Console(file=out, width=200).print(result.table(), crop=False)
+    Console(file=out, width=200).print(Tables(result), crop=False)
     return out.getvalue()
 
 
@@ -116,7 +117,7 @@ def test_each_controller_has_one_line_and_each_crash_its_own_text() -> None:
 @pytest.fixture
 def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example with a C that writes behind its array at step 4; we are in its folder."""
-    monkeypatch.setattr(kept, "root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
     folder = tmp_path / "motor"
     assert CliRunner().invoke(main, ["sil", "init", str(folder)]).exit_code == 0
     monkeypatch.chdir(folder)

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hitl import entries, fields, interface
+from hitl.building.header import header_text
 from hitl.cli.starting import write_starter
-from hitl.header import header_text
-from hitl.interface import load_interface
+from hitl.interface import entries, fields, file, load_interface
 from rtsim.cli import main
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sil.md"
@@ -114,14 +113,14 @@ def test_the_table_of_the_page_has_the_keys_that_are_read() -> None:
     page = PAGE.read_text()
     signals = "[inputs]`, `[outputs]`, `[parameters]"
     assert documented(page) == {
-        "top": set(interface._TOP),
+        "top": set(file._TOP),
         "[code]": set(entries.KEYS),
         signals: set(fields.KEYS),
         "[tolerance]": set(),
-        "[variants.NAME]": set(interface._VARIANT),
+        "[variants.NAME]": set(file._VARIANT),
     }
     tables = {"code", "inputs", "outputs", "parameters", "tolerance", "variants"}
-    assert set(interface._TABLES) == tables, "each has its rows"
+    assert set(file._TABLES) == tables, "each has its rows"
     step = next(line for line in page.splitlines() if line.startswith("| `step` |"))
     assert set(re.findall(r"(\w+) = ", step)) == set(entries._STEP)
     for words in (entries.WHEN, fields.OVERFLOW):

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import hitl
-from hitl.controller import SilController
-from hitl.in_process import InProcess
+from hitl.controllers.in_process import InProcess
+from hitl.controllers.sil import SilController
 from hitl.interface import load_interface
 from rtsim.errors import ControllerError
 from rtsim.tag import Tag

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from sil_parts import FAULT_MS, MS, alive, built, flown, kinds, loop, nothing_left
 
-from hitl import worker as worker_module
-from hitl.build import SANITIZE, Build
-from hitl.case import Case
-from hitl.controller import SilController
-from hitl.ending import Died
+from hitl.building.build import SANITIZE, Build
+from hitl.controllers.case import Case
+from hitl.controllers.sil import SilController
+from hitl.worker import process as worker_module
+from hitl.worker.ending import Died
 from rtsim.errors import ControllerError
 from rtsim.record.exact import compare_exact
 from rtsim.record.tape import MemoryRecorder
@@ -278,8 +278,8 @@ _PARENT = """
 import sys, tempfile
 from pathlib import Path
 import numpy as np
-from hitl.build import Build
-from hitl.controller import SilController
+from hitl.building.build import Build
+from hitl.controllers.sil import SilController
 from hitl.interface import load_interface
 from rtsim.tag import Tag
 tempfile.tempdir = sys.argv[3]

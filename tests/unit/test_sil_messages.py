@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.messages import HEADER_BYTES, MAGIC, Garbage, Heard, Kind, Speaker, parse, spoken
+from hitl.worker.messages import HEADER_BYTES, MAGIC, Garbage, Heard, Kind, Speaker, parse, spoken
 from rtsim.tag import Tag
 
 MOST = 16
@@ -72,7 +72,7 @@ def test_why_it_is_garbage(what: str, why: str) -> None:
 
 
 def test_layout() -> None:
-    """Little-endian, 64 bytes, packed here by hand: what hitl/c/worker.c sends."""
+    """Little-endian, 64 bytes, packed here by hand: what hitl/building/c/worker.c sends."""
     data = fake_worker.packed(fake_worker.ANSWER, SCHEMA, (7, 20_000_000, 1), [0.5, -1.0])
     heard = parse(data, 2)
     assert isinstance(heard, Heard)

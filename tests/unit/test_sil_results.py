@@ -21,12 +21,13 @@ from back_to_back_parts import (
 from junit_schema import valid
 from rich.console import Console
 
-from hitl.comparing import BackToBack, back_to_back
-from hitl.controller import SilController
-from hitl.execution import Execution
+from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.execution import Execution
+from hitl.controllers.sil import SilController
 from hitl.results.figures import Traces, traces_html
 from hitl.results.junit import junit_xml, write_junit
 from hitl.results.page import render, write_page
+from hitl.results.table import Tables
 from rtsim.errors import RecordingError
 from rtsim.models.unstable import controller, scenario
 from rtsim.signals import Vector
@@ -90,7 +91,7 @@ def test_execution_figures_are_those_of_the_samples() -> None:
 
 def shown(result: BackToBack, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(result.table(), crop=False)
+    Console(file=out, width=width).print(Tables(result), crop=False)
     return out.getvalue()
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from sil_parts import alive, built, flown, loop, nothing_left
 
-from hitl.build import Build
-from hitl.controller import SilController
-from hitl.keys import CLIENT, Keys
-from hitl.serving import Server, keys_of
+from hitl.building.build import Build
+from hitl.controllers.sil import SilController
+from hitl.worker.keys import CLIENT, Keys
+from hitl.worker.serving import Server, keys_of
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError, ScenarioError
 from rtsim.record.tape import MemoryRecorder
@@ -187,7 +187,7 @@ def test_a_server_that_goes_away(plain: Build, tmp_path: Path) -> None:
 
 def test_a_client_that_is_killed_takes_its_worker_with_it(plain: Build, tmp_path: Path) -> None:
     program = (
-        "import sys; from hitl.controller import SilController; from rtsim.tag import Tag\n"
+        "import sys; from hitl.controllers.sil import SilController; from rtsim.tag import Tag\n"
         "c = SilController(sys.argv[1], endpoint=sys.argv[2]).fresh()\n"
         "print('there', flush=True); sys.stdin.read()"
     )

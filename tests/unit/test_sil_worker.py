@@ -22,13 +22,13 @@ from sil_parts import (
     nothing_left,
 )  # fmt: skip
 
-from hitl import worker as worker_module
-from hitl.build import Build
-from hitl.controller import SilController
+from hitl.building.build import Build
+from hitl.controllers.sil import SilController
 from hitl.interface import Interface
-from hitl.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, Kind
-from hitl.peer import NOWHEN
-from hitl.worker import Worker
+from hitl.worker import process as worker_module
+from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, Kind
+from hitl.worker.peer import NOWHEN
+from hitl.worker.process import Worker
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.tag import NS_PER_S, Tag

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from hitl import build as building
-from hitl.build import build
-from hitl.in_process import InProcess
+from hitl.building import build as building
+from hitl.building.build import build
+from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
+from hitl.building.unit import check, unit_text
+from hitl.controllers.in_process import InProcess
 from hitl.interface import Interface, InterfaceError, load_interface
-from hitl.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.unit import check, unit_text
 from rtsim.tag import Tag
 
 HEADER = """\
@@ -253,7 +253,7 @@ def test_folders_with_any_name(tmp_path: Path, name: str) -> None:
 def test_paths_of_windows_are_quoted() -> None:
     text = Path(__file__).parent  # any folder; only the text matters
     interface = load_interface(
-        Path(building.__file__).parent / "examples" / "scalars" / "mixer.toml"
+        Path(building.__file__).parents[1] / "examples" / "scalars" / "mixer.toml"
     )
     object.__setattr__(interface, "path", text / 'C:\\new "x".toml')
     assert '\\\\new \\"x\\".toml"\n' in unit_text(interface)

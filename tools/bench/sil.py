@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 import zmq
 
-from hitl.build import build
-from hitl.controller import SilController
-from hitl.in_process import InProcess
-from hitl.messages import HEADER_BYTES
-from hitl.toolchain import find_toolchain
+from hitl.building.build import build
+from hitl.building.toolchain import find_toolchain
+from hitl.controllers.in_process import InProcess
+from hitl.controllers.sil import SilController
+from hitl.worker.messages import HEADER_BYTES
 from rtsim.clock import stopwatch
 from rtsim.controller import Controller
 from rtsim.loading import load_scenario

@@ -16,7 +16,7 @@ import zmq
 _MOST_BYTES = 65_536
 _LINGER_MS = 200
 _KIND, _BYE = 5, 7
-"""Of :mod:`hitl.messages`: at which byte a message says its kind, and the last one."""
+"""Of :mod:`hitl.worker.messages`: at which byte a message says its kind, and the last one."""
 
 
 def echo(size: str, endpoint: str) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hitl.build import FLAGS, PLAIN
-from hitl.case import Case, CaseError
-from hitl.controller import SilController
+from hitl.building.build import FLAGS, PLAIN
+from hitl.controllers.case import Case, CaseError
+from hitl.controllers.sil import SilController
 from rtsim.errors import ControllerError
 from rtsim.tag import Tag
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from rich.console import RenderableType
 
-from hitl.execution import Execution
-from hitl.open_loop import OpenLoop
+from hitl.comparison.execution import Execution
+from hitl.comparison.open_loop import OpenLoop
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult
@@ -154,13 +153,6 @@ class BackToBack:
         """Raise :class:`AssertionError` that names signal, step and values."""
         if not self.ok:
             raise AssertionError(self.in_words)
-
-    def table(self) -> RenderableType:
-        """For a terminal of any width; print it with ``crop=False``."""
-        from hitl.results.table import Tables
-
-        tables: RenderableType = Tables(self)
-        return tables
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what is not finite is ``None``."""

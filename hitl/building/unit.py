@@ -18,11 +18,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hitl.assertions import assertions, element_of
-from hitl.complaints import in_few_words
+from hitl.building.assertions import assertions, element_of
+from hitl.building.complaints import in_few_words
+from hitl.building.toolchain import Toolchain, find_toolchain
 from hitl.interface import Field, Interface, Step
-from hitl.targets import check_target
-from hitl.toolchain import Toolchain, find_toolchain
+from hitl.interface.targets import check_target
 
 SUPPORT = Path(__file__).parent / "c"
 """Where ``rtsim_unit.h`` stands."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from hitl.toolchain import BuildError
+from hitl.building.toolchain import BuildError
 
 _MANIFEST, _MAKING = "manifest.json", "making-"
 _ABANDONED_S = 3600

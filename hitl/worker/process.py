@@ -13,11 +13,11 @@ from typing import IO
 
 import numpy as np
 
-from hitl.ending import Died, Ending
 from hitl.interface import Interface
-from hitl.link import Link, libzmq
-from hitl.messages import Kind
-from hitl.peer import NOWHEN, Peer
+from hitl.worker.ending import Died, Ending
+from hitl.worker.link import Link, libzmq
+from hitl.worker.messages import Kind
+from hitl.worker.peer import NOWHEN, Peer
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.tag import NS_PER_S

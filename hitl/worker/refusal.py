@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitl.messages import OF_ANOTHER_SIZE
+from hitl.worker.messages import OF_ANOTHER_SIZE
 from rtsim.signals import Signals, Vector
 
 

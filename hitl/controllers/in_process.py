@@ -1,7 +1,7 @@
 """The fast path: the same generated C, loaded into this process.
 
 What crashes there takes this process with it, and an endless loop is one here too: try a controller
-as a :class:`hitl.controller.SilController` first.
+as a :class:`hitl.controllers.sil.SilController` first.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hitl.build import PLAIN, Build, build
-from hitl.refusal import refusal
+from hitl.building.build import PLAIN, Build, build
+from hitl.worker.refusal import refusal
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.signals import Signals, Vector
@@ -70,16 +70,7 @@ class InProcess:
 
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
-        interface = self.interface
-        return {
-            "type": type(self).__name__,
-            "interface": str(interface.path),
-            "variant": interface.variant,
-            "schema": f"{interface.schema:016x}",
-            "build": self.build.kind,
-            "compiler": self.build.compiler,
-            "key": self.build.folder.name,
-        }
+        return {"type": type(self).__name__, **self.build.describe()}
 
     def _load(self) -> None:
         self._library = library = _private(self.build.library)

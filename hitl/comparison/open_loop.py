@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hitl.build import PLAIN
-from hitl.execution import Execution
-from hitl.outputs import Moment, OutputResult, judged, lined_up, missing
-from hitl.tolerances import (
+from hitl.building.build import PLAIN
+from hitl.comparison.execution import Execution
+from hitl.comparison.outputs import Moment, OutputResult, judged, lined_up, missing
+from hitl.comparison.tolerances import (
     Tolerances,
     by_type,
     checked,
@@ -169,7 +169,7 @@ def open_loop(
     """Drive two running controllers with ``inputs`` (k, m), in the order of the design's inputs.
 
     ``tags`` (k, 2) are ns and microstep; without them step i happens at tick i of ``period``
-    (default: the translation's own).  ``tolerances`` are those of :mod:`hitl.tolerances`; a
+    (default: the translation's own).  ``tolerances``: see :mod:`hitl.comparison.tolerances`; a
     default depends on the type of the C output.  What the translation raises
     (:class:`ControllerError`) is part of the result; what the design raises is not caught.
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hitl.c_text import fault_of_statement
-from hitl.fields import whole
-from hitl.tables import Table
+from hitl.interface.c_text import fault_of_statement
+from hitl.interface.fields import whole
+from hitl.interface.tables import Table
 
 KEYS = ("objects", "initialize", "step", "terminate", "parameters")
 _STEP = ("call", "every", "offset")

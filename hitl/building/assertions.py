@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hitl.fields import Field
+from hitl.interface.fields import Field
 
 _SIGNED = ("signed char", "short", "int", "long", "long long")
 _UNSIGNED = tuple(f"unsigned {kind.removeprefix('signed ')}" for kind in _SIGNED)

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from hitl.c_text import fault_of_lvalue, fault_of_name
+from hitl.interface.c_text import fault_of_lvalue, fault_of_name
 from rtsim.signals import Kind, Signal
 
 KEYS = (

@@ -6,16 +6,16 @@ from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hitl.build import PLAIN, Build, build
-from hitl.case import Case, History
-from hitl.ending import Died
+from hitl.building.build import PLAIN, Build, build
+from hitl.controllers.case import Case, History
 from hitl.interface import Interface, load_interface
-from hitl.keys import Keys
-from hitl.messages import Garbage, Heard, Kind
-from hitl.peer import Peer
-from hitl.refusal import refusal
-from hitl.remote import Remote
-from hitl.worker import START_S, Worker
+from hitl.worker.ending import Died
+from hitl.worker.keys import Keys
+from hitl.worker.messages import Garbage, Heard, Kind
+from hitl.worker.peer import Peer
+from hitl.worker.process import START_S, Worker
+from hitl.worker.refusal import refusal
+from hitl.worker.remote import Remote
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.signals import Signals, Vector
@@ -106,17 +106,8 @@ class SilController:
 
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
-        interface = self.interface
-        return {
-            "type": type(self).__name__,
-            "interface": str(interface.path),
-            "variant": interface.variant,
-            "schema": f"{interface.schema:016x}",
-            "build": self.build.kind,
-            "compiler": self.build.compiler,
-            "key": self.build.folder.name,
-            **({} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}),
-        }
+        served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
+        return {"type": type(self).__name__, **self.build.describe(), **served}
 
     @property
     def pid(self) -> int:

@@ -24,8 +24,8 @@
 
 Entry points are C statements, so that any calling convention is written as its caller would write
 it.  A signal is a C lvalue (``c``); without one the worker declares a variable of its name.  The
-generator (:mod:`hitl.unit`) makes the compiler check every type and size, and its complaints name
-the lines of this file.
+generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and its
+complaints name the lines of this file.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hitl.entries import KEYS as CODE_KEYS
-from hitl.entries import Step, read_parameters_first, read_statements, read_steps
-from hitl.fields import KEYS, Field, exact, read_field
-from hitl.lines import InterfaceError, Lines
-from hitl.tables import Table
+from hitl.interface.entries import KEYS as CODE_KEYS
+from hitl.interface.entries import Step, read_parameters_first, read_statements, read_steps
+from hitl.interface.fields import KEYS, Field, exact, read_field
+from hitl.interface.lines import InterfaceError, Lines
+from hitl.interface.tables import Table
 from rtsim.errors import RtsimError
 from rtsim.signals import Signals
 from rtsim.tag import Period
@@ -111,6 +111,12 @@ class Interface:
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.input_fields + self.output_fields + self.parameter_fields
+
+    def describe(self) -> dict[str, object]:
+        """For a recording's header."""
+        return {
+            "interface": str(self.path), "variant": self.variant, "schema": f"{self.schema:016x}"
+        }  # fmt: skip
 
 
 def load_interface(reference: str | Path) -> Interface:

@@ -1,7 +1,7 @@
 """From an interface file to a program, and to a shared library, built once and kept.
 
 The kept build serves until anything changes that it depends on: the interface, the flags, the
-compiler, a source, a header that was read, a library of the user's (:mod:`hitl.kept`).
+compiler, a source, a header that was read, a library of the user's (:mod:`hitl.building.store`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hitl import kept
-from hitl.complaints import in_few_words
+from hitl.building import store
+from hitl.building.complaints import in_few_words
+from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
+from hitl.building.unit import SUPPORT, unit_text
 from hitl.interface import Interface, load_interface
-from hitl.targets import check_target
-from hitl.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.unit import SUPPORT, unit_text
+from hitl.interface.targets import check_target
 from rtsim.errors import UnknownName
 
 PLAIN, SANITIZE, COVERAGE = "plain", "sanitize", "coverage"
@@ -75,6 +75,15 @@ class Build:
         """What the compiler said of the user's code."""
         return (self.folder / WARNINGS).read_text(encoding="utf-8")
 
+    def describe(self) -> dict[str, object]:
+        """For a recording's header."""
+        return {
+            **self.interface.describe(),
+            "build": self.kind,
+            "compiler": self.compiler,
+            "key": self.folder.name,
+        }
+
 
 def build(
     interface: Interface | str | Path, kind: str = PLAIN, toolchain: Toolchain | None = None
@@ -96,7 +105,7 @@ def build(
         )
     job = _Job(interface, kind, toolchain)
     with in_few_words(interface):
-        folder = kept.find(job.stem, _CONTENTS) or job.run()
+        folder = store.find(job.stem, _CONTENTS) or job.run()
     return Build(interface, kind, folder, toolchain.version)
 
 
@@ -127,26 +136,26 @@ class _Job:
         sha = hashlib.sha256(json.dumps([self.toolchain.identity(), arguments, named]).encode())
         sha.update(self.text.encode())
         for path in (*self.support, *interface.sources):
-            sha.update(kept.hash_of(path).encode())
+            sha.update(store.hash_of(path).encode())
         return sha.hexdigest()[:20]
 
     def run(self) -> Path:
         """Compile; the folder in which it is kept."""
-        with kept.workshop() as work:
+        with store.workshop() as work:
             (work / UNIT).write_text(self.text, encoding="utf-8")
             for _ in range(_ATTEMPTS):
                 snapshot = self._snapshot(work)
-                folder = kept.root() / f"{self.stem}-{snapshot.digest}"
+                folder = store.root() / f"{self.stem}-{snapshot.digest}"
                 made = self._made(work, folder.name)
                 if snapshot.holds():
-                    kept.settle(made, folder, snapshot, _CONTENTS)
+                    store.settle(made, folder, snapshot, _CONTENTS)
                     return folder
         raise BuildError(f"sources of {self.interface.name} change while they compile; try again")
 
     def _run(self, *arguments: str | Path) -> str:
         return self.toolchain.run(arguments, self.here).warnings
 
-    def _snapshot(self, work: Path) -> kept.Snapshot:
+    def _snapshot(self, work: Path) -> store.Snapshot:
         """The sources, and every header that they or the unit include."""
         sources = self.interface.sources
         read = {p for source in (work / UNIT, *sources) for p in self._read_by(source)}
@@ -159,7 +168,7 @@ class _Job:
             for suffix in (".so", ".a", ".dylib")
         }
         files |= {path for path in libraries if path.is_file()}
-        return kept.Snapshot.of(files, {*kept.rivals(files, searched), *libraries} - files)
+        return store.Snapshot.of(files, {*store.rivals(files, searched), *libraries} - files)
 
     def _read_by(self, source: Path) -> set[Path]:
         """By the compiler's own account; one file at a time, as zig wants it."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hitl.build import Build
-from hitl.ending import Died
-from hitl.keys import CLIENT, Keys
-from hitl.link import Listener, key_pair
-from hitl.messages import Heard, Kind, parse, spoken
-from hitl.worker import Worker
+from hitl.building.build import Build
+from hitl.worker.ending import Died
+from hitl.worker.keys import CLIENT, Keys
+from hitl.worker.link import Listener, key_pair
+from hitl.worker.messages import Heard, Kind, parse, spoken
+from hitl.worker.process import Worker
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.tag import NS_PER_S

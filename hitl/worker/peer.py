@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from hitl.ending import Ending
 from hitl.interface import Interface
-from hitl.link import LOOK_NS, Link
-from hitl.messages import Garbage, Heard, Kind, Speaker, parse
+from hitl.worker.ending import Ending
+from hitl.worker.link import LOOK_NS, Link
+from hitl.worker.messages import Garbage, Heard, Kind, Speaker, parse
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.signals import Vector
@@ -18,7 +18,7 @@ NOWHEN = Tag(-1)
 
 
 class Peer(ABC):
-    """Speaks :mod:`hitl.messages` over a link, and notices when nobody is there any more."""
+    """Speaks :mod:`hitl.worker.messages` over a link, and notices when nobody is there any more."""
 
     def __init__(self, interface: Interface, link: Link) -> None:
         self.interface = interface

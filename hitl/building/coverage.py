@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hitl import kept
-from hitl.build import COVERAGE, Build
-from hitl.toolchain import Toolchain, find_toolchain
+from hitl.building import store
+from hitl.building.build import COVERAGE, Build
+from hitl.building.toolchain import Toolchain, find_toolchain
 from rtsim.errors import RtsimError
 
 _PATIENCE_S = 300.0
@@ -175,7 +175,7 @@ def _users(build: Build) -> Iterator[Path]:
     """Sources, and the headers that stand beside them or in the interface's include folders."""
     interface = build.interface
     folders = {*(path.parent for path in interface.sources), *interface.include}
-    for path in kept.read_by(build.folder):
+    for path in store.read_by(build.folder):
         if any(path.is_relative_to(folder) for folder in folders):
             yield path
 

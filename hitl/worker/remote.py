@@ -7,13 +7,13 @@ import weakref
 
 import numpy as np
 
-from hitl.ending import Ending
 from hitl.interface import Interface
-from hitl.keys import Keys
-from hitl.link import Link
-from hitl.messages import Garbage, Heard, Kind
-from hitl.peer import NOWHEN, Peer
-from hitl.worker import END_S
+from hitl.worker.ending import Ending
+from hitl.worker.keys import Keys
+from hitl.worker.link import Link
+from hitl.worker.messages import Garbage, Heard, Kind
+from hitl.worker.peer import NOWHEN, Peer
+from hitl.worker.process import END_S
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.tag import NS_PER_S

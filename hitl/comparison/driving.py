@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.open_loop import Observer, OpenLoop, open_loop
-from hitl.tolerances import Tolerances
+from hitl.comparison.open_loop import Observer, OpenLoop, open_loop
+from hitl.comparison.tolerances import Tolerances
 from rtsim.controller import Controller
 from rtsim.errors import ControllerError, ScenarioError
 from rtsim.tag import Period

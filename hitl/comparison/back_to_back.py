@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hitl.execution import Execution
-from hitl.in_loop import compare_flights
-from hitl.mismatches import mismatches
-from hitl.open_loop import First, Observer, OpenLoop, defaults, open_loop
-from hitl.recorded import in_terms_of, inputs_of, signals_of
-from hitl.results.verdict import BackToBack, Flight
-from hitl.starting import drive
-from hitl.tolerances import (
+from hitl.comparison.driving import drive
+from hitl.comparison.execution import Execution
+from hitl.comparison.flights import compare_flights
+from hitl.comparison.mismatches import mismatches
+from hitl.comparison.open_loop import First, Observer, OpenLoop, defaults, open_loop
+from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
+from hitl.comparison.tolerances import (
     Tolerances,
     checked,
     declared,
@@ -28,6 +27,7 @@ from hitl.tolerances import (
     names_of,
     refuse_unknown,
 )
+from hitl.comparison.verdict import BackToBack, Flight
 from rtsim.controller import Controller
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.latency import Fixed

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hitl.building.toolchain import BuildError
 from hitl.interface import Interface, InterfaceError
-from hitl.toolchain import BuildError
 
 _ERROR = r":(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
 _ASSERTION = re.compile(

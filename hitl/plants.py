@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from hitl.build import PLAIN
-from hitl.controller import CASES, SilController
+from hitl.building.build import PLAIN
+from hitl.controllers.sil import CASES, SilController
 from rtsim.controller import Controller
 from rtsim.errors import ScenarioError
 from rtsim.loading import load_scenario

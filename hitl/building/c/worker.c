@@ -1,7 +1,7 @@
 /* A controller in a process of its own: answers the runtime's requests over ZeroMQ.
  *
  * usage: worker ENDPOINT LIBZMQ
- * The messages are those of hitl/messages.py; libzmq is loaded at run time, so that none has to be
+ * The messages are those of hitl/worker/messages.py; libzmq is loaded at run time, so that none has to be
  * installed for the compiler.  RTSIM_PARENT is the process without which it does not live on.
  */
 #define _GNU_SOURCE

@@ -17,7 +17,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import parse_monitor_message
 
-from hitl.keys import Keys
+from hitl.worker.keys import Keys
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError, ScenarioError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hitl.lines import InterfaceError, Lines
+from hitl.interface.lines import InterfaceError, Lines
 
 
 class Table:

@@ -1,0 +1,1 @@
+"""From an interface file to programs and libraries, by the system's compiler."""

@@ -1,0 +1,1 @@
+"""The runtime's controllers whose law is C on this machine."""

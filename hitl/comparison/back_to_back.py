@@ -2,21 +2,28 @@
 
 The design flies first; what it was given goes through design and translation in open loop; then
 the same scenario flies with the C in the loop, under the same latency and the same outside inputs,
-and its recording is held against the design's.
+and its recording is held against the design's.  A second translation, such as the same C on a
+board, is held against the first in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
+from hitl.comparison.conditions import Conditions, Flown, Watch
 from hitl.comparison.driving import drive
-from hitl.comparison.execution import Execution
+from hitl.comparison.execution import Execution, clock_of, timed
 from hitl.comparison.flights import compare_flights
+from hitl.comparison.ladder import Ladder
 from hitl.comparison.mismatches import mismatches
-from hitl.comparison.open_loop import First, Observer, OpenLoop, defaults, open_loop
+from hitl.comparison.on_target import OnTarget
+from hitl.comparison.open_loop import First, OpenLoop, defaults, open_loop
 from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
+from hitl.comparison.sides import DESIGN, Sides
 from hitl.comparison.tolerances import (
     Tolerances,
     checked,
@@ -29,29 +36,24 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import BackToBack, Flight
 from rtsim.controller import Controller
-from rtsim.errors import RtsimError, ScenarioError
-from rtsim.latency import Fixed
-from rtsim.parts import ControllerPart, taking_over
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Tolerance
-from rtsim.replay import fed_inlets
 from rtsim.scenario import Scenario
-from rtsim.simulation import MAX, Fed, Outcome, Pace, Progress, simulate
-from rtsim.tag import Duration, to_ns
-from rtsim.trace import INSERTED
+from rtsim.simulation import MAX, Pace
+from rtsim.tag import Duration
 
-__all__ = ["BackToBack", "First", "OpenLoop", "back_to_back", "open_loop"]
+__all__ = [
+    "BackToBack", "First", "Ladder", "OpenLoop", "Rung", "Watch", "back_to_back", "climb",
+    "open_loop",
+]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Who is told what happens: the stage, its flights, its steps."""
+class Rung(NamedTuple):
+    """A translation: what reports call it, and what takes the place of which controller."""
 
-    stage: Callable[[str], None] = lambda _: None
-    flight: Callable[[Progress], None] | None = None
-    steps: Observer | None = None
+    name: str
+    controllers: Mapping[str, Controller]
 
 
 def back_to_back(
@@ -78,204 +80,193 @@ def back_to_back(
     Raises what makes a comparison impossible (:class:`RtsimError`); a C that crashes, hangs or
     lies is a result.
     """
-    both = _Both(scenario, controllers, latency, until, seed, checked(tolerances), watch or Watch())
-    both.refuse_no_time(Pace.of(pace) if not isinstance(pace, Pace) else pace, closed)
-    baseline = both.fly_design() if closed or recording is None else None
-    given = Recording.open(recording) if isinstance(recording, str | Path) else recording
-    source = baseline if given is None else given
-    assert source is not None
-    both.refuse_unknown(baseline if closed else None)
-    loops = {name: both.drive(name, source) for name in controllers}
-    flight = None
-    if closed:
-        assert baseline is not None
-        flight = both.fly(baseline, pace, recorder or MemoryRecorder())
-    return BackToBack(
-        scenario=scenario.name,
-        open=loops,
-        flight=flight,
-        notes=both.notes(given),
-        settings={
-            "seed": seed,
-            "until_s": both.until_ns / 1e9,
-            "pace": str(pace),
-            "latency_s": None if latency is None else float(latency),
-            "inputs": "flight of the design" if given is None else given.source,
-        },
+    (pair,) = climb(
+        scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
+        until=until, seed=seed, tolerances=tolerances, recording=recording, closed=closed,
+        recorder=recorder, watch=watch,
+    ).pairs  # fmt: skip
+    return pair
+
+
+def climb(
+    scenario: Scenario,
+    rungs: list[Rung],
+    *,
+    pace: Pace | str | float = MAX,
+    latency: Duration | None = None,
+    late: str | None = None,
+    failure: str | None = None,
+    until: Duration | None = None,
+    seed: int = 0,
+    tolerances: Tolerances | None = None,
+    recording: Recording | str | Path | None = None,
+    closed: bool = True,
+    recorder: FileRecorder | None = None,
+    watch: Watch | None = None,
+) -> Ladder:
+    """Hold the first of ``rungs`` against the design, and each further one against the one before.
+
+    ``pace`` and ``recorder`` are those of the flight with the last; the others fly as fast as
+    possible.  ``late`` and ``failure`` are the policies of them all.  The rest is that of
+    :func:`back_to_back`.
+    """
+    last = rungs[-1]
+    conditions = Conditions(
+        scenario, tuple(last.controllers), latency, until, seed, late, failure, watch or Watch()
     )
+    own = Pace.of(pace) if not isinstance(pace, Pace) else pace
+    if closed:
+        conditions.refuse_no_time(own, last.controllers)
+    rules = checked(tolerances)
+    given = Recording.open(recording) if isinstance(recording, str | Path) else recording
+    design = _Side(DESIGN, conditions.designs())
+    sides = [design] + [_Side(r.name, conditions.taking_over(r.controllers)) for r in rungs]
+    if closed or given is None:
+        design.flown = Flown(conditions.fly_design(), {}, None)
+    _refuse_unknown(rules, sides[1:], design.flown if closed else None)
+    settings = {
+        "seed": seed,
+        "until_s": conditions.until_ns / 1e9,
+        "pace": MAX,
+        "latency_s": None if latency is None else float(latency),
+        "inputs": "flight of the design" if given is None else given.source,
+    }
+    source = given or design.recording
+    pairs = []
+    for below, above in pairwise(sides):
+        uppermost = above is sides[-1]
+        pair = _Pair(conditions, below, above, rules)
+        loops = {name: pair.drive(name, source) for name in above.controllers}
+        flight = None
+        if closed:
+            conditions.watch.stage(f"the {above.name} flies")
+            above.flown = conditions.fly(
+                above.controllers,
+                design.recording,
+                own if uppermost else MAX,
+                recorder if uppermost else None,
+            )
+            flight = pair.flight()
+        pairs.append(
+            BackToBack(
+                scenario=scenario.name,
+                open=loops,
+                flight=flight,
+                notes=pair.notes(given),
+                settings={**settings, "pace": str(pace)} if uppermost else settings,
+                sides=pair.sides,
+            )
+        )
+    return Ladder(tuple(pairs))
 
 
 @dataclass
-class _Both:
-    """The design and what takes its place, under the same conditions."""
+class _Side:
+    """Who is held against another, and the flight in which it flew."""
 
-    scenario: Scenario
+    name: str
     controllers: Mapping[str, Controller]
-    latency: Duration | None
-    until: Duration | None
-    seed: int
+    flown: Flown | None = None
+
+    @property
+    def recording(self) -> Recording:
+        assert self.flown is not None
+        return self.flown.recording
+
+
+@dataclass
+class _Pair:
+    """Two of them, one above the other, under the same conditions."""
+
+    conditions: Conditions
+    below: _Side
+    above: _Side
     rules: dict[str, Tolerance]
-    watch: Watch
-    until_ns: int = field(init=False)
-    translations: dict[str, Controller] = field(init=False)
-    """With the parameters of the design."""
 
-    def __post_init__(self) -> None:
-        if not self.controllers:
-            raise ScenarioError("nothing to hold against a design: give a controller by name")
-        if self.latency is not None:
-            to_ns(self.latency, "latency")
-        self._refuse_changes()
-        declared = self.scenario.until_ns
-        self.until_ns = declared if self.until is None else to_ns(self.until, "until")
-        self.translations = {
-            name: taking_over(name, self.part(name).controller, controller)
-            for name, controller in self.controllers.items()
-        }
-
-    def _refuse_changes(self) -> None:
-        """Parameters are set before the first step, of the C and in open loop of both."""
-        for change in self.scenario.describe()["changes"]:
-            name, _, parameter = change["target"].partition(".")
-            if name in self.controllers:
-                raise ScenarioError(
-                    f"{change['target']} changes at {change['ns'] / 1e9:g} s, but what takes the "
-                    f"place of {name} has its parameters set once, before its first step; make "
-                    f"{parameter} an input of {name} and wire it to a source"
-                )
-
-    def part(self, name: str) -> ControllerPart:
-        part = self.scenario.part(name)
-        if not isinstance(part, ControllerPart):
-            raise ScenarioError(f"{name} is not a controller; nothing can take its place")
-        return part
-
-    def refuse_no_time(self, pace: Pace, closed: bool) -> None:
-        """Before anything flies: in real time what is outside needs time to answer."""
-        for name, controller in self.controllers.items():
-            compute = self.part(name).compute
-            none = isinstance(compute, Fixed) and compute.constant == (0,)
-            paced = closed and pace.rate is not None
-            if paced and controller.outside and none and not self.latency:
-                raise ScenarioError(
-                    f"{name} runs in a process of its own and is allowed no time to answer; "
-                    "type --latency 0.005 (latency=0.005), or fly with --pace max"
-                )
-
-    def refuse_unknown(self, baseline: Recording | None) -> None:
-        """A tolerance that fits neither an output nor a recorded signal."""
-        outputs = [n for name, t in self.translations.items() for n in _outputs_of(name, t)]
-        refuse_unknown(self.rules, [*outputs, *(signals_of(baseline) if baseline else ())])
-
-    def design(self, name: str) -> Controller:
-        return self.part(name).controller
-
-    def fly_design(self) -> Recording:
-        self.watch.stage("the design flies")
-        scenario = self.scenario.copy()
-        if self.latency is not None:
-            for name in self.controllers:
-                part = scenario.part(name)
-                assert isinstance(part, ControllerPart)
-                part.compute = Fixed(self.latency)
-        recorder = MemoryRecorder()
-        outcome = simulate(
-            scenario, seed=self.seed, until=self.until, recorder=recorder, observe=self.watch.flight
-        )
-        _not_interrupted(outcome)
-        return recorder.recording()
+    @property
+    def sides(self) -> Sides:
+        return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
         """Open loop of one controller, on what a recording says that it was given."""
-        self.watch.stage(f"{name}: step by step")
-        translation = self.translations[name]
-        mine = _outputs_of(name, translation)
-        inputs, tags = inputs_of(source, name, self.design(name).inputs, self.until_ns)
+        conditions = self.conditions
+        conditions.watch.stage(f"{name}: {self.above.name} step by step")
+        below, above = self.below.controllers[name], self.above.controllers[name]
+        inputs, tags = inputs_of(source, name, below.inputs, conditions.until_ns)
         return drive(
             name,
-            self.design(name),
-            translation,
+            below,
+            above,
             inputs,
             tags,
-            period=self.part(name).period,
-            tolerances=fitting(self.rules, mine),
-            observe=self.watch.steps,
+            period=conditions.part(name).period,
+            tolerances=fitting(self.rules, _outputs_of(name, above)),
+            observe=conditions.watch.steps,
+            sides=self.sides,
+            labels=conditions.part(name).controller.outputs,
         )
 
-    def fly(
-        self, baseline: Recording, pace: Pace | str | float, recorder: FileRecorder | MemoryRecorder
-    ) -> Flight:
-        """The scenario with the C in the loop, and how it compares."""
-        self.watch.stage("the C flies")
-        scenario = self.scenario.copy()
-        for name, controller in self.controllers.items():
-            scenario.replace_controller(name, controller, latency=self.latency)
-        inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
-        fed = Fed(fed_inlets(scenario, baseline), inserted=inserted)
-        error, outcome = "", None
-        try:
-            outcome = simulate(
-                scenario, seed=self.seed, pace=pace, until=self.until, recorder=recorder, fed=fed,
-                observe=self.watch.flight,
-            )  # fmt: skip
-        except ScenarioError:
-            raise
-        except RtsimError as problem:
-            error = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
-        if outcome is not None:
-            _not_interrupted(outcome)
-        flown = (
-            recorder.recording()
-            if isinstance(recorder, MemoryRecorder)
-            else Recording.open(recorder.path)
-        )
-        designs = {name: self.design(name) for name in self.controllers}
+    def flight(self) -> Flight:
+        """How the flight of the one above compares with that of the one below."""
+        designs = self.conditions.designs()
         outputs = {name: design.outputs.columns for name, design in designs.items()}
-        translations = self.translations.values()
-        loosest = in_the_loop(t for c in translations for t in defaults(c, floating=True).values())
-        stated = {**declared(translations), **self.rules}
+        above, flown = self.above.controllers.values(), self.above.flown
+        assert flown is not None
+        baseline = in_terms_of(designs, self.below.recording)
+        loosest = in_the_loop(t for c in above for t in defaults(c, floating=True).values())
+        stated = {**declared(above), **self.rules}
         rules = {"*": loosest, **for_tracks(stated, outputs, signals_of(baseline))}
-        compared = compare_flights(baseline, in_terms_of(designs, flown), rules, designs)
+        recording = in_terms_of(designs, flown.recording)
+        compared = compare_flights(baseline, recording, rules, designs, self.sides)
         return Flight(
             comparison=compared.comparison,
-            baseline=baseline,
-            flown=flown,
+            baseline=self.below.recording,
+            flown=flown.recording,
             paired=(compared.baseline, compared.flown),
-            error=error,
-            late=outcome.late if outcome else 0,
-            missed=outcome.missed if outcome else 0,
-            execution=self.execution(flown),
+            error=flown.error,
+            late=flown.outcome.late if flown.outcome else 0,
+            missed=flown.outcome.missed if flown.outcome else 0,
+            execution=self._execution(flown.started),
+            sides=self.sides,
+            targets=self._targets(flown.started),
         )
 
-    def execution(self, flown: Recording) -> dict[str, Execution]:
-        """Of each controller in the loop, where its build is timed."""
+    def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
+        """Of each controller in the loop that measures its steps, where its build is timed."""
         out = {}
-        for name, controller in self.controllers.items():
-            track = flown.tracks.get(f"measured/{name}")
-            if track is None or getattr(controller, "build", None) is None:
-                continue
-            if controller.build.kind != "plain":  # type: ignore[attr-defined]
-                continue
-            took = track.integer("ended") - track.integer("begun")
-            measured = Execution.of(took, self.part(name).period)
-            if measured is not None:
+        for name, controller in started.items():
+            took = getattr(controller, "took_ns", ())
+            period = self.conditions.part(name).period
+            measured = Execution.of(took, period, clock=clock_of(controller))
+            if measured is not None and timed(controller):
                 out[name] = measured
         return out
+
+    def _targets(self, started: Mapping[str, Controller]) -> dict[str, OnTarget]:
+        found = {n: OnTarget.of(c, self.conditions.part(n).period) for n, c in started.items()}
+        return {name: target for name, target in found.items() if target is not None}
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
         """What a reader should know beside the figures."""
         out: list[str] = []
-        for name, translation in self.translations.items():
-            out += mismatches(name, self.design(name), translation, self.part(name).period)
+        for name, above in self.above.controllers.items():
+            period = self.conditions.part(name).period
+            out += mismatches(name, self.below.controllers[name], above, period)
         if given is not None and given.truncated:
             out.append(f"the recording was cut off: {given.truncated}")
         return tuple(out)
 
 
+def _refuse_unknown(
+    rules: dict[str, Tolerance], translations: list[_Side], design: Flown | None
+) -> None:
+    """A tolerance that fits neither an output nor a recorded signal."""
+    outputs = [
+        n for side in translations for name, c in side.controllers.items()
+        for n in _outputs_of(name, c)
+    ]  # fmt: skip
+    refuse_unknown(rules, [*outputs, *(signals_of(design.recording) if design else ())])
+
+
 def _outputs_of(controller: str, translation: Controller) -> list[str]:
     return [n for c in translation.outputs.columns for n in names_of(controller, c)]
-
-
-def _not_interrupted(outcome: Outcome) -> None:
-    if outcome.reason == "interrupted":
-        raise KeyboardInterrupt(f"interrupted at {outcome.ended}")

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.open_loop import Observer, OpenLoop, open_loop
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from hitl.comparison.tolerances import Tolerances
 from rtsim.controller import Controller
 from rtsim.errors import ControllerError, ScenarioError
+from rtsim.signals import Signals
 from rtsim.tag import Period
 
 
@@ -26,6 +28,8 @@ def drive(
     period: Period | None = None,
     tolerances: Tolerances | None = None,
     observe: Observer | None = None,
+    sides: Sides = C_AGAINST_DESIGN,
+    labels: Signals | None = None,
 ) -> OpenLoop:
     """:func:`open_loop` of fresh ones of both, which are closed again.
 
@@ -48,6 +52,8 @@ def drive(
             period=period,
             tolerances=tolerances,
             observe=observe,
+            sides=sides,
+            labels=labels,
         )
         return replace(out, error=out.error or closed(theirs))
 

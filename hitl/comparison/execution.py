@@ -1,4 +1,6 @@
-"""What a step of the C took, on the host: observed, so never a bound of what it can take."""
+"""What a step of the C took, on the host or on a board: observed, so never a bound of what it can
+take.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.building.build import PLAIN
 from rtsim.record.markup import duration
 from rtsim.tag import Period
 
-LABEL = "execution time per step, host time"
-"""Of this machine's processor: the target's is another one."""
+STEP, EXCHANGE = "execution time per step", "time of an exchange"
+HOST, TARGET = "host time", "target clock"
+"""Whose clock: this machine's, or that of the board, whose processor is another one."""
+LABEL = f"{STEP}, {HOST}"
 _FEWEST_FOR_P99 = 100
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Execution times of the steps of one run [ns of the host's monotonic clock]."""
+    """Durations of the steps of one run [ns of ``clock``]."""
 
     steps: int
     min: int
@@ -32,10 +37,17 @@ class Execution:
     """The first step that took as long."""
     period_ns: float | None
     took_ns: NDArray[np.int64]
+    what: str = STEP
+    clock: str = HOST
 
     @classmethod
     def of(
-        cls, took_ns: Sequence[int] | NDArray[np.int64], period: Period | None = None
+        cls,
+        took_ns: Sequence[int] | NDArray[np.int64],
+        period: Period | None = None,
+        *,
+        what: str = STEP,
+        clock: str = HOST,
     ) -> Execution | None:
         """From the times of all steps (k,); ``None`` where there were none."""
         took = np.array(took_ns, np.int64)
@@ -52,7 +64,13 @@ class Execution:
             max_step=int(took.argmax()),
             period_ns=None if period is None else float(period.ns),
             took_ns=took,
+            what=what,
+            clock=clock,
         )
+
+    @property
+    def label(self) -> str:
+        return f"{self.what}, {self.clock}"
 
     @property
     def share(self) -> float | None:
@@ -64,8 +82,8 @@ class Execution:
         p99 = "" if self.p99 is None else f", p99 {duration(self.p99)}"
         share = "" if self.share is None else f", {100 * self.share:.3g} % of the period"
         return (
-            f"{LABEL}: min {duration(self.min)}, mean {duration(self.mean)}{p99}, maximum observed "
-            f"{duration(self.max)} at step {self.max_step}{share}"
+            f"{self.label}: min {duration(self.min)}, mean {duration(self.mean)}{p99}, "
+            f"maximum observed {duration(self.max)} at step {self.max_step}{share}"
         )
 
     def cells(self) -> tuple[str, ...]:
@@ -81,7 +99,7 @@ class Execution:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "clock": "host",
+            "clock": self.clock.partition(" ")[0],
             "steps": self.steps,
             "min_ns": self.min,
             "mean_ns": self.mean,
@@ -90,3 +108,13 @@ class Execution:
             "max_step": self.max_step,
             "share_of_period": self.share,
         }
+
+
+def timed(controller: object) -> bool:
+    """Instrumented builds are not: their times mean nothing."""
+    return getattr(getattr(controller, "build", None), "kind", PLAIN) == PLAIN
+
+
+def clock_of(controller: object) -> str:
+    """The clock in which a controller measures its steps."""
+    return TARGET if getattr(controller, "own_time", False) else HOST

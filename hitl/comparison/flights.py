@@ -6,7 +6,7 @@ makes or unmakes: it is compared where both have it.  What else one of them lack
 its track.
 
 A flight that ends early is compared up to there.  One with an answer that was Late is compared up
-to the request of that answer: behind it the C has flown another experiment.
+to the request of that answer: behind it another experiment was flown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.record.comparison import Comparison, compare
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Index, SignalResult, Tolerance, short
@@ -51,21 +52,22 @@ def compare_flights(
     flown: Recording,
     rules: Mapping[str, Tolerance],
     controllers: Collection[str],
+    sides: Sides = C_AGAINST_DESIGN,
 ) -> Compared:
-    """Hold ``flown`` against ``baseline``; ``controllers`` are those that are C in it.
+    """Hold ``flown`` against ``baseline``; ``controllers`` are those that are others in it.
 
     ``rules`` are those of :func:`rtsim.record.comparison.compare`.
     """
     end, reached = _end(baseline), _end(flown)
     early, cut = reached < end, first_late(flown)
-    problems = [_overlap(end, reached, flown, cut)] if early or cut is not None else []
+    problems = [_overlap(end, reached, flown, cut, sides)] if early or cut is not None else []
     ours, theirs = dict(baseline.tracks), dict(flown.tracks)
     lacking: set[str] = set()
     for name, track in sorted(baseline.tracks.items()):
         if not track.spec.deterministic:
             continue
         other = theirs.get(name, replace(track, words=track.words[:0]))
-        paired = _paired(track, other, end, cut)
+        paired = _paired(track, other, end, cut, sides)
         ours[name], theirs[name] = paired.baseline, paired.flown
         source = name.removeprefix("messages/")
         # What it was asked stands behind what it answered in the order of names.
@@ -95,10 +97,13 @@ def _answered(flown: Recording, controller: str, ns: int) -> bool:
     return track is not None and bool((track.rows.ns == ns).any())
 
 
-def _overlap(end: int, reached: int, flown: Recording, cut: int | None) -> SignalResult:
+def _overlap(
+    end: int, reached: int, flown: Recording, cut: int | None, sides: Sides
+) -> SignalResult:
     """One of them is too short."""
     if cut is None:
-        reason = f"the flight with the C ends at {short(Tag(reached))} of {short(Tag(end))}"
+        flight = f"the flight with the {sides.translation}"
+        reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
         return SignalResult("overlap", "s", reason=reason)
     count = sum(e.kind == LATE for e in flown.events)
     answers = "1 answer was Late" if count == 1 else f"{count} answers were Late"
@@ -121,10 +126,10 @@ def _had_rows(recording: Recording, signal: str) -> bool:
     return track is not None and len(track) > 0
 
 
-def _paired(a: TrackData, b: TrackData, end: int, cut: int | None) -> _Track:
+def _paired(a: TrackData, b: TrackData, end: int, cut: int | None, sides: Sides) -> _Track:
     a, b = _considered(a, end, cut), _considered(b, end, cut)
     left, right = _together(_keys(a), _keys(b))
-    return _Track(_only(a, left), _only(b, right), _problem(a, left, b, right))
+    return _Track(_only(a, left), _only(b, right), _problem(a, left, b, right, sides))
 
 
 def _considered(track: TrackData, end: int, cut: int | None) -> TrackData:
@@ -148,7 +153,9 @@ def _sides(track: TrackData) -> NDArray[np.int64]:
     return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.rows.ns
 
 
-def _problem(a: TrackData, left: Index, b: TrackData, right: Index) -> SignalResult | None:
+def _problem(
+    a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
+) -> SignalResult | None:
     """Rows that only one of them has, other than those of x+."""
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
@@ -161,7 +168,7 @@ def _problem(a: TrackData, left: Index, b: TrackData, right: Index) -> SignalRes
     more = np.setdiff1d(np.arange(len(b)), right)
     if len(more) and _SIDE not in b.integers:
         tag = _tag(b, more)
-        reason = f"{len(more)} rows more than with the design, from {short(tag)} on"
+        reason = f"{len(more)} rows more than with the {sides.design}, from {short(tag)} on"
         return SignalResult(name, first_failed=tag, reason=reason)
     return None
 

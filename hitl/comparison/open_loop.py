@@ -8,16 +8,17 @@ the translation goes wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hitl.building.build import PLAIN
-from hitl.comparison.execution import Execution
+from hitl.comparison.execution import Execution, clock_of, timed
+from hitl.comparison.on_target import OnTarget
 from hitl.comparison.outputs import Moment, OutputResult, judged, lined_up, missing
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from hitl.comparison.tolerances import (
     Tolerances,
     by_type,
@@ -70,6 +71,9 @@ class OpenLoop:
     error: str = ""
     """Why it stopped answering, or did not end well."""
     about: Mapping[str, Any] = field(default_factory=dict)
+    sides: Sides = C_AGAINST_DESIGN
+    target: OnTarget | None = None
+    """What a board measured of itself, where the translation ran on one."""
 
     @property
     def ok(self) -> bool:
@@ -109,6 +113,7 @@ class OpenLoop:
             float(self.translation[step, column]) if step < self.answered else None,
             max(absolute, relative * size) if isfinite(size) else absolute,
             dict(zip(self.input_names, self.inputs[step].tolist(), strict=True)),
+            self.sides,
         )
 
     @property
@@ -151,6 +156,7 @@ class OpenLoop:
                 if s.worst_step is not None
             ],
             "execution": None if self.execution is None else self.execution.to_json(),
+            "target": None if self.target is None else self.target.to_json(),
             "about": dict(self.about),
         }
 
@@ -165,12 +171,15 @@ def open_loop(
     period: Period | None = None,
     tolerances: Tolerances | None = None,
     observe: Observer | None = None,
+    sides: Sides = C_AGAINST_DESIGN,
+    labels: Signals | None = None,
 ) -> OpenLoop:
     """Drive two running controllers with ``inputs`` (k, m), in the order of the design's inputs.
 
     ``tags`` (k, 2) are ns and microstep; without them step i happens at tick i of ``period``
     (default: the translation's own).  ``tolerances``: see :mod:`hitl.comparison.tolerances`; a
-    default depends on the type of the C output.  What the translation raises
+    default depends on the type of the C output.  ``labels`` says units and kinds of the outputs
+    where ``design`` leaves them open, being a translation itself.  What the translation raises
     (:class:`ControllerError`) is part of the result; what the design raises is not caught.
     """
     name = name or str(getattr(translation, "name", "controller"))
@@ -189,16 +198,18 @@ def open_loop(
     }
     return OpenLoop(
         name=name,
-        signals=_results(driven, limits),
+        signals=_results(driven, limits, sides, labels or design.outputs),
         input_names=design.inputs.columns,
         inputs=table,
         tags=when,
         design=driven.wanted,
         translation=driven.given,
         answered=driven.answered,
-        execution=Execution.of(driven.took(), period) if _timed(translation) else None,
+        execution=driven.execution(period),
         error=driven.error,
         about=_about(translation),
+        sides=sides,
+        target=OnTarget.of(translation, period),
     )
 
 
@@ -251,10 +262,14 @@ class _Driven:
             if observe is not None:
                 observe(step + 1, len(self.inputs))
 
-    def took(self) -> Sequence[int]:
-        """Of each step [ns]: as the C measured it, or else the whole exchange."""
-        own = getattr(self.translation, "took_ns", None)
-        return self._exchanges if own is None else own[self._before :]
+    def execution(self, period: Period | None) -> Execution | None:
+        """Of each step: as the C measured it, or else the whole exchange."""
+        if not timed(self.translation):
+            return None
+        own: Sequence[int] | None = getattr(self.translation, "took_ns", None)
+        if own is None:
+            return Execution.of(self._exchanges, period)
+        return Execution.of(own[self._before :], period, clock=clock_of(self.translation))
 
 
 def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
@@ -279,9 +294,12 @@ def _order(ours: Signals, theirs: Signals) -> list[int]:
     return [ours.columns.index(c) for c in theirs.columns]
 
 
-def _results(driven: _Driven, limits: Mapping[str, Tolerance]) -> list[OutputResult]:
+def _results(
+    driven: _Driven, limits: Mapping[str, Tolerance], sides: Sides, labels: Signals
+) -> list[OutputResult]:
     n, out = driven.answered, []
-    for signal in driven.design.outputs:
+    for own in driven.design.outputs:
+        signal = replace(own, unit=labels[own.name].unit, kind=labels[own.name].kind)
         where = driven.design.outputs.slice(signal.name)
         wanted, given = driven.wanted[:n, where], driven.given[:n, where]
         if signal.kind == "quaternion":
@@ -292,11 +310,8 @@ def _results(driven: _Driven, limits: Mapping[str, Tolerance]) -> list[OutputRes
                 continue
             theirs = driven.translation.outputs.columns.index(column)
             kind = _type_of(driven.translation.outputs, theirs)
-            out.append(
-                judged(
-                    signal, column, kind, limits[column], (wanted[:, i], given[:, i]), driven.tags
-                )
-            )
+            pairs = wanted[:, i], given[:, i]
+            out.append(judged(signal, column, kind, limits[column], pairs, driven.tags, sides))
     return out
 
 
@@ -325,11 +340,6 @@ def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[
     if given.shape != (steps, 2):
         raise ShapeError(f"tags of shape {given.shape}; expected ({steps}, 2): ns, microstep")
     return given
-
-
-def _timed(translation: Controller) -> bool:
-    """Instrumented builds are not: their times mean nothing."""
-    return getattr(getattr(translation, "build", None), "kind", PLAIN) == PLAIN
 
 
 def _about(translation: Controller) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.record.reading import TrackData
 from rtsim.record.schema import TrackSpec
 from rtsim.record.verdict import Pair, SignalResult, Tolerance, short
@@ -33,6 +34,8 @@ class OutputResult(SignalResult):
     """Where it is farthest off relative to what is allowed; ``None`` where all bits agree."""
     share: float = 0.0
     """Of the tolerance, at that step; more than 1 fails."""
+    first_step: int | None = None
+    """The first that differs at all; its tag is ``first``."""
     kind: Kind = "scalar"
     """``angle`` for what wraps; elements of a quaternion are compared one by one."""
 
@@ -48,6 +51,7 @@ class OutputResult(SignalResult):
             "type": self.type,
             "max_ulp": ulp,
             "first_failed_step": self.step,
+            "first_difference_step": self.first_step,
             "worst_step": self.worst_step,
             "share_of_tolerance": worst,
         }
@@ -65,6 +69,7 @@ class Moment(NamedTuple):
     allowed: float
     """How far off it may be here, in its unit."""
     inputs: dict[str, float]
+    sides: Sides = C_AGAINST_DESIGN
 
     @property
     def where(self) -> str:
@@ -72,10 +77,12 @@ class Moment(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        given = "no answer" if self.translation is None else f"C {self.translation!r}"
+        given = "no answer"
+        if self.translation is not None:
+            given = f"{self.sides.translation} {self.translation!r}"
         return (
-            f"{self.where}: design {self.design!r}, {given}, allowed {self.allowed:.6g}; "
-            f"inputs {self.inputs_in_words}"
+            f"{self.where}: {self.sides.design} {self.design!r}, {given}, "
+            f"allowed {self.allowed:.6g}; inputs {self.inputs_in_words}"
         )
 
     @property
@@ -83,7 +90,7 @@ class Moment(NamedTuple):
         return ", ".join(f"{name}={value:.9g}" for name, value in self.inputs.items())
 
     def to_json(self) -> dict[str, Any]:
-        return {**self._asdict(), "tag": list(self.tag)}
+        return {**self._asdict(), "tag": list(self.tag), "sides": list(self.sides)}
 
 
 def judged(
@@ -93,6 +100,7 @@ def judged(
     tolerance: Tolerance,
     values: Pairs,
     tags: NDArray[np.int64],
+    sides: Sides = C_AGAINST_DESIGN,
 ) -> OutputResult:
     """The verdict on ``values`` (n,) each; ``tags`` (k, 2) are those of all steps, k >= n.
 
@@ -104,8 +112,8 @@ def judged(
     a, b = (v[:, None] for v in values)
     measured = pair.measure(a, b)
     shares = _shares(measured.gap[:, 0], measured.allowed[:, 0])
-    failed = ~measured.good[:, 0]
-    differs = not measured.same.all()
+    failed, differing = ~measured.good[:, 0], ~measured.same[:, 0]
+    differs = bool(differing.any())
     worst = int(np.lexsort((-np.arange(n), measured.gap[:, 0], shares))[-1]) if differs else None
     step = int(failed.argmax()) if failed.any() else None
     out = OutputResult(
@@ -115,10 +123,12 @@ def judged(
         step=step,
         worst_step=worst,
         share=float(shares.max(initial=0.0)),
+        first_step=int(differing.argmax()) if differs else None,
         kind=kind,
     )
     if n == len(tags) or step is not None:
-        reason = out.reason.replace("baseline", "design").replace("candidate", "C")
+        reason = out.reason.replace("baseline", sides.design)
+        reason = reason.replace("candidate", sides.translation)
         return replace(out, reason=reason)
     at = pair.track.tag(n)
     reason = f"no answer from step {n} on ({short(at)})"

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from hitl.comparison.execution import Execution
+from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult
@@ -21,7 +23,7 @@ _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 
 @dataclass(frozen=True, eq=False)
 class Flight:
-    """The scenario with the C in the loop, against the one with the design."""
+    """The scenario with the translation in the loop, against the one with the design."""
 
     comparison: Comparison
     baseline: Recording
@@ -33,6 +35,9 @@ class Flight:
     late: int = 0
     missed: int = 0
     execution: Mapping[str, Execution] = field(default_factory=dict)
+    sides: Sides = C_AGAINST_DESIGN
+    targets: Mapping[str, OnTarget] = field(default_factory=dict)
+    """What boards measured of themselves, by controller."""
 
     @property
     def ok(self) -> bool:
@@ -50,7 +55,8 @@ class Flight:
         pair = self.values(result)
         if pair is None:
             return text
-        text += f"; with the design {pair[0]}, with the C {pair[1]}"
+        text += f"; with the {self.sides.design} {pair[0]}"
+        text += f", with the {self.sides.translation} {pair[1]}"
         return f"{text}, allowed {allowance(result)}"
 
     def values(self, result: SignalResult) -> tuple[str, str] | None:
@@ -74,6 +80,7 @@ class Flight:
             "late": self.late,
             "missed": self.missed,
             "execution": {name: e.to_json() for name, e in self.execution.items()},
+            "targets": {name: t.to_json() for name, t in self.targets.items()},
         }
 
 
@@ -87,6 +94,12 @@ class BackToBack:
     flight: Flight | None = None
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
+    sides: Sides = C_AGAINST_DESIGN
+
+    @property
+    def pairs(self) -> tuple[BackToBack, ...]:
+        """Who was held against whom, one after the other: only these two."""
+        return (self,)
 
     @property
     def ok(self) -> bool:
@@ -141,13 +154,23 @@ class BackToBack:
         """The verdict, with the first failure of the open and of the closed loop."""
         if self.ok:
             flown = "" if self.flight is None else ", in open and in closed loop"
-            return f"{self.scenario}: the C does what its design does{flown}"
-        lines = [f"{self.scenario}: the C does not do what its design does"]
-        lines += [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
+            return f"{self.scenario}: {self.statement}{flown}"
+        return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
+
+    @property
+    def statement(self) -> str:
+        """``the C does what its design does``, or does not."""
+        does = "does" if self.ok else "does not do"
+        return f"the {self.sides.translation} {does} {self.sides.aim}"
+
+    @property
+    def why(self) -> list[str]:
+        """The first failure of the open and of the closed loop; empty where there is none."""
+        lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         if self.flight is not None and not self.flight.ok:
             lines.append(f"closed loop: {self.closed_in_words}")
             lines.append(self.explanation)
-        return "\n".join(lines)
+        return lines
 
     def assert_ok(self) -> None:
         """Raise :class:`AssertionError` that names signal, step and values."""
@@ -158,6 +181,7 @@ class BackToBack:
         """Plain data; what is not finite is ``None``."""
         return {
             "scenario": self.scenario,
+            "sides": list(self.sides),
             "ok": self.ok,
             "settings": self.settings,
             "notes": list(self.notes),
@@ -196,8 +220,9 @@ def _what_the_loop_adds(flight: Flight) -> str:
             "(--latency), or fly with --pace max"
         )
     return (
-        "it makes more of differences that the open loop allows, or the C depends on more than its "
-        "inputs; hold the open loop to a smaller tolerance"
+        "it makes more of differences that the open loop allows, or the "
+        f"{flight.sides.translation} depends on more than its inputs; hold the open loop to a "
+        "smaller tolerance"
     )
 
 

@@ -363,7 +363,7 @@ def test_the_stages_are_told_and_the_flight_is_recorded(good: Build, tmp_path: P
     with FileRecorder(path, stopwatch) as recorder:
         out = held(good, recorder=recorder, watch=Watch(stages.append))
     assert out.ok
-    assert stages == ["the design flies", "controller: step by step", "the C flies"]
+    assert stages == ["the design flies", "controller: C step by step", "the C flies"]
     recorded = Recording.open(path)
     assert recorded.truncated is None
     assert recorded.end_ns == UNTIL * 1_000_000_000

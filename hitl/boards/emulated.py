@@ -112,9 +112,10 @@ class EmulatedBoard:
             raise BoardError(f"advance({cycles}): time does not run backwards")
         self._run(self._reached + cycles, until_byte=False)
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, at: int | None = None) -> None:
+        """As a link does; ``at``: a cycle to come at which they reach the line, not at once."""
         for value in data:
-            self._input(In.BYTE, 0, value)
+            self._input(In.BYTE, 0, value, at)
 
     def receive(self) -> bytes:
         return bytes(stamped.value for stamped in self.take())
@@ -146,11 +147,12 @@ class EmulatedBoard:
     def close(self) -> None:
         self._process.close()
 
-    def _input(self, kind: In, which: int, value: int) -> None:
+    def _input(self, kind: In, which: int, value: int, at: int | None = None) -> None:
         self._process.check()
         if len(self._inputs) >= wire.MOST_EVENTS:
             raise BoardError(f"more than {wire.MOST_EVENTS} inputs wait; let the board run")
-        self._inputs.append(Input(self._reached, kind, which, value))
+        cycle = self._reached if at is None else max(at, self._reached)
+        self._inputs.append(Input(cycle, kind, which, value))
 
     def _run(self, target: int, until_byte: bool) -> None:
         """Up to ``target``, in slices; to the end of the first byte if so asked."""

@@ -57,6 +57,26 @@ class StatefulController(Controller, Protocol):
     def restore(self, saved: dict[str, Any]) -> None: ...
 
 
+class OwnTimeController(Controller, Protocol):
+    """One with a clock of its own, such as an emulated board: its lateness is judged by that.
+
+    ``receive`` is given the time that is allowed since the request's tag, in s of its own time.
+    """
+
+    @property
+    def own_time(self) -> bool:
+        """True where it is so; where not, it is a controller like any other."""
+        ...
+
+    def advance(self, tag: Tag) -> None:
+        """Let its time pass up to ``tag``.  What goes wrong meanwhile is told by ``receive``."""
+        ...
+
+    def anchor(self, tag: Tag) -> None:
+        """Its time is ``tag`` now: the simulation stood still while it was waited for."""
+        ...
+
+
 class PythonController:
     """A control law as a Python function: the design.
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from rtsim.controller import Controller
+from rtsim.controller import Controller, OwnTimeController
 from rtsim.errors import ControllerError, ScenarioError, ShapeError
 from rtsim.latency import ZERO, LatencyModel, draw
 from rtsim.ports import Wiring
@@ -76,6 +76,10 @@ class ControllerTask(Ticking):
         self._unsent: ControllerError | None = None
         self._silence_s: float = getattr(controller, "silence", SILENCE_S)
         self._stamps: Callable[[], tuple[int, ...]] | None = getattr(controller, "stamps", None)
+        self._own: OwnTimeController | None = None
+        """The controller, where it is late by its own time and not by the clock's."""
+        if getattr(controller, "own_time", False):
+            self._own = cast(OwnTimeController, controller)
         self.successors: frozenset[str] = frozenset()
         """Controllers that a declared order puts after this one: they hear it within the tag."""
         self.lates = 0
@@ -91,6 +95,8 @@ class ControllerTask(Ticking):
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def react(self, tag: Tag, environment: Environment) -> None:
+        if self._own is not None and self.failed is None:
+            self._own.advance(tag)
         if self._unavailable(tag, environment):
             return
         self.wiring.gather()
@@ -128,7 +134,8 @@ class ControllerTask(Ticking):
 
     def _discard_late(self, request: Request, tag: Tag, environment: Environment) -> None:
         """An answer that came after it was given up."""
-        if self.controller.receive(request.tag, 0.0) is not None:
+        passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
+        if self.controller.receive(request.tag, passed) is not None:
             text = f"the answer of {request.tag} was late"
             environment.event(tag, "Discarded", self.name, text, {})
             self.request = None
@@ -202,16 +209,19 @@ class ControllerTask(Ticking):
         return ControllerError(f"{text} at {tag}; its inputs were {inputs}")
 
     def _patience(self, request: Request, environment: Environment) -> float:
-        if not environment.paced:
-            return self._silence_s
         allowed = request.due.ns - request.tag.ns
+        if self._own is not None and allowed:
+            return allowed / NS_PER_S
+        if self._own is not None or not environment.paced:
+            return self._silence_s
         return max(0, request.sent + allowed - environment.now()) / NS_PER_S
 
     def _overdue(self, request: Request, environment: Environment) -> Vector | None:
         allowed_ns = request.due.ns - request.tag.ns
-        if not environment.paced and self.controller.outside:
+        judged = allowed_ns > 0 if self._own is not None else environment.paced
+        if self.controller.outside and not judged:
             raise self._silent(request.tag)
-        actual_ns = environment.now() - request.sent
+        actual_ns = allowed_ns if self._own is not None else environment.now() - request.sent
         self.lates += 1
         text = f"{self.name}: no answer after {actual_ns} ns, allowed {allowed_ns} ns"
         values = {"allowed": float(allowed_ns), "actual": float(actual_ns)}
@@ -224,7 +234,10 @@ class ControllerTask(Ticking):
             answer = self.controller.receive(request.tag, self._silence_s)
             if answer is None:
                 raise self._silent(request.tag)
-            environment.stretch(request.due.ns)
+            if self._own is not None:
+                self._own.anchor(request.due)
+            else:
+                environment.stretch(request.due.ns)
             return answer
         request.late = True
         return None

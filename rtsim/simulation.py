@@ -16,6 +16,7 @@ from rtsim.errors import ScenarioError
 from rtsim.executive import Executive, Publisher
 from rtsim.inlets import Inlet
 from rtsim.latency import Fixed
+from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.tape import NullRecorder, Recorder
 from rtsim.scenario import Scenario
@@ -92,6 +93,8 @@ class Fed:
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs made."""
+    events: Sequence[Event] | None = None
+    """What happened, for faults of lines that are not there."""
 
 
 def simulate(
@@ -142,6 +145,8 @@ def _nothing() -> None:
 def _build(scenario: Scenario, seed: int, compile: bool, fed: Fed) -> System:
     system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
     system.inserted = sorted(fed.inserted)
+    if system.faults is not None and fed.events is not None:
+        system.faults.feed(fed.events)
     return system
 
 
@@ -244,6 +249,7 @@ def check_outside(system: System) -> None:
     for task in system.controllers:
         if (
             task.controller.outside
+            and not getattr(task.controller, "own_time", False)
             and isinstance(task.compute, Fixed)
             and task.compute.constant == (0,)
         ):

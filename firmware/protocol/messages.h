@@ -34,6 +34,7 @@
 #define RTSIM_ERROR_NOT_STARTED 3
 #define RTSIM_ERROR_OUT_OF_ORDER 4
 #define RTSIM_ERROR_TOO_MANY 5
+#define RTSIM_ERROR_STACK_OVERFLOW 6
 
 static inline uint16_t rtsim_get_u16(const uint8_t *p)
 {

@@ -83,17 +83,13 @@ uint8_t rtsim_protocol_feed(rtsim_parser *self, uint8_t byte)
     return RTSIM_NOTHING;
 }
 
-const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t sequence,
-                                   uint16_t length)
+uint16_t rtsim_protocol_stuff(uint8_t *out, uint8_t kind, uint8_t sequence, uint16_t length)
 {
-    uint8_t *out = self->bytes, *in = self->bytes + RTSIM_STUFFING;
+    uint8_t *in = out + RTSIM_STUFFING;
     uint16_t crc = CRC_START, size = (uint16_t)(length + 4), code_at = 0, at = 1, k;
 
-    if (length > RTSIM_MAX_PAYLOAD) {
-        return 0;
-    }
-    in[0] = self->kind = kind;
-    in[1] = self->sequence = sequence;
+    in[0] = kind;
+    in[1] = sequence;
     for (k = 0; k < length + 2u; k++) {
         crc = crc16(crc, in[k]);
     }
@@ -111,12 +107,23 @@ const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t seq
     }
     out[code_at] = (uint8_t)(at - code_at);
     out[at++] = 0;
-    self->size = at;
-    return out;
+    return at;
+}
+
+const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t sequence,
+                                   uint16_t length)
+{
+    if (length > RTSIM_MAX_PAYLOAD) {
+        return 0;
+    }
+    self->sequence = sequence;
+    self->request = kind & 0x7Fu;
+    self->size = rtsim_protocol_stuff(self->bytes, kind, sequence, length);
+    return self->bytes;
 }
 
 uint8_t rtsim_protocol_answered(const rtsim_sender *self, uint8_t request, uint8_t sequence)
 {
-    return self->size && self->sequence == sequence && request != RTSIM_KIND_HELLO
-           && (self->kind == (request | 0x80u) || self->kind == RTSIM_KIND_ERROR);
+    return self->size && self->sequence == sequence && self->request == request
+           && request != RTSIM_KIND_HELLO;
 }

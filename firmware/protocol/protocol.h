@@ -66,7 +66,8 @@ static inline uint16_t rtsim_frame_length(const rtsim_parser *self)
  * the next one, so that it can be sent again when the same request comes again. */
 typedef struct {
     uint16_t size; /* on the line, with the delimiter; 0: nothing was sealed yet */
-    uint8_t kind, sequence;
+    uint8_t request;  /* the kind that it answers; set it after an ERROR was sealed */
+    uint8_t sequence;
     uint8_t bytes[RTSIM_STUFFING + RTSIM_FRAME_BYTES + 1];
 } rtsim_sender;
 
@@ -80,6 +81,10 @@ static inline uint8_t *rtsim_payload(rtsim_sender *self)
  * or 0 where length is above RTSIM_MAX_PAYLOAD. */
 const uint8_t *rtsim_protocol_seal(rtsim_sender *self, uint8_t kind, uint8_t sequence,
                                    uint16_t length);
+
+/* The same in any bytes, with the payload at bytes + RTSIM_STUFFING + 2 and room for the delimiter;
+ * returns the size on the line. */
+uint16_t rtsim_protocol_stuff(uint8_t *bytes, uint8_t kind, uint8_t sequence, uint16_t length);
 
 /* 1 where the frame that was sealed last answers this request (by its reply or an ERROR): send it
  * again and do nothing else.  A step is never taken twice.  Never for HELLO, which opens a

@@ -39,6 +39,7 @@ class Code(IntEnum):
     NOT_STARTED = 3
     OUT_OF_ORDER = 4
     TOO_MANY = 5
+    STACK_OVERFLOW = 6
 
 
 class Hello(NamedTuple):

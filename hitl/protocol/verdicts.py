@@ -94,6 +94,12 @@ def forgot(what: str, counter: int) -> BoardReset:
 
 
 def refused(error: Error, request: str) -> BoardRefused:
+    if error.code == Code.STACK_OVERFLOW:
+        return BoardRefused(
+            f"the board refused {request}: the stack met the static data: there are "
+            f"{error.detail} bytes for it; make the controller's local variables smaller, or its "
+            "static ones, and reset the board"
+        )
     try:
         why = Code(error.code).name.lower().replace("_", " ")
     except ValueError:

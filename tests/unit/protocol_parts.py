@@ -21,6 +21,7 @@ from hitl.protocol.messages import (
     Error,
     Hello,
     HelloReply,
+    Kind,
     Message,
     Ping,
     Pong,
@@ -140,8 +141,15 @@ class FakeBoard:
 
     def _answer(self, frame: Frame) -> bytes:
         message = decode_message(frame)
-        if message is None:
-            return encode_message(Error(Code.WRONG_LENGTH, frame.kind), frame.sequence)
+        if frame.kind == Kind.HELLO and frame.payload:  # of any version
+            message = Hello(frame.payload[0])
+        fault = 0
+        if frame.kind not in (Kind.HELLO, Kind.START, Kind.STEP, Kind.PING, Kind.STOP):
+            fault = Code.UNKNOWN_KIND
+        elif isinstance(message, Step) and len(message.inputs) != self.inputs.bytes:
+            fault = Code.WRONG_LENGTH
+        if fault or message is None:
+            return encode_message(Error(fault or Code.WRONG_LENGTH, frame.kind), frame.sequence)
         if (frame.kind, frame.sequence) != self.last or isinstance(message, Hello):
             self.requests.append(message)
             self.reply = encode_message(self._said(message), frame.sequence)
@@ -165,9 +173,10 @@ class FakeBoard:
             case Ping(nonce):
                 return Pong(nonce, self.micros)
             case Stop():
+                self.received, self.started = b"", False
                 return StopReply(self.counter)
             case _:
-                return Error(Code.UNKNOWN_KIND, 0)
+                raise AssertionError(message)
 
     def who(self) -> HelloReply:
         said = {
@@ -182,7 +191,7 @@ class FakeBoard:
             self.received, self.started = b"", False
         if offset != len(self.received):
             return Error(Code.OUT_OF_ORDER, len(self.received))
-        if total != self.parameters.bytes:
+        if total != self.parameters.bytes or len(values) > total - offset:
             return Error(Code.TOO_MANY, self.parameters.bytes)
         self.received += values
         if len(self.received) == total:

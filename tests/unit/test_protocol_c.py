@@ -137,6 +137,7 @@ def test_a_request_that_comes_again_is_known(tmp_path: Path) -> None:
         "    if (rtsim_protocol_answered(&s, RTSIM_KIND_STEP, 10)) return 3;\n"
         "    if (rtsim_protocol_answered(&s, RTSIM_KIND_START, 9)) return 4;\n"
         "    rtsim_protocol_seal(&s, RTSIM_KIND_ERROR, 9, 3);\n"
+        "    s.request = RTSIM_KIND_START;\n"
         "    if (!rtsim_protocol_answered(&s, RTSIM_KIND_START, 9)) return 5;\n"
         "    if (rtsim_protocol_answered(&s, RTSIM_KIND_HELLO, 9)) return 6;\n"
         "    if (rtsim_protocol_seal(&s, 1, 1, RTSIM_MAX_PAYLOAD + 1)) return 7;\n"

@@ -1,0 +1,127 @@
+"""MessagePack, with every length and depth bounded before anything is believed.
+
+Plain data only: numbers, text, bytes, lists, maps with text as keys, and vectors of float64 and
+int64, which keep every bit.  The one place that knows the library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.errors import RtsimError
+
+FLOATS, INTEGERS = 1, 2
+"""Extension types: a vector of float64, of int64, in little-endian words."""
+_TYPES = {FLOATS: np.dtype("<f8"), INTEGERS: np.dtype("<i8")}
+_FIXED = dict.fromkeys((0xC0, 0xC2, 0xC3), 0)
+_FIXED |= {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+_FIXED |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
+"""First byte to bytes that follow, where that is all; the type byte of an extension counts."""
+_BYTES = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+_BYTES |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+"""First byte to bytes of the length that follows, and of the type."""
+_ITEMS = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+"""First byte to bytes of the count that follows, and values an entry."""
+
+
+class EncodingError(RtsimError):
+    """Bytes that are not the MessagePack that was expected, or data that it cannot hold."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is believed at most."""
+
+    depth: int = 16
+    values: int = 1_000_000
+    """All in all."""
+
+
+def pack(data: Any) -> bytes:
+    """``data`` as bytes; :class:`EncodingError` where it is not plain."""
+    try:
+        return msgpack.packb(data, default=_vector, strict_types=True)  # type: ignore[no-any-return]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise EncodingError(f"only plain data can be packed: {error}") from error
+
+
+def unpack(data: bytes, limits: Limits | None = None) -> Any:
+    """What :func:`pack` was given; vectors come back as arrays.
+
+    :class:`EncodingError` for anything else, before memory is taken for it.
+    """
+    check(data, limits or Limits())
+    try:
+        return msgpack.unpackb(data, ext_hook=_array, raw=False, strict_map_key=True)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise EncodingError(f"not MessagePack as rtsim writes it: {error}") from error
+
+
+def check(data: bytes, limits: Limits) -> None:
+    """One value, whole, within ``limits``: looks at first bytes and lengths alone."""
+    at, seen = 0, 0
+    left = [1]
+    """Values that are still to come, for each level that is open."""
+    while left:
+        if not left[-1]:
+            left.pop()
+            continue
+        left[-1] -= 1
+        seen += 1
+        if seen > limits.values:
+            raise EncodingError(f"more than {limits.values} values")
+        if at >= len(data):
+            raise EncodingError(f"cut off after {len(data)} bytes")
+        skip, inside = _extent(data, at)
+        at += skip
+        if at > len(data) or inside > len(data) - at:
+            raise EncodingError(f"cut off: {len(data)} bytes, a value reaches beyond")
+        if inside:
+            left.append(inside)
+            if len(left) > limits.depth:
+                raise EncodingError(f"nested deeper than {limits.depth} levels")
+    if at != len(data):
+        raise EncodingError(f"{len(data) - at} bytes after the end")
+
+
+def _extent(data: bytes, at: int) -> tuple[int, int]:
+    """Bytes of the value at ``at`` without what is inside it, and the number of values inside."""
+    first = data[at]
+    if first < 0x80 or first >= 0xE0:
+        return 1, 0
+    if first < 0xA0:
+        return 1, (first & 15) * (2 if first < 0x90 else 1)
+    if first < 0xC0:
+        return 1 + (first & 31), 0
+    if first in _FIXED:
+        return 1 + _FIXED[first], 0
+    if first in _BYTES:
+        width, kind = _BYTES[first]
+        return 1 + width + kind + _number(data, at + 1, width), 0
+    if first in _ITEMS:
+        width, each = _ITEMS[first]
+        return 1 + width, each * _number(data, at + 1, width)
+    raise EncodingError(f"byte {at} is 0x{first:02x}, with which no value begins")
+
+
+def _number(data: bytes, at: int, width: int) -> int:
+    return int.from_bytes(data[at : at + width], "big")
+
+
+def _vector(value: object) -> msgpack.ExtType:
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        for kind, type_ in _TYPES.items():
+            if value.dtype == type_:
+                return msgpack.ExtType(kind, np.ascontiguousarray(value, type_).tobytes())
+    raise TypeError(f"{type(value).__name__} {value!r:.80}")
+
+
+def _array(kind: int, data: bytes) -> NDArray[Any]:
+    if kind not in _TYPES or len(data) % 8:
+        raise ValueError(f"extension {kind} of {len(data)} bytes")
+    return np.frombuffer(data, _TYPES[kind])

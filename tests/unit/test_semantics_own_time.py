@@ -80,7 +80,9 @@ def scenario_of(processor: Processor, allowed_ms: int, late: str = "hold") -> Sc
 def flown(scenario: Scenario, paced: bool) -> tuple[Recording, RtsimError | None]:
     recorder, error = MemoryRecorder(), None
     try:
-        simulate(scenario, clock=FakeClock(late=[7] * 100) if paced else None, recorder=recorder)
+        simulate(
+            scenario, clock=FakeClock(late=[7, 0, 3] * 40) if paced else None, recorder=recorder
+        )
     except RtsimError as problem:
         error = problem
     recording = recorder.recording()

@@ -13,40 +13,49 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from hitl.comparison.ladder import Ladder
+from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack, Flight, allowance
 from hitl.results.files import write
+from hitl.results.target import facts
 from rtsim.record.verdict import SignalResult
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, such as the colours of a sanitizer's report."""
 
 
-def write_junit(result: BackToBack, path: str | Path) -> None:
+def write_junit(result: BackToBack | Ladder, path: str | Path) -> None:
     """Write it; :class:`RecordingError` where the file cannot be written."""
     write(Path(path), junit_xml(result))
 
 
-def junit_xml(result: BackToBack) -> str:
+def junit_xml(result: BackToBack | Ladder) -> str:
     """The document as text."""
     root = ET.Element("testsuites", name=_clean(f"back to back: {result.scenario}"))
-    for name, loop in result.open.items():
-        _open(root, result, name, loop)
-    if result.flight is not None:
-        _closed(root, result, result.flight)
+    for pair in result.pairs:
+        # One pair is known by its file; of several each says who it is about.
+        who = "" if len(result.pairs) == 1 else pair.sides.gap
+        for name, loop in pair.open.items():
+            _open(root, pair, name, loop, who)
+        if pair.flight is not None:
+            _closed(root, pair, pair.flight, who)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, 0)) for suite in root)))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
 
 
-def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop) -> None:
+def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, who: str) -> None:
     properties = {**result.settings, **loop.about, "steps": loop.steps}
     if loop.execution is not None:
         properties["execution"] = loop.execution.in_words
-    suite = _Suite(root, f"{result.scenario}: open loop of {name}", properties)
-    classname = f"{result.scenario}.open_loop.{name}"
+    if loop.target is not None:
+        properties |= _of_target(name, loop.target)
+    title, prefix = _titles(result, who)
+    suite = _Suite(root, f"{title}: open loop of {name}", properties)
+    classname = f"{prefix}.open_loop.{name}"
     for signal in loop.signals:
         case = suite.case(classname, signal.name)
         if not signal.ok:
@@ -55,6 +64,20 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop) -> No
     if loop.error:
         suite.error(answers, loop.error)
     suite.done()
+
+
+def _titles(result: BackToBack, who: str) -> tuple[str, str]:
+    """Of suites, and what their class names begin with."""
+    if not who:
+        return result.scenario, result.scenario
+    return f"{result.scenario}: {who}", f"{result.scenario}.{who.replace(' ', '_')}"
+
+
+def _of_target(name: str, target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
+    out = {f"{what} of {name}": text for what, text in facts(target, late, missed).items()}
+    if target.exchange is not None:
+        out[f"exchanges of {name}"] = target.exchange.in_words
+    return out
 
 
 def _where(loop: OpenLoop, signal: OutputResult) -> str:
@@ -67,8 +90,8 @@ def _where(loop: OpenLoop, signal: OutputResult) -> str:
         "signal": f"{moment.signal} [{signal.unit}]",
         "step": moment.step,
         "tag": moment.tag,
-        "design": repr(moment.design),
-        "C": given,
+        loop.sides.design: repr(moment.design),
+        loop.sides.translation: given,
         "allowed": f"{moment.allowed:.17g} = {allowance(signal)}",
         "largest difference": f"{signal.max_abs:.6g}, {signal.max_ulp:.6g} ULP of {signal.type}",
         "inputs": moment.inputs_in_words,
@@ -76,12 +99,15 @@ def _where(loop: OpenLoop, signal: OutputResult) -> str:
     return "\n".join(f"{key}: {value}" for key, value in lines.items())
 
 
-def _closed(root: ET.Element, result: BackToBack, flight: Flight) -> None:
+def _closed(root: ET.Element, result: BackToBack, flight: Flight, who: str) -> None:
     properties = {**result.settings, "late": flight.late, "missed": flight.missed}
+    for name, target in flight.targets.items():
+        properties |= _of_target(name, target, flight.late, flight.missed)
     for name, execution in flight.execution.items():
         properties[f"execution of {name}"] = execution.in_words
-    suite = _Suite(root, f"{result.scenario}: closed loop", properties)
-    classname = f"{result.scenario}.closed_loop"
+    title, prefix = _titles(result, who)
+    suite = _Suite(root, f"{title}: closed loop", properties)
+    classname = f"{prefix}.closed_loop"
     for signal in flight.comparison.results:
         case = suite.case(classname, signal.name)
         if not signal.ok:
@@ -99,7 +125,7 @@ def _details(flight: Flight, signal: SignalResult) -> str:
         lines["tag"] = signal.first_failed
     values = flight.values(signal)
     if values is not None:
-        lines["design"], lines["C"] = values
+        lines[flight.sides.design], lines[flight.sides.translation] = values
     lines["allowed"] = allowance(signal)
     lines["largest difference"] = f"{signal.max_abs:.6g}"
     return "\n".join(f"{key}: {value}" for key, value in lines.items())

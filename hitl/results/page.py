@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import plotly.offline
 
-from hitl.comparison.execution import LABEL, Execution
+from hitl.comparison.execution import LABEL
+from hitl.comparison.ladder import Ladder
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, Flight, allowance
+from hitl.comparison.verdict import BackToBack, allowance
+from hitl.results.columns import closed_table, flights_of, open_table, percent
 from hitl.results.figures import traces_html
 from hitl.results.files import write
-from hitl.results.table import closed_cells, open_cells, percent
+from hitl.results.on_boards import boards_html
+from hitl.results.table import executions
 from hitl.results.traces import flown_traces, stepped_traces
 from rtsim.record import figures
 from rtsim.record.markup import STYLE, block, table, text
@@ -26,22 +30,25 @@ _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--back); padding: 8px 12px; }
 """
+Pairs = Sequence[BackToBack]
 
 
-def write_page(result: BackToBack, path: str | Path) -> None:
+def write_page(result: BackToBack | Ladder, path: str | Path) -> None:
     """Write it; :class:`RecordingError` where the file cannot be written."""
     write(Path(path), render(result))
 
 
-def render(result: BackToBack) -> str:
+def render(result: BackToBack | Ladder) -> str:
     """The page as text.  What comes from names, errors and files is escaped."""
+    pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
-    for i, (name, loop) in enumerate(result.open.items()):
-        sections.append((f"open-{i}", f"Open loop: {text(name)}", _open(loop)))
-    if result.flight is not None:
-        sections.append(("closed", "Closed loop", _closed(result, result.flight)))
-    sections.append(("execution", "Execution time", _execution(result)))
-    sections.append(("setup", "Set-up", _setup(result)))
+    for i, name in enumerate(pairs[0].open):
+        loops = [pair.open[name] for pair in pairs]
+        sections.append((f"open-{i}", f"Open loop: {text(name)}", _open(loops)))
+    sections.append(("closed", "Closed loop", _closed(pairs)))
+    sections.append(("execution", "Execution time", _execution(pairs)))
+    sections.append(("board", "On the board", boards_html(pairs)))
+    sections.append(("setup", "Set-up", _setup(pairs)))
     shown = [(key, title, body) for key, title, body in sections if body]
     links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in shown)
     bodies = "\n".join(f'<section id="{k}"><h2>{t}</h2>{b}</section>' for k, t, b in shown)
@@ -61,7 +68,7 @@ MARK = "rtsim sil test"
 """By which an older page is known again."""
 
 
-def _facts(result: BackToBack) -> str:
+def _facts(result: BackToBack | Ladder) -> str:
     latency = result.settings.get("latency_s")
     facts = {
         "simulated": f"{result.settings.get('until_s', 0.0):g} s",
@@ -74,7 +81,7 @@ def _facts(result: BackToBack) -> str:
     return f"<div class=facts>{boxes}</div>"
 
 
-def _verdict(result: BackToBack) -> str:
+def _verdict(result: BackToBack | Ladder) -> str:
     state = "ok" if result.ok else "no"
     lines = result.in_words.splitlines()
     out = f"<p class={state}>{text(lines[0])}</p>"
@@ -83,91 +90,108 @@ def _verdict(result: BackToBack) -> str:
     return out + "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
 
 
-def _open(loop: OpenLoop) -> str:
+def _open(loops: Sequence[OpenLoop]) -> str:
     """Tables first; below them each output, the worst first."""
-    heads = ("output", "unit", "type", "max abs", "max rel", "ULP", "of tolerance", "worst step")
-    rows = [open_cells(s) for s in loop.worst_first()]
-    results = table((*heads, "verdict"), rows)
-    plots = "".join(_plot(loop, s) for s in loop.worst_first())
+    columns, rows = open_table(loops)
+    results = table([c.name for c in columns], rows)
+    plots = "".join(_plot(loops, row[0]) for row in rows)
+    answered = ", ".join(f"{loop.answered:,}" for loop in loops)
     notes = (
-        f"{loop.steps:,} steps on the same inputs, {loop.answered:,} answered. The largest "
+        f"{loops[0].steps:,} steps on the same inputs, {answered} answered. The largest "
         "difference relative to its tolerance comes first."
     )
-    error = f"<pre>{text(loop.error)}</pre>" if loop.error else ""
-    return f"<p class=soft>{notes}</p>{error}{results}{_cost(loop)}{plots}"
+    errors = "".join(f"<pre>{text(loop.error)}</pre>" for loop in loops if loop.error)
+    costs = "".join(_cost(loop, len(loops) > 1) for loop in loops)
+    return f"<p class=soft>{notes}</p>{errors}{results}{costs}{plots}"
 
 
-def _plot(loop: OpenLoop, signal: OutputResult) -> str:
-    traces = stepped_traces(loop, signal)
+def _plot(loops: Sequence[OpenLoop], output: str) -> str:
+    signal = next(s for s in loops[0].signals if s.name == output)
+    traces = stepped_traces(loops, output)
     thinned = (
         f" Thinned for display: of each of {BUCKETS} equal parts of the time the first, least, "
         "greatest and last value are drawn."
         if len(traces.seconds) > 5 * BUCKETS
         else ""
     )
-    title = f"{loop.name}.{signal.name}"
+    title = f"{loops[0].name}.{output}"
     about = f"Allowed: {allowance(signal)}.{thinned}"
     return f"<h3>{text(title)}</h3><div class=soft>{text(about)}</div>{traces_html(traces)}"
 
 
-def _cost(loop: OpenLoop) -> str:
+def _cost(loop: OpenLoop, several: bool) -> str:
     """Where the C's arithmetic costs most: of each output the worst step, and what went in."""
-    rows = []
-    for signal in loop.worst_first():
-        if signal.worst_step is None:
-            continue
-        moment = loop.moment(signal, signal.worst_step)
-        rows.append(
-            (
-                signal.name,
-                signal.type,
-                percent(signal.share),
-                moment.step,
-                short(moment.tag),
-                repr(moment.design),
-                repr(moment.translation),
-                moment.inputs_in_words,
-            )
-        )
+    rows = [_worst(loop, s, s.worst_step) for s in loop.worst_first() if s.worst_step is not None]
+    who = f"{text(loop.sides.gap)}: " if several else ""
     if not rows:
-        return "<p class=soft>Every output of every step has the same bits.</p>"
-    heads = ("output", "type", "of tolerance", "step", "at", "design", "C", "inputs")
-    return f"<h3>Where it costs most: the worst step of each output</h3>{table(heads, rows)}"
+        return f"<p class=soft>{who}Every output of every step has the same bits.</p>"
+    heads = ("output", "type", "of tolerance", "step", "at", *loop.sides, "inputs")
+    return f"<h3>{who}Where it costs most: the worst step of each output</h3>{table(heads, rows)}"
 
 
-def _closed(result: BackToBack, flight: Flight) -> str:
-    heads = ("signal", "unit", "max abs", "max rel", "tolerance (abs, rel)", "verdict")
-    rows = [closed_cells(r) for r in flight.comparison.worst_first()]
-    words = "" if flight.ok else f"{result.closed_in_words}\n{result.explanation}"
-    out = f"<pre>{text(words)}</pre>" if words else ""
-    out += f"<div class=scroll>{table(heads, rows)}</div>"
-    drawn = flown_traces(flight, list(result.open), MOST_PLOTS)
-    for traces in drawn:
-        plot = traces_html(traces, when_opened=True)
-        failed = " <span class=no>fails</span>" if traces.first_failed is not None else ""
-        out += f"<details><summary>{text(traces.name)}{failed}</summary>{plot}</details>"
-    return out
-
-
-def _execution(result: BackToBack) -> str:
-    times = {f"{name}, open loop": loop.execution for name, loop in result.open.items()}
-    if result.flight is not None:
-        times |= {f"{name}, in the loop": e for name, e in result.flight.execution.items()}
-    known: dict[str, Execution] = {k: e for k, e in times.items() if e is not None}
-    if not known:
-        return "<p class=soft>Not taken: only plain builds are timed.</p>"
-    heads = ("controller", "min", "mean", "p99", "max observed", "at step", "of the period")
-    rows = [(name, *e.cells()) for name, e in known.items()]
-    samples = {
-        name: (e.took_ns.astype(np.float64), np.ones(len(e.took_ns))) for name, e in known.items()
-    }
+def _worst(loop: OpenLoop, signal: OutputResult, step: int) -> tuple[object, ...]:
+    moment = loop.moment(signal, step)
     return (
-        f"<p class=soft>{LABEL[:1].upper()}{LABEL[1:]}: on this machine, not on the target, and "
-        "observed, so no bound.</p>"
-        f"{table(heads, rows, numeric=1)}{figures.timing_histograms(samples, 'steps')}"
+        signal.name,
+        signal.type,
+        percent(signal.share),
+        moment.step,
+        short(moment.tag),
+        repr(moment.design),
+        repr(moment.translation),
+        moment.inputs_in_words,
     )
 
 
-def _setup(result: BackToBack) -> str:
-    blocks = "".join(block(name, dict(loop.about)) for name, loop in result.open.items())
-    return f"<div class=columns>{block('settings', result.settings)}{blocks}</div>"
+def _closed(pairs: Pairs) -> str:
+    flights = flights_of(pairs)
+    if not flights:
+        return ""
+    columns, rows = closed_table(flights)
+    failed = [p for p in pairs if p.flight is not None and not p.flight.ok]
+    words = "\n".join(f"{p.closed_in_words}\n{p.explanation}" for p in failed)
+    out = f"<pre>{text(words)}</pre>" if words else ""
+    out += f"<div class=scroll>{table([_long(c.name) for c in columns], rows)}</div>"
+    for traces in flown_traces(flights, list(pairs[0].open), MOST_PLOTS):
+        plot = traces_html(traces, when_opened=True)
+        fails = any(pair.first_failed is not None for pair in traces.chain)
+        mark = " <span class=no>fails</span>" if fails else ""
+        out += f"<details><summary>{text(traces.name)}{mark}</summary>{plot}</details>"
+    return out
+
+
+def _long(head: str) -> str:
+    return "tolerance (abs, rel)" if head == "tolerance" else head
+
+
+def _execution(pairs: Pairs) -> str:
+    known = list(executions(pairs))
+    if not known:
+        return "<p class=soft>Not taken: only plain builds are timed.</p>"
+    labels = sorted({e.label for *_, e in known})
+    said = {"open": "open loop", "closed": "in the loop"}
+    named = {f"{name}, {said[loop]}": e for name, loop, e in known}
+    heads = ("controller", "clock", "min", "mean", "p99", "max observed", "at step")
+    rows = [(name, e.clock, *e.cells()) for name, e in named.items()]
+    if labels == [LABEL]:
+        about = f"{LABEL[:1].upper()}{LABEL[1:]}: on this machine, not on the target, and observed"
+    else:
+        about = f"{'; '.join(labels)}: each by its own clock, and observed"
+    samples = {
+        name: (e.took_ns.astype(np.float64), np.ones(len(e.took_ns))) for name, e in named.items()
+    }
+    return (
+        f"<p class=soft>{text(about[:1].upper() + about[1:])}, so no bound.</p>"
+        f"{table((*heads, 'of the period'), rows, numeric=2)}"
+        f"{figures.timing_histograms(samples, 'steps')}"
+    )
+
+
+def _setup(pairs: Pairs) -> str:
+    several = len(pairs) > 1
+    blocks = "".join(
+        block(f"{name}, {pair.sides.translation}" if several else name, dict(loop.about))
+        for pair in pairs
+        for name, loop in pair.open.items()
+    )
+    return f"<div class=columns>{block('settings', pairs[-1].settings)}{blocks}</div>"

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from hitl.comparison.execution import LABEL
-from hitl.comparison.outputs import OutputResult
+from hitl.comparison.execution import Execution
+from hitl.comparison.ladder import Ladder
 from hitl.comparison.verdict import BackToBack, Flight
+from hitl.results.columns import closed_table, count_failed, flights_of, open_table
+from hitl.results.target import bars, facts, last_of, targets_of
 from rtsim.cli.tables import Column, fitted
-from rtsim.record.verdict import SignalResult
 
 MOST = 12
 """So many signals of the loop are shown where all agree, and twice as many of what fails."""
 
-_OPEN = (
-    Column("output"),
-    Column("unit", drop=4),
-    Column("type", drop=3),
-    Column("max abs", number=True),
-    Column("max rel", number=True, drop=5),
-    Column("ULP", number=True, drop=2),
-    Column("of tolerance", number=True),
-    Column("worst step", number=True, drop=1),
-    Column("verdict", fold=True),
-)
-_CLOSED = (
-    Column("signal"),
-    Column("unit", drop=1),
-    Column("max abs", number=True),
-    Column("max rel", number=True, drop=2),
-    Column("tolerance", drop=3),
-    Column("verdict", fold=True),
-)
 _TIMES = (
     Column("controller"),
     Column("loop"),
+    Column("clock"),
     Column("steps", number=True, drop=3),
     Column("min", number=True, drop=2),
     Column("mean", number=True),
@@ -48,96 +30,102 @@ _TIMES = (
     Column("at step", number=True),
     Column("of period", number=True),
 )
+_CLOCK = 2
+_FACTS = (Column("controller"), Column(""), Column("on the board", fold=True))
+
+Part = tuple[RenderableType, int]
+"""A renderable, and the width that it needs."""
 
 
 class Tables:
     """All of a comparison, as a renderable; print it with ``crop=False``."""
 
-    def __init__(self, result: BackToBack) -> None:
+    def __init__(self, result: BackToBack | Ladder) -> None:
         self.result = result
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         for part, needed in self._parts(options.max_width):
             yield from console.render(part, options.update(width=max(needed, options.max_width)))
 
-    def _parts(self, width: int) -> Iterator[tuple[RenderableType, int]]:
-        """Renderables, and the width that each needs."""
-        result = self.result
-        for name, loop in result.open.items():
-            rows = [open_cells(s) for s in loop.worst_first()]
-            yield fitted(f"{name}: open loop, {loop.steps} steps", _OPEN, rows, width)
-            yield from _lines("" if loop.ok else loop.in_words)
-        if result.flight is not None:
-            yield from _closed(result.flight, width)
-            yield from _lines(result.closed_in_words)
-        times = _times(result)
-        if times:
-            yield fitted(LABEL[:1].upper() + LABEL[1:], _TIMES, times, width)
-        yield from _lines(*result.notes, result.explanation)
+    def _parts(self, width: int) -> Iterator[Part]:
+        pairs = self.result.pairs
+        for name in pairs[0].open:
+            loops = [pair.open[name] for pair in pairs]
+            columns, rows = open_table(loops)
+            yield fitted(f"{name}: open loop, {loops[0].steps} steps", columns, rows, width)
+            yield from _lines(*("" if loop.ok else loop.in_words for loop in loops))
+        flights = flights_of(pairs)
+        if flights:
+            yield from _closed(flights, width)
+            yield from _lines(*(pair.closed_in_words for pair in pairs))
+        yield from _times(pairs, width)
+        yield from _on_boards(pairs, width)
+        yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
 
 
-def _closed(flight: Flight, width: int) -> Iterator[tuple[RenderableType, int]]:
+def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
     """What fails, the worst first; where all agree, what differs most."""
-    comparison = flight.comparison
-    failed = len(comparison.failures)
+    failed, count = count_failed(flights)
+    columns, rows = closed_table(flights)
     # Stamps and counts have no unit and no tolerance: they are told where they differ.
-    meant = [r for r in comparison.worst_first() if not r.ok or (not failed and r.unit)]
+    meant = [row for row in rows if row[-1] != "ok" or (not failed and row[1])]
     shown = meant[: 2 * MOST if failed else MOST]
-    yield fitted("Closed loop", _CLOSED, [closed_cells(r) for r in shown], width)
-    count = len(comparison.results)
+    yield fitted("Closed loop", columns, shown, width)
     rest = len(meant) - len(shown)
     state = f"{failed} of {count} signals fail" if failed else f"all {count} signals agree"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
 
 
-def _times(result: BackToBack) -> list[tuple[str, ...]]:
-    out = []
-    for name, loop in result.open.items():
-        if loop.execution is not None:
-            out.append((name, "open", str(loop.execution.steps), *loop.execution.cells()))
-    if result.flight is not None:
-        for name, execution in result.flight.execution.items():
-            out.append((name, "closed", str(execution.steps), *execution.cells()))
-    return out
+def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
+    """Execution on the host and on the target beside each other; then exchanges with boards."""
+    exchanges = [
+        (name, loop, target.exchange)
+        for name, loop, target in targets_of(pairs)
+        if target.exchange is not None
+    ]
+    for times in (list(executions(pairs)), exchanges):
+        if not times:
+            continue
+        labels = {one.label for *_, one in times}
+        title = labels.pop() if len(labels) == 1 else times[0][-1].what
+        rows = [(name, loop, one.clock, str(one.steps), *one.cells()) for name, loop, one in times]
+        columns = list(_TIMES)
+        if title != times[0][-1].what:  # the title names the one clock
+            del columns[_CLOCK]
+            rows = [row[:_CLOCK] + row[_CLOCK + 1 :] for row in rows]
+        yield fitted(title[:1].upper() + title[1:], columns, rows, width)
 
 
-def _lines(*texts: str) -> Iterator[tuple[RenderableType, int]]:
+def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
+    """Controller, loop and times; of several pairs with the name of the side."""
+    for pair in pairs:
+        of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""
+        for name, loop in pair.open.items():
+            if loop.execution is not None:
+                yield f"{name}{of}", "open", loop.execution
+        if pair.flight is not None:
+            for name, execution in pair.flight.execution.items():
+                yield f"{name}{of}", "closed", execution
+
+
+def _on_boards(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
+    """What each board said, and how long exchanges took."""
+    flight = pairs[-1].flight
+    late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
+    found = last_of(pairs)
+    rows = [
+        (name if i == 0 else "", what, text)
+        for name, target in found.items()
+        for i, (what, text) in enumerate(facts(target, late, missed).items())
+    ]
+    if rows:
+        yield fitted("On the board", _FACTS, rows, width)
+    for name, target in found.items():
+        if target.exchange is not None:
+            yield from _lines(f"{name}: {target.exchange.label}", *bars(target.exchange.took_ns))
+
+
+def _lines(*texts: str) -> Iterator[Part]:
     for text in texts:
         if text:
             yield Text(text, overflow="fold"), 0
-
-
-def open_cells(result: OutputResult) -> tuple[str, ...]:
-    """Text: output, unit, type, differences, ULP, share of the tolerance, worst step, verdict."""
-    worst = "" if result.worst_step is None else str(result.worst_step)
-    return (
-        result.name,
-        result.unit,
-        result.type,
-        f"{result.max_abs:.6g}",
-        f"{result.max_rel:.6g}",
-        f"{result.max_ulp:.6g}",
-        percent(result.share),
-        worst,
-        verdict(result),
-    )
-
-
-def closed_cells(result: SignalResult) -> tuple[str, ...]:
-    """Text: signal, unit, differences, tolerance, verdict."""
-    tolerance = f"{result.tolerance.absolute:g}, {result.tolerance.relative:g}"
-    numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
-    return result.name, result.unit, *numbers, tolerance, result.reason or "ok"
-
-
-def verdict(result: OutputResult) -> str:
-    """``ok``, or the step from which on it fails."""
-    if result.ok:
-        return "ok"
-    if result.step is None or "step" in result.reason:
-        return result.reason
-    return f"step {result.step}: {result.reason}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"

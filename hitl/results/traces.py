@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +18,13 @@ from rtsim.signals import Signal
 from rtsim.tag import NS_PER_S
 
 
-def stepped_traces(loop: OpenLoop, signal: OutputResult) -> Traces:
-    """An output in open loop."""
+def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
+    """An output in open loop, of each pair after the other."""
+    above = stepped_traces(loops[1:], signal) if loops[1:] else None
+    return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
+
+
+def _stepped(loop: OpenLoop, signal: OutputResult, above: Traces | None) -> Traces:
     column = loop.signals.index(signal)
     gap, allowed = _distance(loop, signal, column)
     failed = None if signal.first_failed is None else signal.first_failed.ns / NS_PER_S
@@ -29,6 +37,8 @@ def stepped_traces(loop: OpenLoop, signal: OutputResult) -> Traces:
         gap,
         allowed,
         failed,
+        sides=loop.sides,
+        then=above,
     )
 
 
@@ -43,19 +53,36 @@ def _distance(
     return gap, measured.allowed[:, 0]
 
 
-def flown_traces(flight: Flight, controllers: list[str], most: int) -> list[Traces]:
-    """Signals of both flights: what fails, then what the C said, then what differs most."""
+def flown_traces(flights: Sequence[Flight], controllers: list[str], most: int) -> list[Traces]:
+    """Signals of all flights: what fails, then what the C said, then what differs most."""
     said = tuple(f"messages/{name}." for name in controllers)
+    found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
+    failed = {r.name for r in found if not r.ok}
     order = sorted(
-        flight.comparison.worst_first(),
-        key=lambda r: (r.ok, not r.name.startswith(said) or ".inputs." in r.name),
+        dict.fromkeys(r.name for r in found),
+        key=lambda n: (n not in failed, not n.startswith(said) or ".inputs." in n),
     )
     drawn: list[Traces] = []
-    for result in order:
+    for name in order:
         if len(drawn) >= most:
             break
-        drawn += _columns(flight, result)[: most - len(drawn)]
+        drawn += _chained([_columns(f, r) for f in flights for r in _named(f, name)])[
+            : most - len(drawn)
+        ]
     return drawn
+
+
+def _named(flight: Flight, name: str) -> list[SignalResult]:
+    return [r for r in flight.comparison.results if r.name == name]
+
+
+def _chained(pairs: list[list[Traces]]) -> list[Traces]:
+    """Of each column the first pair, and after it the pairs above; those lacking are left out."""
+    some = [columns for columns in pairs if columns]
+    if len(some) < 2:
+        return some[0] if some else []
+    above = _chained(some[1:])
+    return [replace(one, then=then) for one, then in zip(some[0], above, strict=True)]
 
 
 def _columns(flight: Flight, result: SignalResult) -> list[Traces]:
@@ -82,6 +109,7 @@ def _columns(flight: Flight, result: SignalResult) -> list[Traces]:
             measured.allowed[:, i],
             failed,
             held="side" not in a.integers,
+            sides=flight.sides,
         )
         for i, column in enumerate(declared.columns)
     ]

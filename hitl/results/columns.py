@@ -1,0 +1,199 @@
+"""Rows of the tables, for a terminal and for the page: of one pair, or of several side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hitl.comparison.open_loop import OpenLoop
+from hitl.comparison.outputs import OutputResult
+from hitl.comparison.verdict import BackToBack, Flight
+from rtsim.cli.tables import Column
+from rtsim.record.verdict import SignalResult, short
+
+_OPEN = (
+    Column("output"),
+    Column("unit", drop=4),
+    Column("type", drop=3),
+    Column("max abs", number=True),
+    Column("max rel", number=True, drop=5),
+    Column("ULP", number=True, drop=2),
+    Column("of tolerance", number=True),
+    Column("worst step", number=True, drop=1),
+    Column("verdict", fold=True),
+)
+_CLOSED = (
+    Column("signal"),
+    Column("unit", drop=1),
+    Column("max abs", number=True),
+    Column("max rel", number=True, drop=2),
+    Column("tolerance", drop=3),
+    Column("verdict", fold=True),
+)
+Cells = list[tuple[str, ...]]
+
+
+def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
+    """Columns and rows of one controller's open loop, the worst output first."""
+    if len(loops) == 1:
+        return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
+    names = [loops[0].sides.design, *(loop.sides.translation for loop in loops)]
+    columns = (
+        Column("output"),
+        Column("unit", drop=6),
+        Column("type", drop=7),
+        Column("worst step", number=True, drop=4),
+        *(Column(name, number=True, drop=5) for name in names),
+        *(c for loop in loops for c in _gap_columns(loop)),
+        Column("tolerance", drop=3),
+        *_bits_columns([loop.sides.gap for loop in loops]),
+        Column("verdict", fold=True),
+    )
+    return columns, [_open_row(loops, name) for name in _outputs(loops)]
+
+
+def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:
+    return Column(loop.sides.gap, number=True), Column("of tolerance", number=True, drop=2)
+
+
+def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
+    """What fails first, then what differs most between the last two."""
+    order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
+    failed = {s.name for loop in loops for s in loop.failures}
+    return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
+
+
+def _open_row(loops: Sequence[OpenLoop], name: str) -> tuple[str, ...]:
+    results = [next(s for s in loop.signals if s.name == name) for loop in loops]
+    last = results[-1]
+    step = next((r.worst_step for r in reversed(results) if r.worst_step is not None), None)
+    return (
+        name,
+        last.unit,
+        last.type,
+        *(("", *[""] * (len(loops) + 1)) if step is None else (str(step), *_at(loops, name, step))),
+        *(c for r in results for c in (f"{r.max_abs:.4g}", percent(r.share))),
+        tolerance(last),
+        *(("bit-identical" if r.first_step is None else f"step {r.first_step}") for r in results),
+        verdicts([(loop.sides.translation, verdict(r))
+                  for loop, r in zip(loops, results, strict=True)]),
+    )  # fmt: skip
+
+
+def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
+    """What each of them said at a step, the design first."""
+    out = []
+    for i, loop in enumerate(loops):
+        column = [s.name for s in loop.signals].index(name)
+        said = loop.translation[step, column] if step < loop.answered else math.nan
+        values = [loop.design[step, column]] if i == 0 else []
+        out += [f"{value:.9g}" for value in (*values, said)]
+    return out
+
+
+def closed_table(flights: Sequence[Flight]) -> tuple[tuple[Column, ...], Cells]:
+    """Columns and rows of the closed loop: what fails, the worst first, then what differs most."""
+    if len(flights) == 1:
+        return _CLOSED, [closed_cells(r) for r in flights[0].comparison.worst_first()]
+    gaps = [flight.sides.gap for flight in flights]
+    columns = (
+        Column("signal"),
+        Column("unit", drop=1),
+        *(Column(gap, number=True) for gap in gaps),
+        Column("tolerance", drop=3),
+        *_bits_columns(gaps),
+        Column("verdict", fold=True),
+    )
+    return columns, [_closed_row(flights, name) for name in _signals(flights)]
+
+
+def _signals(flights: Sequence[Flight]) -> list[str]:
+    order = [r.name for f in reversed(flights) for r in f.comparison.worst_first()]
+    failed = {r.name for f in flights for r in f.comparison.failures}
+    return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
+
+
+def _closed_row(flights: Sequence[Flight], name: str) -> tuple[str, ...]:
+    results = [
+        next((r for r in flight.comparison.results if r.name == name), None) for flight in flights
+    ]
+    known = [r for r in results if r is not None]
+    told = [
+        (flight.sides.translation, r.reason or "ok")
+        for flight, r in zip(flights, results, strict=True)
+        if r is not None
+    ]
+    return (
+        name,
+        known[-1].unit,
+        *("" if r is None else f"{r.max_abs:.4g}" for r in results),
+        tolerance(known[-1]),
+        *("" if r is None else _bits(r) for r in results),
+        verdicts(told),
+    )
+
+
+def _bits(result: SignalResult) -> str:
+    if result.first is not None:
+        return short(result.first)
+    return "bit-identical" if result.rows else ""
+
+
+def _bits_columns(gaps: Sequence[str]) -> list[Column]:
+    """Where two begin to differ; of the last two that is always shown."""
+    drops = [2] * (len(gaps) - 1) + [0]
+    return [Column(f"first {gap}", drop=d) for gap, d in zip(gaps, drops, strict=True)]
+
+
+def count_failed(flights: Sequence[Flight]) -> tuple[int, int]:
+    """Signals that fail in any pair, and all of them."""
+    failed = {r.name for flight in flights for r in flight.comparison.failures}
+    return len(failed), len({r.name for flight in flights for r in flight.comparison.results})
+
+
+def flights_of(pairs: Sequence[BackToBack]) -> list[Flight]:
+    return [pair.flight for pair in pairs if pair.flight is not None]
+
+
+def verdicts(told: Sequence[tuple[str, str]]) -> str:
+    """``ok``, or what is wrong with whom."""
+    return "; ".join(f"{who}: {why}" for who, why in told if why != "ok") or "ok"
+
+
+def tolerance(result: SignalResult) -> str:
+    return f"{result.tolerance.absolute:g}, {result.tolerance.relative:g}"
+
+
+def open_cells(result: OutputResult) -> tuple[str, ...]:
+    """Text: output, unit, type, differences, ULP, share of the tolerance, worst step, verdict."""
+    worst = "" if result.worst_step is None else str(result.worst_step)
+    return (
+        result.name,
+        result.unit,
+        result.type,
+        f"{result.max_abs:.6g}",
+        f"{result.max_rel:.6g}",
+        f"{result.max_ulp:.6g}",
+        percent(result.share),
+        worst,
+        verdict(result),
+    )
+
+
+def closed_cells(result: SignalResult) -> tuple[str, ...]:
+    """Text: signal, unit, differences, tolerance, verdict."""
+    numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
+    return result.name, result.unit, *numbers, tolerance(result), result.reason or "ok"
+
+
+def verdict(result: OutputResult) -> str:
+    """``ok``, or the step from which on it fails."""
+    if result.ok:
+        return "ok"
+    if result.step is None or "step" in result.reason:
+        return result.reason
+    return f"step {result.step}: {result.reason}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"

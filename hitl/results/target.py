@@ -1,0 +1,74 @@
+"""What a board said and measured, in words and as a small histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hitl.comparison.on_target import OnTarget
+from hitl.comparison.verdict import BackToBack
+from rtsim.record.markup import duration
+
+_BINS, _BAR = 10, 40
+
+
+def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget]]:
+    """Controller, loop (``open``, ``closed``) and what its board measured there."""
+    for pair in pairs:
+        for name, loop in pair.open.items():
+            if loop.target is not None:
+                yield name, "open", loop.target
+        if pair.flight is not None:
+            for name, target in pair.flight.targets.items():
+                yield name, "closed", target
+
+
+def last_of(pairs: Sequence[BackToBack]) -> dict[str, OnTarget]:
+    """By controller: of the flight, where it flew."""
+    return {name: target for name, _, target in targets_of(pairs)}
+
+
+def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
+    """What a reader wants to know of a run on a board, in lines."""
+    out = {"board": target.url, "HELLO": target.hello, "time budget": str(target.budget)}
+    wire = f"{duration(target.wire_ns)} of the longest request and reply"
+    if target.exchange is not None:
+        share = 100 * target.exchange.max / target.budget.exchange_ns
+        wire += (
+            f"; the longest exchange observed took {duration(target.exchange.max)}, "
+            f"{share:.3g} % of wire time and longest step"
+        )
+    out["wire"] = wire
+    if len(target.cycles):
+        out["execution"] = (
+            f"{target.cycles.min()} to {target.cycles.max()} cycles, maximum observed at step "
+            f"{target.cycles.argmax()}"
+        )
+    out["stack"] = f"at most {target.stack} bytes of it were in use"
+    counts = {"late": late, "missed": missed, "repeated": target.counts.repeated}
+    more = {k: v for k, v in target.counted.items() if k != "repeated"}
+    out["counts"] = ", ".join(f"{name} {number}" for name, number in {**counts, **more}.items())
+    return out
+
+
+def histogram(values: ArrayLike, bins: int = _BINS) -> list[tuple[float, float, int]]:
+    """Equal parts of the range: from, to, how many.  One part where all are the same."""
+    numbers = np.asarray(values, np.float64)
+    if not len(numbers):
+        return []
+    if numbers.min() == numbers.max():
+        return [(float(numbers[0]), float(numbers[0]), len(numbers))]
+    heights, edges = np.histogram(numbers, bins)
+    rows = zip(edges[:-1].tolist(), edges[1:].tolist(), heights.tolist(), strict=True)
+    return [(low, high, int(count)) for low, high, count in rows]
+
+
+def bars(values_ns: ArrayLike) -> Iterator[str]:
+    """A histogram of durations [ns] as lines of text; a bin that holds any is seen."""
+    rows = histogram(values_ns)
+    most = max((count for *_, count in rows), default=0)
+    for low, high, count in rows:
+        bar = "█" * max(round(_BAR * count / most), 1 if count else 0)
+        yield f"{low / 1e6:9.3f} to {high / 1e6:9.3f} ms {count:7d} {bar}".rstrip()

@@ -250,7 +250,6 @@ def check_outside(system: System) -> None:
         if (
             task.controller.outside
             and not getattr(task.controller, "own_time", False)
-            and not getattr(task.controller, "own_time", False)
             and isinstance(task.compute, Fixed)
             and task.compute.constant == (0,)
         ):

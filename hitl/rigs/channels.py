@@ -1,0 +1,139 @@
+"""One row of ``[to_pins]`` or ``[from_pins]``: a signal, its pin, and how raw becomes value."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hitl.interface.fields import OVERFLOW, Field, number
+from hitl.interface.lines import InterfaceError, Lines
+from hitl.rigs.pins import (
+    ADC_STEPS,
+    CLOCK_HZ,
+    DUTY_STEPS,
+    FROM_PINS,
+    MEASURES,
+    SUPPLY_V,
+    TO_PINS,
+    unfit,
+)
+from hitl.rigs.rig import Channel
+from rtsim.errors import RtsimError
+from rtsim.signals import Signal
+
+_COMMON = ("pin", "kind", "unit", "offset", "low", "high", "initial", "description")
+TO_KEYS = (*_COMMON, "per_duty", "safe", "overflow")
+FROM_KEYS = (*_COMMON, "per_volt", "measure", "pull_up")
+_ONLY = {
+    "per_duty": "pwm_out", "per_volt": "adc_in", "measure": "pulse_in", "pull_up": "digital_in",
+}  # fmt: skip
+_NEVER = -1.0
+"""The time of an edge that has not come yet, s."""
+
+
+def read_channel(
+    lines: Lines, table: str, name: str, row: object, keys: tuple[str, ...]
+) -> Channel:
+    """The signal ``name`` of ``[table]``; :class:`InterfaceError` names its line."""
+    try:
+        if not isinstance(row, dict):
+            raise ValueError(f'write {name} = {{ pin = "D2", kind = "..." }}')
+        for key in row:
+            _known("key", key, keys)
+        kind = row.get("kind")
+        _known("kind", kind, TO_PINS if table == "to_pins" else FROM_PINS)
+        pin = row.get("pin")
+        if why := unfit(str(pin), str(kind)):
+            raise ValueError(why)
+        for key, of in _ONLY.items():
+            if key in row and not (kind == of or (key == "pull_up" and kind == "pulse_in")):
+                raise ValueError(f"{key} is for {of}, not for {kind}; leave it out")
+        return _channel(name, str(pin), str(kind), row, lines.of(table, name))
+    except InterfaceError:
+        raise
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError, RtsimError) as error:
+        raise lines.error(table, name, f"{name}: {error}") from None
+
+
+def _known(what: str, given: object, known: tuple[str, ...]) -> None:
+    if given in known:
+        return
+    if given is None:
+        raise ValueError(f"no {what}; choose {', '.join(known)}")
+    near = difflib.get_close_matches(str(given), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose {', '.join(known)}"
+    raise ValueError(f"unknown {what} {given!r}; {hint}")
+
+
+def _channel(name: str, pin: str, kind: str, row: Mapping[str, Any], line: int) -> Channel:
+    measure = row.get("measure", "")
+    if kind == "pulse_in":
+        _known("measure", row.get("measure"), MEASURES)
+    type, scale, unit, initial = _raw(kind, measure, row)
+    low, high = number(row.get("low", -math.inf)), number(row.get("high", math.inf))
+    if not low <= high:
+        raise ValueError(f"no value lies between low = {low:g} and high = {high:g}")
+    signal = Signal(
+        name, _text(row, "unit", unit), type=type, initial=number(row.get("initial", initial)),
+        low=low, high=high, description=_text(row, "description", ""),
+    )  # fmt: skip
+    overflow = row.get("overflow", OVERFLOW[0])
+    _known("overflow", overflow, OVERFLOW)
+    bias = number(row.get("offset", 0.0))
+    if bias and (type == "bool" or measure):
+        raise ValueError("an offset is for pwm_out and adc_in; leave it out")
+    if not math.isfinite(bias):
+        raise ValueError(f"offset = {bias:g} is not finite")
+    place = Field(signal, name, True, line, scale, bias, overflow)
+    safe = _safe(place, row) if kind in TO_PINS else 0.0
+    pull_up = row.get("pull_up", False)
+    if not isinstance(pull_up, bool):
+        raise ValueError(f"pull_up = {pull_up!r}; write true or false")
+    return Channel(place, pin, kind, measure, safe, pull_up)
+
+
+def _raw(kind: str, measure: str, row: Mapping[str, Any]) -> tuple[str, float, str, float]:
+    """Type on the line, value of one raw step, unit and initial value where none is given."""
+    if kind in ("digital_out", "digital_in"):
+        return "bool", 1.0, "1", 0.0
+    if kind == "pwm_out":
+        return "uint8", _per(row, "per_duty", "value at a duty of 1") / DUTY_STEPS, "1", 0.0
+    if kind == "adc_in":
+        return "uint16", _per(row, "per_volt", "value of 1 V") * SUPPLY_V / ADC_STEPS, "1", 0.0
+    if measure == "count":
+        return "uint16", 1.0, "1", 0.0
+    return "uint32", 1.0 / CLOCK_HZ, "s", 0.0 if measure == "width" else _NEVER
+
+
+def _per(row: Mapping[str, Any], key: str, what: str) -> float:
+    if key not in row:
+        raise ValueError(f"no {key}: the {what}, such as {key} = 1000")
+    value = number(row[key])
+    if not math.isfinite(value) or value == 0.0:
+        raise ValueError(f"{key} = {value:g}; finite, and not 0")
+    return value
+
+
+def _text(row: Mapping[str, Any], key: str, default: str) -> str:
+    value = row.get(key, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} = {value!r} is no text; write {key} = '...'")
+    return value
+
+
+def _safe(place: Field, row: Mapping[str, Any]) -> float:
+    """Raw."""
+    if "safe" not in row:
+        raise ValueError("no safe value: what the pin is driven with when nobody drives it")
+    safe, signal = number(row["safe"]), place.signal
+    if not signal.low <= safe <= signal.high:
+        raise ValueError(f"safe = {safe:g} is outside of [{signal.low:g}, {signal.high:g}]")
+    if signal.type == "bool":
+        return float(safe != 0.0)
+    raw = round((safe - place.bias) / place.scale)
+    if not 0 <= raw <= DUTY_STEPS:
+        most = DUTY_STEPS * place.scale + place.bias
+        raise ValueError(f"safe = {safe:g}, but duties 0 to 1 are {place.bias:g} to {most:g}")
+    return float(raw)

@@ -1,0 +1,80 @@
+"""A room in which a lamp comes on when it gets dark: the plant, and the design of the switch."""
+
+import math
+
+from rtsim import Fixed, Model, PythonController, Scenario, Signal, Signals
+from rtsim.signals import Vector
+
+PERIOD = 0.02  # s
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    """What the lamp has consumed."""
+    dx[0] = p[3] * u[1]
+
+
+def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
+    """Daylight through the shutter, from sunrise at 0 to sunset after half a day, and the lamp."""
+    sun = p[0] * max(0.0, math.sin(2.0 * math.pi * t / p[1]))
+    y[0] = sun * u[0] + p[2] * u[1]
+
+
+ROOM = Model(
+    name="room",
+    states=Signals("energy [J]"),
+    inputs=Signals("shutter [1]", "lamp [1]"),
+    outputs=Signals("light [lx]"),
+    parameters=Signals(
+        Signal("noon", "lx", initial=800.0, low=0.0),
+        Signal("day", "s", initial=4.0, low=0.1),
+        Signal("lamp_light", "lx", initial=60.0, low=0.0),
+        Signal("lamp_power", "W", initial=10.0, low=0.0),
+    ),
+    derivative=derivative,
+    output=output,
+    assumptions=("a day lasts 4 s", "the lamp shines at once"),
+)
+
+
+def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
+    """On below ``dark``, off above ``bright``; the times of switching, and how often."""
+    on = s[0]
+    if u[0] < p[0]:
+        on = 1.0
+    elif u[0] > p[1]:
+        on = 0.0
+    if on != s[0]:
+        s[0] = on
+        s[2 - int(on)] = t
+        s[3] += 1.0
+    y[0], y[1], y[2], y[3] = s[0], s[1], s[2], s[3]
+
+
+def scenario(until: float = 2.4) -> Scenario:
+    """A day with the shutter closed for 0.2 s before noon."""
+    out = Scenario("illumination", until=until)
+    out.source("shutter", Signals(Signal("open", "1", initial=1.0)))
+    out.at(0.6, "shutter.open", 0.1)
+    out.at(0.8, "shutter.open", 1.0)
+    out.plant("room", ROOM, step=0.005, inputs={"shutter": "shutter.open", "lamp": "switch.lamp"})
+    design = PythonController(
+        law,
+        inputs=Signals("light [lx]"),
+        outputs=Signals(
+            "lamp [1]",
+            Signal("lamp_on_at", "s", initial=-1.0),
+            Signal("lamp_off_at", "s", initial=-1.0),
+            "switchings [1]",
+        ),
+        memory=Signals(
+            "on [1]",
+            Signal("on_at", "s", initial=-1.0),
+            Signal("off_at", "s", initial=-1.0),
+            "switchings [1]",
+        ),
+        parameters=Signals("dark [lx] = 293", "bright [lx] = 391"),
+    )
+    out.controller(
+        "switch", design, period=PERIOD, inputs={"light": "room.light"}, compute=Fixed(0.01)
+    )
+    return out

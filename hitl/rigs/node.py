@@ -1,0 +1,96 @@
+"""Between the signals of a rig and the pins of its I/O node: raw values and times; no I/O."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hitl.protocol.codec import Codec
+from hitl.rigs.pins import ADC_PINS, CLOCK_HZ, NUMBER, PINS
+from hitl.rigs.rig import Channel, Rig
+from hitl.worker.refusal import refusal
+from rtsim.errors import ControllerError
+from rtsim.signals import Signals, Vector
+from rtsim.tag import NS_PER_S, Tag
+
+_WRAP = 1 << 32
+_COUNTS = 1 << 16
+
+
+class NodeWriter:
+    """What the pins are driven with, of the signals that go to them."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._channels = rig.to_pins
+        self._fields = tuple(c.field for c in rig.to_pins)
+        self._signals = Signals(*(f.signal for f in self._fields))
+        self._codec = Codec(self._fields)  # a byte each
+        self._pins = [NUMBER[c.pin] for c in rig.to_pins]
+
+    def drive(self, values: Vector) -> Vector:
+        """(18,) raw, of ``values`` (n,); raises :class:`ControllerError` beyond a limit."""
+        limited = [self._limited(c, float(v)) for c, v in zip(self._channels, values, strict=True)]
+        data, refused = self._codec.pack(np.array(limited))
+        if refused:
+            text = refusal(self._rig.name, refused, self._signals, values, self._signals)
+            raise ControllerError(text)
+        out = np.zeros(len(PINS))
+        out[self._pins] = np.frombuffer(data, np.uint8)
+        return out
+
+    def _limited(self, channel: Channel, value: float) -> float:
+        signal = channel.field.signal
+        if signal.low <= value <= signal.high:
+            return value
+        if channel.field.overflow == "saturate" and value == value:
+            return min(max(value, signal.low), signal.high)
+        raise ControllerError(
+            f"{channel.name} = {value:g} {signal.unit} is outside of its limits at "
+            f"{channel.pin}, {signal.low:g} to {signal.high:g}; mend what sends it, or let it "
+            "saturate (overflow = 'saturate')"
+        )
+
+
+class NodeReader:
+    """The signals that come from the pins, of what the node answered.
+
+    Times of edges are the simulation's, in s: the node's stamps, less its stamp of the request,
+    which was sent at the request's tag and was ``request_ns`` on the line.  The node's clock is
+    therefore trusted from one request to the next only.
+    """
+
+    def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
+        self._channels = rig.from_pins
+        self._pulse = {pin: k for k, pin in enumerate(rig.pulse_pins)}
+        self._at = {s.name: outputs.slice(s.name) for s in outputs}
+        self._request_ns = request_ns
+        self._seen = dict.fromkeys(("rises", "falls"), [0] * len(self._pulse))
+        self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
+        self.silences = 0
+
+    def values(self, tag: Tag, found: Vector) -> Vector:
+        """(n,), of the node's answer to the request of ``tag``."""
+        node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
+        self.silences += (node["silences"][0] - self.silences) % 256
+        out = [self._value(c, tag, node) for c in self._channels]
+        self._seen = {edge: node[edge] for edge in self._seen}
+        return np.array(out)
+
+    def _value(self, channel: Channel, tag: Tag, node: dict[str, list[int]]) -> float:
+        place = channel.field
+        if channel.kind == "digital_in":
+            number = NUMBER[channel.pin]
+            return float(node["levels"][number // 6] >> number % 6 & 1)
+        if channel.kind == "adc_in":
+            return node["analog"][ADC_PINS.index(channel.pin)] * place.scale + place.bias
+        k = self._pulse[channel.pin]
+        if channel.measure == "count":
+            return float((node["rises"][k] + node["falls"][k]) % _COUNTS)
+        if channel.measure == "width":
+            return node["width"][k] * place.scale
+        edges = f"{channel.measure}s"
+        if node[edges][k] != self._seen[edges][k]:
+            age = (node["now"][0] - node[channel.measure][k] + _WRAP // 2) % _WRAP - _WRAP // 2
+            ns = tag.ns + self._request_ns - age * NS_PER_S / CLOCK_HZ
+            self._times[channel.name] = ns / NS_PER_S
+        return self._times[channel.name]

@@ -1,0 +1,143 @@
+"""A rig: the signals at the pins of an I/O node, and what is wired to it where it is emulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hitl.interface import Field, Interface
+from hitl.interface.lines import Lines
+from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
+from rtsim.tag import Period
+
+_NODE_KINDS = {
+    "digital_out": NodeKind.DIGITAL_OUT,
+    "pwm_out": NodeKind.PWM_OUT,
+    "digital_in": NodeKind.DIGITAL_IN,
+    "pulse_in": NodeKind.DIGITAL_IN,
+    "adc_in": NodeKind.ADC_IN,
+}
+NODE = "node"
+"""What wires call the I/O node."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One signal at one pin; ``field`` has its raw type on the line and its scale."""
+
+    field: Field
+    pin: str
+    kind: str
+    measure: str = ""
+    """Of ``pulse_in``: rise, fall, width or count."""
+    safe: float = 0.0
+    """Of what goes to a pin; raw, as the firmware drives it."""
+    pull_up: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.field.signal.name
+
+    @property
+    def node_kind(self) -> NodeKind:
+        return NodeKind.PULLED_UP if self.pull_up else _NODE_KINDS[self.kind]
+
+
+@dataclass(frozen=True)
+class LowPass:
+    """A resistor to the pin and a capacitor to ground: ohm, F."""
+
+    resistance: float
+    capacitance: float
+
+    @property
+    def time_constant(self) -> float:
+        """s"""
+        return self.resistance * self.capacitance
+
+
+@dataclass(frozen=True)
+class End:
+    """A pin of a board of the rig."""
+
+    board: str
+    pin: str
+
+    def __str__(self) -> str:
+        return f"{self.board}.{self.pin}"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """From the pin that drives to the one that is driven."""
+
+    source: End
+    target: End
+    low_pass: LowPass | None = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A board with firmware of its own: the device under test."""
+
+    name: str
+    board: str
+    firmware: Path
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What a rig file says; ``to_pins`` and ``from_pins`` are in its order."""
+
+    path: Path
+    name: str
+    board: str
+    """URL of the I/O node."""
+    baud: int
+    watchdog_ms: int
+    """Silence after which the I/O node drives the safe values."""
+    hold: bool
+    """What is at the pins can stand still as long as the simulation does."""
+    to_pins: tuple[Channel, ...]
+    from_pins: tuple[Channel, ...]
+    devices: tuple[Device, ...]
+    wires: tuple[Wire, ...]
+    slice_ns: int
+    lines: Lines = field(repr=False, compare=False)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        return self.to_pins + self.from_pins
+
+    @property
+    def pulse_pins(self) -> tuple[str, ...]:
+        """Whose edges are stamped, in the order of the firmware's channels."""
+        pins = (c.pin for c in self.from_pins if c.kind == "pulse_in")
+        return tuple(dict.fromkeys(pins))
+
+    def interface(self, period: Period) -> Interface:
+        """As an interface file's: inputs go to the pins, outputs come from them."""
+        return Interface(
+            path=self.path, variant="", name=self.name, period=period, sources=(), headers=(),
+            include=(), flags=(), libraries=(), objects=(), initialize=(), steps=(), terminate=(),
+            parameters_first=False,
+            input_fields=tuple(c.field for c in self.to_pins),
+            output_fields=tuple(c.field for c in self.from_pins),
+            parameter_fields=(), tolerances={}, lines=self.lines,
+        )  # fmt: skip
+
+    def parameters(self) -> dict[str, list[int] | int]:
+        """Of the I/O node's firmware, sent to it at START."""
+        kinds, safe = [int(NodeKind.UNUSED)] * len(PINS), [0] * len(PINS)
+        for channel in self.channels:
+            kinds[NUMBER[channel.pin]] = int(channel.node_kind)
+        for channel in self.to_pins:
+            safe[NUMBER[channel.pin]] = int(channel.safe)
+        pulses = [NUMBER[pin] for pin in self.pulse_pins]
+        pulses += [NO_PIN] * (MOST_PULSES - len(pulses))
+        return {"kinds": kinds, "safe": safe, "pulses": pulses, "watchdog": self.watchdog_ms}
+
+    def at(self, pin: str) -> Iterator[Channel]:
+        """What the rig has at a pin of the I/O node."""
+        return (c for c in self.channels if c.pin == pin)

@@ -1,0 +1,195 @@
+"""Emulated boards wired pin to pin: one :class:`hitl.boards.contract.Board`, the I/O node's.
+
+All boards advance together, in slices.  What a pin does in a slice reaches the other end one slice
+later, to the cycle: within a slice no board can hear of another, so that none waits for another,
+and nothing depends on which ran first.  A voltage is computed at each end of a slice and holds for
+the next; the duty of a PWM is looked at then too.  Slices are multiples of their length from power
+on: how a run is cut besides (by a byte, by the simulation's tags) changes nothing.
+
+A pin that drives nothing counts as low at the other end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from hitl.boards import uno
+from hitl.boards.contract import BoardError, Edge, Stamped
+from hitl.boards.emulated import EmulatedBoard, EmulatedPins
+from hitl.rigs.analog import Capacitor
+from hitl.rigs.pins import SUPPLY_V
+from hitl.rigs.rig import NODE, End, Wire
+
+Probe = Callable[[int, End, float], None]
+"""``(cycle, pin, volts)``: told each time that the voltage at a pin is set."""
+
+
+@dataclass
+class _Line:
+    """A wire while it runs."""
+
+    wire: Wire
+    capacitor: Capacitor | None
+    level: bool = False
+    """What the source's port drives."""
+    millivolts: int = field(default=-1)
+
+
+class WiredBoards:
+    """The I/O node among the boards that it is wired to.
+
+    ``boards`` holds the node under ``"node"``, all at the cycle 0, and is closed with it;
+    ``slice_cycles`` is the delay of every wire.  ``probe`` is told of every voltage.
+    """
+
+    def __init__(
+        self,
+        boards: Mapping[str, EmulatedBoard],
+        wires: Sequence[Wire],
+        slice_cycles: int,
+        probe: Probe | None = None,
+    ) -> None:
+        self._boards = dict(boards)
+        self._node = self._boards[NODE]
+        self._slice = slice_cycles
+        self._probe = probe
+        self._hz = self._node.clock_hz
+        self._lines = [
+            _Line(w, None if w.low_pass is None else Capacitor(w.low_pass, self._hz)) for w in wires
+        ]
+        self._under_way: list[tuple[int, int, _Line, bool]] = []
+        self._counted = 0
+        self._restarts = dict.fromkeys(self._boards, 0)
+        for line in self._lines:
+            if line.capacitor is None:
+                self._set_level(line, False)
+            else:
+                self._set_volts(line, 0)
+
+    @property
+    def clock_hz(self) -> int:
+        return self._hz
+
+    @property
+    def cycles(self) -> int:
+        return self._node.cycles
+
+    @property
+    def pins(self) -> EmulatedPins:
+        """Of the node.  Edges are taken by the wires."""
+        return self._node.pins
+
+    @property
+    def node(self) -> EmulatedBoard:
+        return self._node
+
+    def advance(self, cycles: int) -> None:
+        if cycles < 0:
+            raise BoardError(f"advance({cycles}): time does not run backwards")
+        self._run(self.cycles + cycles, until_byte=False)
+
+    def wait(self, timeout: float) -> bool:
+        return self._run(self.cycles + max(0, round(timeout * self._hz)), until_byte=True)
+
+    def send(self, data: bytes) -> None:
+        self._node.send(data)
+
+    def receive(self) -> bytes:
+        return self._node.receive()
+
+    def take(self) -> list[Stamped]:
+        return self._node.take()
+
+    def reset(self) -> None:
+        """Press the node's reset button."""
+        self._node.reset()
+        self._let_go(NODE, self.cycles)
+
+    def close(self) -> None:
+        for board in self._boards.values():
+            board.close()
+
+    def _run(self, target: int, until_byte: bool) -> bool:
+        """Up to ``target``, or to the end of the node's next byte; True where there is one."""
+        if until_byte and self._node.wait(0.0):
+            return True
+        arrived = False
+        while self.cycles < target and not arrived:
+            now = self.cycles
+            end = min(target, (now // self._slice + 1) * self._slice)
+            if self._under_way:
+                end = min(end, self._under_way[0][0])
+            if until_byte:
+                arrived = self._node.wait((end - now) / self._hz)
+            else:
+                self._node.advance(end - now)
+            for board in self._boards.values():
+                board.advance(self.cycles - board.cycles)
+            self._collect()
+            if self.cycles % self._slice == 0:
+                self._measure()
+            self._deliver()
+        return arrived
+
+    def _collect(self) -> None:
+        """Edges of the time that has just passed."""
+        for name, board in self._boards.items():
+            if board.restarts != self._restarts[name]:
+                self._restarts[name] = board.restarts
+                self._let_go(name, self.cycles)
+            for edge in board.pins.edges():
+                self._changed(name, edge)
+
+    def _let_go(self, name: str, cycle: int) -> None:
+        """A board that has reset drives no pin."""
+        for line in self._lines:
+            if line.wire.source.board == name and line.level:
+                self._changed(name, Edge(cycle, line.wire.source.pin, False))
+
+    def _changed(self, name: str, edge: Edge) -> None:
+        for line in self._lines:
+            if line.wire.source != End(name, edge.pin) or line.level == edge.level:
+                continue
+            line.level = edge.level
+            if line.capacitor is not None:
+                line.capacitor.drive(edge.cycle, SUPPLY_V * edge.level)
+            else:
+                self._counted += 1
+                there = edge.cycle + self._slice
+                heappush(self._under_way, (there, self._counted, line, edge.level))
+
+    def _deliver(self) -> None:
+        while self._under_way and self._under_way[0][0] <= self.cycles:
+            _, _, line, level = heappop(self._under_way)
+            self._set_level(line, level)
+
+    def _measure(self) -> None:
+        """Voltages at the end of a slice; they hold for the next."""
+        registers: dict[str, bytes] = {}
+        for line in self._lines:
+            if line.capacitor is None:
+                continue
+            source = line.wire.source
+            if source.board not in registers:
+                registers[source.board] = self._boards[source.board].peek(*uno.REGISTERS)
+            pwm = uno.pwm(source.pin, registers[source.board])
+            duty = float(line.level) if pwm is None else pwm.duty
+            volts = line.capacitor.volts(self.cycles)
+            line.capacitor.drive(self.cycles, SUPPLY_V * duty)
+            self._set_volts(line, volts)
+
+    def _set_level(self, line: _Line, level: bool) -> None:
+        target = line.wire.target
+        self._boards[target.board].pins.write(target.pin, level)
+        if target.pin in uno.CHANNELS:
+            self._set_volts(line, SUPPLY_V * level)
+
+    def _set_volts(self, line: _Line, volts: float) -> None:
+        target = line.wire.target
+        if self._probe is not None:
+            self._probe(self.cycles, target, volts)
+        if (millivolts := round(1000 * volts)) != line.millivolts:
+            line.millivolts = millivolts
+            self._boards[target.board].pins.set_volts(target.pin, min(max(volts, 0.0), SUPPLY_V))

@@ -10,6 +10,10 @@ from rtsim.clock import Wake
 from rtsim.controller import Controller, PythonController
 from rtsim.controller_task import ControllerTask
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.faults import Fault
+from rtsim.faults.at_signals import FaultyWiring
+from rtsim.faults.installing import Installer
+from rtsim.faults.schedule import Schedule
 from rtsim.inlets import Inlet
 from rtsim.model import bind
 from rtsim.parts import (
@@ -24,7 +28,7 @@ from rtsim.parts import (
     readable,
 )
 from rtsim.plant import Plant
-from rtsim.ports import Port, Wiring, resolve
+from rtsim.ports import Port, Source, Wiring, resolve
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.system import Change, System, reaction_order
@@ -43,6 +47,7 @@ class Builder:
         compile: bool,
         inlets: Mapping[str, Inlet],
         controllers: Mapping[str, Controller],
+        faults: Sequence[Fault] = (),
     ) -> None:
         self.parts = parts
         self.orders = orders
@@ -58,6 +63,7 @@ class Builder:
         self.controllers: dict[str, ControllerTask] = {}
         self.inlets: list[Inlet] = []
         self.wirings: dict[str, Wiring] = {}
+        self.faults = Installer(faults, self.streams) if faults else None
 
     def system(self) -> System:
         """Everything, or nothing: what was started before an error is closed again."""
@@ -88,6 +94,7 @@ class Builder:
                 plant.reads_plants = any(n in self.plants for n in read)
         for name, task in self.controllers.items():
             task.successors = frozenset(n for n, firsts in before.items() if name in firsts)
+        faults = None if self.faults is None else self._install(self.faults)
         return System(
             plants=[self.plants[n] for n in sorted(self.plants)],
             ports=self.ports,
@@ -99,7 +106,24 @@ class Builder:
             changes=self._changes(),
             triggers=self._triggers(),
             wake=self._wake(),
+            faults=faults,
         )
+
+    def _install(self, installer: Installer) -> Schedule:
+        wirings = {n: w for n, w in self.wirings.items() if isinstance(w, FaultyWiring)}
+        controllers = {name: task.controller for name, task in self.controllers.items()}
+        faults = installer.install(self.ports, wirings, self.plants, self.bus, controllers)
+        self.tasks.extend(faults.tasks)
+        return faults
+
+    def _wiring(
+        self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
+    ) -> Wiring:
+        """A plain one, unless something is to go wrong in this run."""
+        if self.faults is None:
+            return Wiring(into, signals, sources, owner)
+        items = owner not in self.plants
+        return FaultyWiring(into, signals, sources, owner, self.faults.present, items)
 
     def _port(self, name: str, signals: Signals, values: Values | None = None) -> Port:
         port = Port(name, signals, signals.initial(values))
@@ -115,15 +139,18 @@ class Builder:
         p = model.parameters.initial(part.parameters)
         bound = bind(model, compile=self.compile, x=x, p=p, u=u)
         plant = Plant(name, bound, part.solver, part.step, (x, z, u, p))
-        plant.wiring = Wiring(u.copy(), model.inputs, part.inputs, name)
-        self.plants[name], self.ports[name], self.wirings[name] = plant, plant.port, plant.wiring
+        self.plants[name], self.ports[name] = plant, plant.port
+        plant.wiring = self._wiring(u.copy(), model.inputs, part.inputs, name)
+        self.wirings[name] = plant.wiring
         if part.update_period is not None:
             task = UpdateTask(plant, part.update_period, part.update_offset_ns, part.priority)
             self.tasks.append(task)
 
     def _controller(self, name: str, part: ControllerPart) -> None:
         controller = self._fresh(name, part)
-        wiring = Wiring(controller.inputs.initial(), controller.inputs, part.inputs, name)
+        wiring = self._wiring(
+            controller.inputs.initial(), controller.inputs, part.inputs, name
+        )
         task = ControllerTask(
             name,
             controller,
@@ -143,7 +170,7 @@ class Builder:
 
     def _sensor(self, name: str, part: SensorPart) -> None:
         signals = readable(part, self.parts)
-        wiring = Wiring(signals.initial(), signals, part.sources, name)
+        wiring = self._wiring(signals.initial(), signals, part.sources, name)
         self._port(name, signals)
         self.wirings[name] = wiring
         self.bus.add(Topic(name, name, signals, part.transport))

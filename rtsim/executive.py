@@ -54,6 +54,10 @@ class Executive:
         self._trace = Trace(system, recorder, pacer.clock.paced)
         system.bus.record = self._trace.message
         self._instant = Instant(system, self._trace, pacer.clock, pacer.anchor, pacer.lap)
+        self._run_instant: Callable[[int, bool], None] = self._instant.run
+        if system.faults is not None:
+            system.faults.record(self._trace.event)
+            self._run_instant = system.faults.telling(self._instant.run)
 
     def run(self) -> None:
         """From where the system stands to the end; raises what parts raise, as it comes."""
@@ -76,7 +80,7 @@ class Executive:
                 continue
             self._commit(ns)
             if ns == discrete or system.inlets:
-                self._instant.run(ns, discrete=ns == discrete)
+                self._run_instant(ns, ns == discrete)
             elif coupled:
                 self._instant.refresh(Tag(ns))
             if paced:
@@ -111,7 +115,7 @@ class Executive:
         for plant in system.plants:
             plant.settle()
             self._trace.x_minus(plant)
-        self._instant.run(0, discrete=True)
+        self._run_instant(0, True)
 
     def _run_on(self, limit_ns: int) -> None:
         """The only plant's own grid steps before ``limit_ns``, recorded like any other."""

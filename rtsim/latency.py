@@ -6,8 +6,9 @@ for each copy that arrives: none for a lost message, two for a duplicated one.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Protocol
@@ -175,25 +176,45 @@ class SerialLine:
         return (-(-bits * NS_PER_S // self.baud),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Empirical:
-    """Draws again from measured delays (ns), each equally likely."""
+    """Draws again from measured delays (ns), each equally likely, each draw by itself.
+
+    ``source`` says where they were measured.
+    """
 
     samples: tuple[int, ...]
+    source: str = ""
     ordered: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         if not self.samples:
             raise ScenarioError("Empirical latency without samples; record a run that has some")
-        if min(self.samples) < 0:
-            raise ScenarioError(f"Empirical latency holds {min(self.samples)} ns; samples are >= 0")
+        low, high = min(self.samples), max(self.samples)
+        if low < 0:
+            raise ScenarioError(f"Empirical latency holds {low} ns; samples are >= 0")
+        if high >= LONGEST_NS:
+            raise ScenarioError(f"Empirical latency holds {high} ns, which no run lasts")
 
     @classmethod
-    def of(cls, samples_ns: Sequence[int]) -> Empirical:
-        return cls(tuple(int(s) for s in samples_ns))
+    def of(cls, samples_ns: Sequence[int], source: str = "") -> Empirical:
+        return cls(tuple(int(s) for s in samples_ns), source)
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
         return (self.samples[int(stream.integers(len(self.samples)))],)
+
+    def quantile(self, share: float) -> int:
+        """The smallest sample (ns) that at least ``share`` of them do not exceed."""
+        rank = math.ceil(share * len(self.samples) - 1e-9)
+        return sorted(self.samples)[max(rank, 1) - 1]
+
+    def __repr__(self) -> str:
+        """Short, whatever their number, and another one for other samples."""
+        told = hashlib.sha256(",".join(map(str, self.samples)).encode()).hexdigest()[:16]
+        return (
+            f"Empirical({len(self.samples)} samples, {min(self.samples)} to {max(self.samples)} ns,"
+            f" sha256 {told}{f', {self.source}' if self.source else ''})"
+        )
 
 
 @dataclass(frozen=True)
@@ -258,3 +279,34 @@ class Reorder:
 
 
 ZERO: LatencyModel = Fixed(0)
+
+Allowed = Duration | Empirical
+"""What a computation is given from outside of a scenario: seconds, or what was measured."""
+
+
+def allowing(latency: Allowed) -> LatencyModel:
+    """The model that ``latency`` stands for."""
+    return latency if isinstance(latency, Empirical) else Fixed(latency)
+
+
+def latency_of(name: str, latency: Allowed | Mapping[str, Allowed] | None) -> Allowed | None:
+    """What controller ``name`` is given, where ``latency`` is for all or by name."""
+    return latency.get(name) if isinstance(latency, Mapping) else latency
+
+
+def to_plain(latency: Allowed) -> str | dict[str, object]:
+    """For a recording's header: all that a replay needs."""
+    if isinstance(latency, Empirical):
+        return {"source": latency.source, "samples": list(latency.samples)}
+    return str(latency)
+
+
+def from_plain(data: object) -> Allowed:
+    """What :func:`to_plain` wrote; a :class:`LatencyError` where it is something else."""
+    if isinstance(data, str):
+        return data
+    samples = data.get("samples") if isinstance(data, Mapping) else None
+    if not isinstance(samples, list) or not all(type(s) is int for s in samples):
+        raise LatencyError("the header's latency is neither a text nor a list of samples in ns")
+    assert isinstance(data, Mapping)
+    return Empirical(tuple(samples), str(data.get("source", "")))

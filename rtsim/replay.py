@@ -13,6 +13,7 @@ import numpy as np
 from rtsim.controller import Controller, FedController
 from rtsim.errors import RecordingError, RtsimError
 from rtsim.inlets import FedInlet, Inlet
+from rtsim.latency import from_plain
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
 from rtsim.record.reading import Recording
@@ -37,6 +38,7 @@ def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
         fed_inlets(scenario, recording),
         fed_controllers(scenario, recording),
         [e.tag.ns for e in recording.events if e.kind == INSERTED],
+        recording.events,
     )
     # What ended the recorded run ends this one: the recordings are compared, not the errors.
     with suppress(RtsimError):
@@ -61,8 +63,13 @@ def scenario_of(recording: Recording) -> Scenario:
             "Python; use rtsim.replay.rerun(recording, scenario)"
         )
     scenario = load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
+    scenario.only_faults(*recording.header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
-        scenario.replace_controller(name, fed_controller(recording, name), **how)
+        latency = None if how["latency"] is None else from_plain(how["latency"])
+        known = {**how, "latency": latency}
+        scenario.replace_controller(name, fed_controller(recording, name), **known)
+    for name, latency in origin.get("latencies", {}).items():
+        scenario.allow(name, from_plain(latency))
     return scenario
 
 

@@ -17,8 +17,10 @@ from rtsim.building import Builder
 from rtsim.clock import Wake
 from rtsim.controller import Controller, FedController, PythonController
 from rtsim.errors import ScenarioError, UnknownName
+from rtsim.faults import Fault
+from rtsim.faults.reading import Given, all_different, gather
 from rtsim.inlets import Device, Inlet
-from rtsim.latency import ZERO, Fixed, LatencyModel
+from rtsim.latency import ZERO, Allowed, LatencyModel, allowing, to_plain
 from rtsim.model import Model
 from rtsim.parts import (
     ControllerPart,
@@ -67,6 +69,7 @@ class Scenario:
         self.parts: dict[str, Part] = {}
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
+        self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
         """Where it was loaded from, so that a replay can load it again."""
 
@@ -158,28 +161,37 @@ class Scenario:
         name: str,
         controller: Controller,
         *,
-        latency: Duration | None = None,
+        latency: Allowed | None = None,
         late: str | None = None,
         failure: str | None = None,
     ) -> None:
         """Another controller in the place of ``name``, such as the C of a design.
 
         Its signals must be those of the one before, in any order; parameters that both have are
-        handed on.  ``latency`` (s) is what it is allowed to answer in; what is not given stays.
+        handed on.  ``latency`` (s, or measured) is what it is allowed to answer in; what is not
+        given stays.
         """
         part = self.part(name)
         if not isinstance(part, ControllerPart):
             raise ScenarioError(f"{name} is not a controller; nothing can take its place")
         part.controller = taking_over(name, part.controller, controller)
         if latency is not None:
-            part.compute = Fixed(latency)
+            part.compute = allowing(latency)
         part.late = part.late if late is None else late
         part.failure = part.failure if failure is None else failure
         self.origin.setdefault("replaced", {})[name] = {
-            "latency": None if latency is None else str(latency),
+            "latency": None if latency is None else to_plain(latency),
             "late": part.late,
             "failure": part.failure,
         }
+
+    def allow(self, name: str, latency: Allowed) -> None:
+        """Controller ``name`` answers ``latency`` (s, or measured) after it sampled its inputs."""
+        part = self.part(name)
+        if not isinstance(part, ControllerPart):
+            raise ScenarioError(f"{name} is not a controller; it computes nothing that takes time")
+        part.compute = allowing(latency)
+        self.origin.setdefault("latencies", {})[name] = to_plain(latency)
 
     def sensor(
         self,
@@ -257,6 +269,17 @@ class Scenario:
             raise ScenarioError(f"{target} is changed twice at {time!r} s; which is meant?")
         self._changes.append((ns, target, value))
 
+    def faults(self, *given: Given) -> None:
+        """What goes wrong on purpose: fault files, or the entries of faults as dicts.
+
+        ``docs/faults.md`` has the entries.  Raises :class:`FaultError`.
+        """
+        self._faults = all_different((*self._faults, *gather(given)))
+
+    def only_faults(self, *given: Given) -> None:
+        """These, and none that were declared before: a replay flies with the recorded ones."""
+        self._faults = gather(given)
+
     def set(self, target: str, value: object) -> None:
         """``part.name`` starts as ``value``: a parameter, an initial state, a source's value."""
         values, layout = self._layout_of(target)
@@ -318,6 +341,7 @@ class Scenario:
             compile,
             inlets or {},
             controllers or {},
+            self._faults,
         ).system()
 
     def functions(self) -> list[Any]:
@@ -348,4 +372,5 @@ class Scenario:
                 {"ns": ns, "target": target, "value": np.asarray(value, dtype=float).tolist()}
                 for ns, target, value in sorted(self._changes, key=lambda c: c[:2])
             ],
+            **({"faults": [fault.describe() for fault in self._faults]} if self._faults else {}),
         }

@@ -13,6 +13,7 @@ from rtsim.bus import Bus
 from rtsim.clock import Wake
 from rtsim.controller_task import ControllerTask
 from rtsim.errors import ScenarioError
+from rtsim.faults.schedule import Schedule
 from rtsim.inlets import Inlet
 from rtsim.plant import Plant
 from rtsim.ports import Port
@@ -56,6 +57,8 @@ class System:
     """Tags (ns) that event inputs make: the one just asked for, or those of a replay."""
     wake: Wake | None = None
     """What event inputs set."""
+    faults: Schedule | None = None
+    """What goes wrong on purpose."""
     next_change: int = 0
     ns: int = 0
 
@@ -122,6 +125,7 @@ class System:
             "inserted": list(self.inserted),
             "bus": self.bus.save(),
             "streams": self.streams.save(),
+            **({} if self.faults is None else {"faults": self.faults.save()}),
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -144,6 +148,8 @@ class System:
         self.inserted = list(saved["inserted"])
         self.bus.restore(saved["bus"])
         self.streams.restore(saved["streams"])
+        if self.faults is not None:
+            self.faults.restore(saved["faults"])
 
 
 def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:

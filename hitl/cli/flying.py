@@ -25,6 +25,14 @@ from hitl.comparison.mismatches import mismatches
 from hitl.controllers.sil import SilController
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options, fly
+from rtsim.cli.latency import (
+    Given,
+    allowed,
+    latencies_to_json,
+    latency_option,
+    parse_latencies,
+    print_latencies,
+)
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
 from rtsim.errors import ScenarioError
@@ -48,7 +56,7 @@ _COLUMNS = (
 @build_option
 @coverage_option
 @keys_option
-@click.option("--latency", default=None, metavar="S", help="What the C may take to answer: 0.005.")
+@latency_option
 @click.option(
     "--late",
     type=click.Choice(LATE_POLICIES),
@@ -69,7 +77,7 @@ def fly_in_c(
     kind: str,
     counted_into: Path,
     keys: Path | None,
-    latency: str | None,
+    latencies: tuple[str, ...],
     late: str | None,
     failure: str | None,
     as_json: bool,
@@ -80,20 +88,22 @@ def fly_in_c(
     runs/NAME-NNN.mcap unless -o says otherwise; 'rtsim replay' runs it again without the C.
     """
     given: dict[str, str] = {}
+    times: Given = {}
     notes: list[str] = []
     counted = Counting()
     stack = ExitStack()
 
     def prepare(scenario: Scenario) -> None:
-        nonlocal counted
+        nonlocal counted, times
         given.update(parse_controllers(controllers, scenario))
+        times = parse_latencies(latencies, list(given))
         made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
         for name, controller in made.items():
             part = scenario.part(name)
             assert isinstance(part, ControllerPart)
             notes.extend(mismatches(name, part.controller, controller, part.period))
             scenario.replace_controller(
-                name, controller, latency=latency, late=late, failure=failure
+                name, controller, latency=allowed(times).get(name), late=late, failure=failure
             )
         if flight.pace != MAX:
             for name in given:
@@ -108,9 +118,10 @@ def fly_in_c(
     if as_json:
         told = {task.name: _told(task, given[task.name]) for task in tasks}
         more = {"build": kind, "controllers": told, "notes": notes, **counted.to_json()}
+        more |= {"latency": latencies_to_json(times)} if times else {}
         show_json({**flown.summary(), **more})
     else:
-        flown.print(lambda: _print(tasks, given, counted))
+        flown.print(lambda: _print(tasks, given, times, counted))
         for note in notes:
             console().print(f"note: {note}", style="yellow", highlight=False)
     flown.exit()
@@ -155,7 +166,9 @@ def _kind(task: ControllerTask) -> str:
     return task.controller.build.kind
 
 
-def _print(tasks: list[ControllerTask], given: dict[str, str], counted: Counting) -> None:
+def _print(
+    tasks: list[ControllerTask], given: dict[str, str], times: Given, counted: Counting
+) -> None:
     out = console()
     kinds = sorted({_kind(task) for task in tasks})
     rows = [
@@ -172,4 +185,5 @@ def _print(tasks: list[ControllerTask], given: dict[str, str], counted: Counting
     for kind in kinds:
         if kind != PLAIN:
             out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
+    print_latencies(out, times)
     counted.print(out)

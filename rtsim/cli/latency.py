@@ -1,0 +1,97 @@
+"""``--latency``: what controllers are given to answer in, wherever a scenario is flown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.latency import Allowed, allowing
+from rtsim.record.measured import MeasuredLatency, measured_latency
+from rtsim.record.reading import Recording
+from rtsim.tag import to_ns
+
+FROM = "from:"
+latency_option = click.option(
+    "--latency",
+    "latencies",
+    multiple=True,
+    metavar="[NAME=]S|[NAME=]from:RUN[:CONTROLLER]",
+    help="What a controller is given to answer in: 0.005, or drawn from what it took in a recorded "
+    "run: from:live.mcap.",
+)
+
+Given = Mapping[str, "str | MeasuredLatency"]
+"""By controller: seconds as they were typed, or what was measured."""
+
+
+def parse_latencies(
+    values: Sequence[str], known: Sequence[str], of_all: bool = True
+) -> dict[str, str | MeasuredLatency]:
+    """``("0.005",)`` or ``("autopilot=from:live.mcap",)`` by controller, of those in ``known``.
+
+    Without a name all of them are meant; with ``of_all=False`` there must be one only.
+    """
+    out: dict[str, str | MeasuredLatency] = {}
+    for value in values:
+        names, latency = _split(value, known, of_all)
+        for name in names:
+            if name in out:
+                raise ScenarioError(f"--latency {value}: {name} has one already; leave one out")
+            out[name] = _latency(value, latency, name)
+    return out
+
+
+def allowed(given: Given) -> dict[str, Allowed]:
+    """What a scenario is given."""
+    return {n: v.model if isinstance(v, MeasuredLatency) else v for n, v in given.items()}
+
+
+def latencies_to_json(given: Given) -> dict[str, object]:
+    return {n: v.to_json() if isinstance(v, MeasuredLatency) else v for n, v in given.items()}
+
+
+def print_latencies(out: Console, given: Given) -> None:
+    """What the measured ones were."""
+    for name, latency in given.items():
+        if isinstance(latency, MeasuredLatency):
+            out.print(f"latency of {name}: {latency.in_words}", soft_wrap=True, markup=False)
+
+
+def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], str]:
+    """Whose it is, and the rest; a file's name may hold an ``=`` too."""
+    name, equals, latency = value.partition("=")
+    if equals and name.strip().isidentifier():
+        if name.strip() not in known:
+            raise UnknownName("controller", name.strip(), known, f"--latency {value}")
+        return [name.strip()], latency.strip()
+    if not known:
+        raise ScenarioError(f"--latency {value}: the scenario has no controller")
+    if len(known) > 1 and not of_all:
+        raise ScenarioError(
+            f"--latency {value}: for which of {', '.join(known)}? type: "
+            f"--latency {known[0]}={value}"
+        )
+    return list(known), value.strip()
+
+
+def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
+    if latency.startswith(FROM):
+        path, controller = _recording(latency.removeprefix(FROM))
+        if not path.name:
+            raise ScenarioError(f"--latency {value} names no recording; type from:live.mcap")
+        return measured_latency(Recording.open(path), controller or name)
+    to_ns(latency, f"--latency {value}:")
+    allowing(latency)
+    return latency
+
+
+def _recording(text: str) -> tuple[Path, str]:
+    """``RUN[:CONTROLLER]``; the name of a file may hold colons."""
+    path, colon, controller = text.rpartition(":")
+    if colon and path and controller.isidentifier() and not Path(text).is_file():
+        return Path(path), controller
+    return Path(text), ""

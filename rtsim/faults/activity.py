@@ -1,0 +1,129 @@
+"""When a fault acts: its trigger, and how long an activation lasts.
+
+Asked once for each item in order of time: ``strikes(ns)``.  It draws from its own stream alone,
+once for each item that could begin an activation by ``probability``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rtsim.faults.description import Fault
+
+FAR_NS = 2**63 - 1
+_NEVER = -1
+
+
+class Activity:
+    """The state of one fault: between activations, or in one."""
+
+    def __init__(
+        self,
+        fault: Fault,
+        stream: np.random.Generator,
+        holds: Callable[[], bool] | None = None,
+    ) -> None:
+        self.fault = fault
+        self.stream = stream
+        self.began = _NEVER
+        """ns at which the activation under way began."""
+        self.since = 0
+        """The same, of the newest activation."""
+        self.items = 0
+        """How many items it has struck."""
+        self.activations = 0
+        self.begins = False
+        """The item just asked for is the first of an activation."""
+        self.ended = 0
+        """Items of the activation that ended with the item just asked for; 0: none did."""
+        self._holds = holds
+        self._held = False
+        self._taken = _NEVER
+        """The last time trigger that was used up, ns."""
+
+    def strikes(self, ns: int) -> bool:
+        """Whether the item at ``ns`` is spoiled."""
+        self.begins, self.ended = False, 0
+        holds = self._now_holds(ns)
+        if self.began != _NEVER and self._over(ns, holds):
+            self._end()
+        if self.began == _NEVER:
+            self.began = self._triggered(ns, holds)
+            if self.began == _NEVER:
+                return False
+            self.since, self.begins, self.items = self.began, True, 0
+            self.activations += 1
+        self.items += 1
+        if self.items == self.fault.count:
+            self._end()
+        return True
+
+    def _end(self) -> None:
+        self.began, self.ended = _NEVER, self.items
+
+    def _now_holds(self, ns: int) -> bool:
+        if self._holds is None or ns < (self.fault.at_ns or 0):
+            return False
+        return self._holds()
+
+    def _over(self, ns: int, holds: bool) -> bool:
+        fault = self.fault
+        if fault.until_ns is not None and ns >= fault.until_ns:
+            return True
+        if fault.duration_ns is not None:
+            return ns >= self.began + fault.duration_ns
+        return fault.when is not None and fault.count is None and not holds
+
+    def _triggered(self, ns: int, holds: bool) -> int:
+        """When the activation began that the item at ``ns`` is in; -1 where it is in none."""
+        fault = self.fault
+        rising, self._held = holds and not self._held, holds
+        if ns < (fault.at_ns or 0) or (fault.until_ns is not None and ns >= fault.until_ns):
+            return _NEVER
+        if fault.probability is not None:
+            return ns if self.stream.random() < fault.probability else _NEVER
+        if fault.when is not None:
+            return ns if rising else _NEVER
+        began = self._last_time(ns)
+        if began <= self._taken:
+            return _NEVER
+        self._taken = began
+        over = fault.duration_ns is not None and ns >= began + fault.duration_ns
+        return _NEVER if over else began
+
+    def _last_time(self, ns: int) -> int:
+        fault = self.fault
+        if fault.every is None:
+            return fault.at_ns or 0
+        first = fault.every.tick(1) if fault.at_ns is None else fault.at_ns
+        k = fault.every.index_after(ns, first) - 1
+        return _NEVER if k < 0 else fault.every.tick(k, first)
+
+    def next_edge(self, ns: int) -> int:
+        """The first time after ``ns`` at which it begins or ends by itself; far away: never."""
+        fault = self.fault
+        edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
+        if fault.every is not None:
+            first = fault.every.tick(1) if fault.at_ns is None else fault.at_ns
+            edges = [fault.every.tick(fault.every.index_after(ns, first), first), edges[1]]
+        if self.began != _NEVER and fault.duration_ns is not None:
+            edges.append(self.began + fault.duration_ns)
+        return min((edge for edge in edges if edge > ns), default=FAR_NS)
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "began": self.began,
+            "since": self.since,
+            "items": self.items,
+            "activations": self.activations,
+            "held": self._held,
+            "taken": self._taken,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.began, self.since, self.items = saved["began"], saved["since"], saved["items"]
+        self.activations = saved["activations"]
+        self._held, self._taken = saved["held"], saved["taken"]

@@ -1,0 +1,211 @@
+"""Faults at signals: what a reader is given instead of the value.
+
+An item is an instant at which a controller or sensor samples the signal, or, for what a plant
+reads, a tick of the fault's own.  What was decided and drawn for an item holds until the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rtsim.faults.activity import Activity
+from rtsim.faults.present import Present, seconds
+from rtsim.ports import Source, Wiring
+from rtsim.signals import Signals, Vector
+
+MOST_TOLD = 8
+"""Elements of a vector that an event names."""
+
+
+class SignalFault:
+    """One fault at one signal of (n,) elements; subclasses say what it does."""
+
+    changes_alone = False
+    """It gives another value at each item, though nothing else has changed."""
+
+    def __init__(self, activity: Activity, present: Present, columns: tuple[str, ...]) -> None:
+        self.fault = activity.fault
+        self.activity = activity
+        self.present = present
+        self.columns = columns
+        self.drawn = np.zeros(len(columns))
+        """What holds until the next item: a captured value, or what is added."""
+        self.active = False
+        self._ns = -1
+        self._parameters = activity.fault.parameters
+
+    def item(self, ns: int, value: Vector) -> None:
+        """Somebody samples ``value`` (n,): decide, once an instant, if and how it is spoiled."""
+        if ns == self._ns:
+            return
+        self._ns = ns
+        activity = self.activity
+        self.active = activity.strikes(ns)
+        if activity.ended and not self.active:
+            self.present.ended(self.fault, ns, activity.ended)
+        if not self.active:
+            return
+        if activity.begins:
+            self.capture(value)
+        self.draw(ns - activity.since)
+        if activity.begins:
+            self._tell(ns, value)
+        if activity.ended:
+            self.present.ended(self.fault, ns, activity.ended)
+
+    def _tell(self, ns: int, value: Vector) -> None:
+        after = value.copy()
+        self.spoil(after)
+        values: dict[str, float] = {}
+        for name, was, now in list(zip(self.columns, value, after, strict=True))[:MOST_TOLD]:
+            values |= {name: float(was), f"{name}, as read": float(now)}
+        text = f"{self.columns[0]} {float(value[0]):g} is read as {float(after[0]):g}"
+        more = f", and {len(self.columns) - 1} more" if len(self.columns) > 1 else ""
+        self.present.began(self.fault, ns, text + more, values)
+
+    def spoil(self, value: Vector) -> None:
+        """Change ``value`` in place, where the newest item was struck."""
+        if self.active:
+            self.apply(value)
+
+    def capture(self, value: Vector) -> None:
+        """An activation begins."""
+
+    def draw(self, elapsed_ns: int) -> None:
+        """A new item, so long after the activation began."""
+
+    def apply(self, value: Vector) -> None:
+        raise NotImplementedError
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "activity": self.activity.save(),
+            "drawn": self.drawn.tolist(),
+            "active": self.active,
+            "ns": self._ns,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.activity.restore(saved["activity"])
+        self.drawn[:] = saved["drawn"]
+        self.active, self._ns = saved["active"], saved["ns"]
+
+
+class Stuck(SignalFault):
+    """What the first item found, or ``value``."""
+
+    def capture(self, value: Vector) -> None:
+        self.drawn[:] = self._parameters.get("value", value)
+
+    def apply(self, value: Vector) -> None:
+        value[:] = self.drawn
+
+
+class Offset(SignalFault):
+    """``amount`` more."""
+
+    def apply(self, value: Vector) -> None:
+        value += self._parameters["amount"]
+
+
+class Scale(SignalFault):
+    """Times ``factor``."""
+
+    def apply(self, value: Vector) -> None:
+        value *= self._parameters["factor"]
+
+
+class Drift(SignalFault):
+    """``rate`` a second more, from the start of the activation."""
+
+    changes_alone = True
+
+    def draw(self, elapsed_ns: int) -> None:
+        self.drawn[:] = self._parameters["rate"] * seconds(elapsed_ns)
+
+    def apply(self, value: Vector) -> None:
+        value += self.drawn
+
+
+class Noise(SignalFault):
+    """A normal of ``deviation`` more, each element by itself, new at each item."""
+
+    changes_alone = True
+
+    def draw(self, elapsed_ns: int) -> None:  # noqa: ARG002
+        self.activity.stream.standard_normal(out=self.drawn)
+        self.drawn *= self._parameters["deviation"]
+
+    def apply(self, value: Vector) -> None:
+        value += self.drawn
+
+
+class Quantised(SignalFault):
+    """The nearest multiple of ``step``; halves go to the even one."""
+
+    def apply(self, value: Vector) -> None:
+        value /= self._parameters["step"]
+        np.rint(value, out=value)
+        value *= self._parameters["step"]
+
+
+class NotANumber(SignalFault):
+    """NaN."""
+
+    def apply(self, value: Vector) -> None:
+        value[:] = np.nan
+
+
+KINDS: Mapping[str, type[SignalFault]] = {
+    "stuck": Stuck, "offset": Offset, "scale": Scale, "drift": Drift, "noise": Noise,
+    "quantised": Quantised, "nan": NotANumber,
+}  # fmt: skip
+
+
+class FaultyWiring(Wiring):
+    """A wiring some of whose elements are spoiled as they are read.
+
+    ``items``: a reading is an item of its faults; not so for a plant, which reads when its solver
+    needs it.
+    """
+
+    def __init__(
+        self,
+        into: Vector,
+        signals: Signals,
+        sources: Mapping[str, Source],
+        owner: str,
+        present: Present,
+        items: bool,
+    ) -> None:
+        super().__init__(into, signals, sources, owner)
+        self.signals = signals
+        self._constants = into.copy()
+        self._faults: list[tuple[SignalFault, Vector]] = []
+        self._present = present
+        self._items = items
+
+    def spoil(self, fault: SignalFault, where: slice) -> None:
+        """``fault`` acts on these elements, after those that came before."""
+        self._faults.append((fault, self.into[where]))
+
+    def gather(self) -> None:
+        self.into[:] = self._constants
+        super().gather()
+        for fault, value in self._faults:
+            if self._items:
+                fault.item(self._present.ns, value)
+            fault.spoil(value)
+
+    def look(self, which: SignalFault) -> None:
+        """An item of one of the faults, though nobody reads."""
+        self.into[:] = self._constants
+        super().gather()
+        for fault, value in self._faults:
+            if fault is which:
+                fault.item(self._present.ns, value)
+                return
+            fault.spoil(value)

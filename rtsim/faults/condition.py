@@ -1,0 +1,88 @@
+"""A condition on signals, such as ``f16.altitude_msl > 3000``: parsed here, never evaluated.
+
+::
+
+    condition  = comparison { "and" comparison }
+    comparison = operand ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) operand
+    operand    = number | part.signal
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rtsim.errors import ScenarioError
+from rtsim.ports import Port, resolve
+from rtsim.signals import Vector
+
+_COMPARISON = re.compile(r"\s*(\S+?)\s*(<=|>=|==|!=|<|>)\s*(\S+?)\s*\Z")
+_SIGNAL = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\Z")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
+_TESTS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_EXAMPLE = "write it as 'f16.altitude_msl > 3000', several joined by 'and'"
+_LONGEST = 500
+
+Operand = float | str
+"""A number, or ``part.signal``."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Comparisons that must all hold: left, test, right."""
+
+    text: str
+    comparisons: tuple[tuple[Operand, str, Operand], ...]
+
+    def bind(self, ports: Mapping[str, Port]) -> Callable[[], bool]:
+        """Whether it holds by what the ports say when it is called; NaN compares as false."""
+        asked = tuple(
+            (_bound(left, ports, self.text), _TESTS[test], _bound(right, ports, self.text))
+            for left, test, right in self.comparisons
+        )
+
+        def holds() -> bool:
+            return all(test(a[i], b[j]) for (a, i), test, (b, j) in asked)
+
+        return holds
+
+
+def parse_condition(text: str) -> Condition:
+    """Understand ``text``; :class:`ScenarioError` says what to write."""
+    if len(text) > _LONGEST:
+        raise ScenarioError(f"a condition of {len(text)} characters; at most {_LONGEST}")
+    comparisons = []
+    for part in re.split(r"\s+and\s+", text.strip()):
+        found = _COMPARISON.match(part)
+        if not found:
+            raise ScenarioError(f"{part!r} is no comparison; {_EXAMPLE}")
+        left, right = _operand(found[1]), _operand(found[3])
+        if isinstance(left, float) and isinstance(right, float):
+            raise ScenarioError(f"{part!r} compares two numbers; {_EXAMPLE}")
+        comparisons.append((left, found[2], right))
+    return Condition(text.strip(), tuple(comparisons))
+
+
+def _operand(text: str) -> Operand:
+    if _NUMBER.match(text) and math.isfinite(float(text)):
+        return float(text)
+    if _SIGNAL.match(text):
+        return text
+    raise ScenarioError(f"{text!r} is neither a number nor part.signal; {_EXAMPLE}")
+
+
+def _bound(
+    operand: Operand, ports: Mapping[str, Port], text: str
+) -> tuple[Vector | list[float], int]:
+    if isinstance(operand, float):
+        return [operand], 0
+    port, where = resolve(operand, ports, f"condition {text!r}")
+    if where.stop - where.start != 1:
+        raise ScenarioError(f"{operand} has {where.stop - where.start} elements; compare one")
+    return port.value, where.start

@@ -1,0 +1,262 @@
+"""One fault as data: where, kind, parameters, trigger, how long, seed.
+
+=============  ===========================================================================
+``at``         s; a trigger by itself, otherwise the time from which the others are looked at
+``every``      s; at ``at`` (without it: one period after the start), and each period after it
+``probability``  of each item, a sample, message, byte or frame, to begin an activation
+``when``       a condition on signals; each time it becomes true
+=============  ===========================================================================
+
+Without a trigger it begins with the run.  An activation lasts ``duration`` s or ``count`` items;
+without either one item (``probability``), while the condition holds (``when``), or to the end.
+Nothing is spoiled from ``until`` on.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.faults.condition import Condition, parse_condition
+from rtsim.faults.kinds import KINDS, WANTED, Check, Kind
+from rtsim.tag import Period, to_ns
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
+_TIMES = ("at", "until", "duration")
+COMMON = (
+    "name", "where", "kind", "at", "every", "probability", "when", "until", "duration", "count",
+    "seed",
+)  # fmt: skip
+LINE_ENDS = ("to_board", "from_board", "board")
+
+
+class FaultError(ScenarioError):
+    """A fault that cannot be used; says which, in which file, and what to type."""
+
+    key = ""
+    """The entry that is wrong."""
+
+    @classmethod
+    def of(cls, key: str, text: str) -> FaultError:
+        error = cls(text)
+        error.key = key
+        return error
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A checked description; times in ns, ``parameters`` in the units of what they act on."""
+
+    name: str
+    where: str
+    kind: Kind
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    at_ns: int | None = None
+    every: Period | None = None
+    probability: float | None = None
+    when: Condition | None = None
+    until_ns: int | None = None
+    duration_ns: int | None = None
+    count: int | None = None
+    period: Period | None = None
+    """Signals that a plant reads: how often the fault is looked at."""
+    seed: int | None = None
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """As it was written, times as exact text."""
+    place: str = field(default="", compare=False)
+    """``file:line``, where it comes from a file."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], place: str = "") -> Fault:
+        """From the entries of a table; :class:`FaultError` names the one that is wrong."""
+        return _Reader(given, place).fault()
+
+    @property
+    def part(self) -> str:
+        return self.where.partition(".")[0]
+
+    @property
+    def signal(self) -> str:
+        return self.where.partition(".")[2]
+
+    def error(self, problem: object) -> FaultError:
+        """What to say of one that does not fit its scenario."""
+        before = f"{self.place}: " if self.place else ""
+        return FaultError(f"{before}fault {self.name}: {problem}")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data that :meth:`of` reads again, for the recording."""
+        return dict(self.given)
+
+
+class _Reader:
+    def __init__(self, given: Mapping[str, Any], place: str) -> None:
+        self.given, self.place = dict(given), place
+
+    def fault(self) -> Fault:
+        given = self.given
+        name = self._text("name", "a name of its own, such as name = 'alpha_stuck'")
+        if not _NAME.match(name):
+            text = f"name {name!r}; write a letter, then letters, digits, _ or -, at most 60"
+            raise FaultError.of("name", text)
+        kind = KINDS.get(self._text("kind", "the kind, such as kind = 'offset'"))
+        if kind is None:
+            raise FaultError.of("kind", str(UnknownName("kind", given["kind"], KINDS)))
+        known = (*COMMON, *(p.name for p in kind.parameters))
+        if kind.level == "signal":
+            known = (*known, "period")
+        for key in given:
+            if key not in known:
+                raise FaultError.of(key, str(UnknownName("entry", key, known, f"a {kind.name}")))
+        self._trigger(kind)
+        times = {k: self._ns(k) for k in _TIMES}
+        if times["until"] is not None and times["until"] <= (times["at"] or 0):
+            text = "until is not after at: it would never act"
+            raise FaultError.of("until", text)
+        return Fault(
+            name=name,
+            where=self._where(kind),
+            kind=kind,
+            parameters=self._parameters(kind),
+            at_ns=times["at"],
+            every=self._period("every"),
+            probability=self._probability(),
+            when=self._condition(),
+            until_ns=times["until"],
+            duration_ns=times["duration"],
+            count=self._count(kind),
+            period=self._period("period"),
+            seed=self._whole("seed", 0),
+            given={k: _plain(v) for k, v in given.items()},
+            place=self.place,
+        )
+
+    def _trigger(self, kind: Kind) -> None:
+        triggers = [k for k in ("every", "probability", "when") if k in self.given]
+        if len(triggers) > 1:
+            text = f"{' and '.join(triggers)} are both triggers; give one of them"
+            raise FaultError.of(triggers[1], text)
+        lasting = [k for k in ("duration", "count") if k in self.given]
+        if len(lasting) > 1:
+            raise FaultError.of("count", "duration and count; give one of the two")
+        if lasting and (kind.once or kind.name == "burst"):
+            instead = "length says how long" if kind.name == "burst" else "it happens at once"
+            raise FaultError.of(lasting[0], f"a {kind.name} has no {lasting[0]}: {instead}")
+        if "every" in self.given and not (lasting or kind.once or kind.name == "burst"):
+            raise FaultError.of("every", "every needs an end; give duration (s) or count (items)")
+
+    def _text(self, key: str, wanted: str) -> str:
+        value = self.given.get(key)
+        if not isinstance(value, str) or not value.strip():
+            raise FaultError.of(key, f"{key} is missing or no text; give {wanted}")
+        return value.strip()
+
+    def _where(self, kind: Kind) -> str:
+        example = {"signal": "f16.alpha", "message": "controller", "line": "controller.to_board"}
+        wanted = f"where = '{example[kind.level]}'"
+        where = self._text("where", wanted)
+        part, dot, signal = where.partition(".")
+        if kind.level == "message":
+            if dot or not part.isidentifier():
+                text = f"where = {where!r}; a {kind.name} is at the messages of a part: {wanted}"
+                raise FaultError.of("where", text)
+            return where
+        if not dot or not part.isidentifier() or not signal:
+            what = "signal" if kind.level == "signal" else "end"
+            text = f"where = {where!r}; a {kind.name} is at part.{what}: {wanted}"
+            raise FaultError.of("where", text)
+        if kind.level == "line":
+            ends = ("board",) if kind.once else LINE_ENDS[:2]
+            if signal not in ends:
+                text = str(UnknownName("end", signal, ends, f"where = {where!r}"))
+                raise FaultError.of("where", text)
+        return where
+
+    def _parameters(self, kind: Kind) -> dict[str, float]:
+        out = {}
+        for parameter in kind.parameters:
+            name, wanted = parameter.name, WANTED[parameter.check]
+            if name not in self.given:
+                if parameter.needed:
+                    text = f"a {kind.name} needs {name}: {wanted}"
+                    raise FaultError.of("kind", text)
+                continue
+            value = self.given[name]
+            if parameter.check == "seconds":
+                out[name] = float(self._ns(name, zero=True) or 0)
+            elif not _passes(parameter.check, value):
+                raise FaultError.of(name, f"{name} = {value!r}; write {wanted}")
+            else:
+                out[name] = float(value)
+        return out
+
+    def _ns(self, key: str, zero: bool = False) -> int | None:
+        if key not in self.given:
+            return None
+        value = self.given[key]
+        wanted = f"write {key} in s" + (", >= 0" if zero or key == "at" else ", > 0")
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+                raise ScenarioError("no number of seconds")
+            ns = to_ns(value, key)
+        except (RtsimError, OverflowError, ValueError) as error:
+            raise FaultError.of(key, f"{key} = {value!r} ({error}); {wanted}") from None
+        if ns < 0 or (ns == 0 and not zero and key != "at"):
+            raise FaultError.of(key, f"{key} = {value!r}; {wanted}")
+        return ns
+
+    def _period(self, key: str) -> Period | None:
+        return None if self._ns(key) is None else Period.of(self.given[key])
+
+    def _probability(self) -> float | None:
+        if "probability" not in self.given:
+            return None
+        value = self.given["probability"]
+        if not _passes("number", value) or not 0.0 <= value <= 1.0:
+            raise FaultError.of("probability", f"probability = {value!r}; write 0 to 1")
+        return float(value)
+
+    def _condition(self) -> Condition | None:
+        if "when" not in self.given:
+            return None
+        text = self._text("when", "a condition, such as when = 'f16.alpha > 0.3'")
+        try:
+            return parse_condition(text)
+        except ScenarioError as error:
+            raise FaultError.of("when", str(error)) from None
+
+    def _count(self, kind: Kind) -> int | None:
+        if kind.name == "burst":
+            return int(self.given["length"])
+        count = self._whole("count", 1)
+        if count is None and (kind.once or "probability" in self.given):
+            return None if "duration" in self.given else 1
+        return count
+
+    def _whole(self, key: str, least: int) -> int | None:
+        value = self.given.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+            raise FaultError.of(key, f"{key} = {value!r}; write a whole number >= {least}")
+        return value
+
+
+def _passes(check: Check, value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if not math.isfinite(value) or abs(value) > 1e300:
+        return False
+    if check in ("whole", "natural", "bit"):
+        least, most = (1 if check == "natural" else 0), (7 if check == "bit" else 2**31)
+        return isinstance(value, int) and least <= value <= most
+    return check == "number" or value > 0 or (value == 0 and check == "not negative")
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Fraction) else value

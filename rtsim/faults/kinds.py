@@ -1,0 +1,63 @@
+"""The kinds of faults: at which level each acts, and what it must be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["signal", "message", "line"]
+Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
+
+WANTED: dict[Check, str] = {
+    "number": "a finite number",
+    "positive": "a number > 0",
+    "not negative": "a number >= 0",
+    "whole": "a whole number >= 0",
+    "natural": "a whole number >= 1",
+    "seconds": "seconds >= 0, such as 0.05 or '1/60'",
+    "bit": "a whole number from 0 to 7",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kind; ``needed`` where it has no value of its own."""
+
+    name: str
+    check: Check
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a kind of fault does, in the words of an event, and its parameters by name."""
+
+    name: str
+    level: Level
+    does: str
+    parameters: tuple[Parameter, ...] = ()
+    once: bool = False
+    """It is over as soon as it has happened: no duration, no count."""
+
+
+_ALL = (
+    Kind("stuck", "signal", "stays", (Parameter("value", "number", needed=False),)),
+    Kind("offset", "signal", "is off by an amount", (Parameter("amount", "number"),)),
+    Kind("scale", "signal", "is scaled by a factor", (Parameter("factor", "number"),)),
+    Kind("drift", "signal", "drifts at a rate", (Parameter("rate", "number"),)),
+    Kind("noise", "signal", "is noisy", (Parameter("deviation", "not negative"),)),
+    Kind("quantised", "signal", "moves in steps", (Parameter("step", "positive"),)),
+    Kind("nan", "signal", "is not a number"),
+    Kind("drop", "message", "is lost"),
+    Kind("delay", "message", "takes longer", (Parameter("delay", "seconds"),)),
+    Kind("duplicate", "message", "comes twice", (Parameter("gap", "seconds", needed=False),)),
+    Kind("reorder", "message", "may be overtaken", (Parameter("extra", "seconds"),)),
+    Kind("burst", "message", "is lost with those after it", (Parameter("length", "natural"),)),
+    Kind("bit_flip", "line", "has a bit flipped", (Parameter("bit", "bit", needed=False),)),
+    Kind("truncation", "line", "is cut", (Parameter("keep", "whole", needed=False),)),
+    Kind("garbage", "line", "comes behind garbage", (Parameter("length", "natural"),)),
+    Kind("silence", "line", "carries nothing"),
+    Kind("slow_line", "line", "is slow", (Parameter("baud", "natural"),)),
+    Kind("board_reset", "line", "is reset", once=True),
+)
+KINDS = {kind.name: kind for kind in _ALL}

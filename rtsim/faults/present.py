@@ -1,0 +1,40 @@
+"""What every fault of a run shares: the instant that is being computed, and where events go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rtsim.faults.description import Fault
+from rtsim.tag import NS_PER_S, Tag
+
+BEGAN, ENDED, IDLE = "Fault", "FaultEnded", "FaultIdle"
+"""Kinds of events: an activation, the end of one that took more than one item, no effect here."""
+BEFORE_THE_RUN = -1
+EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
+
+
+class Present:
+    """The instant under way, ns; -1 before the first."""
+
+    def __init__(self) -> None:
+        self.ns = BEFORE_THE_RUN
+        self.event: EventSink = _unrecorded
+
+    def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
+        """An activation has had its first effect."""
+        what = f"{fault.kind.name} at {fault.where}: {text}"
+        self.event(Tag(ns), BEGAN, fault.name, what, dict(values))
+
+    def ended(self, fault: Fault, ns: int, items: int) -> None:
+        """It is over; one of a single item needs no second event."""
+        if items > 1 or fault.count is None:
+            text = f"{fault.kind.name} at {fault.where} is over"
+            self.event(Tag(ns), ENDED, fault.name, text, {"items": float(items)})
+
+
+def seconds(ns: float) -> float:
+    return ns / NS_PER_S
+
+
+def _unrecorded(tag: Tag, kind: str, source: str, text: str, values: dict[str, float]) -> None:
+    """Where events go while nobody listens."""

@@ -1,0 +1,117 @@
+"""The fault file: TOML with a ``[[fault]]`` table for each fault."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rtsim.errors import UnknownName
+from rtsim.faults.description import Fault, FaultError
+
+MOST_BYTES = 1 << 20
+MOST_FAULTS = 1000
+_HEADER = re.compile(r"[ \t]*\[\[[ \t]*fault[ \t]*\]\]")
+_EXAMPLE = "begin each fault with a line [[fault]]"
+
+Given = str | Path | Fault | Mapping[str, Any]
+"""A fault file, a fault, or the entries of one."""
+
+
+def read_faults(path: str | Path) -> tuple[Fault, ...]:
+    """The faults of a file; :class:`FaultError` begins with ``file:line:``."""
+    path = Path(path)
+    text = _text(path)
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FaultError(f"{path}{_line_of(error)}: not TOML: {error}") from None
+    for key in data:
+        if key != "fault":
+            raise FaultError(f"{path}: {UnknownName('table', key, ['fault'])}; {_EXAMPLE}")
+    tables = data.get("fault", [])
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise FaultError(f"{path}: fault is no list of tables; {_EXAMPLE}")
+    if not tables:
+        raise FaultError(f"{path}: no fault in it; {_EXAMPLE}")
+    if len(tables) > MOST_FAULTS:
+        raise FaultError(f"{path}: {len(tables)} faults; at most {MOST_FAULTS}")
+    places = _Places(path, text, len(tables))
+    out = []
+    for number, table in enumerate(tables):
+        try:
+            out.append(Fault.of(table, places.of(number)))
+        except FaultError as error:
+            raise FaultError(f"{places.of(number, error.key)}: {error}") from None
+    return all_different(out)
+
+
+def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
+    """Faults from files, descriptions and tables, all of different names."""
+    out: list[Fault] = []
+    for one in given:
+        if isinstance(one, Fault):
+            out.append(one)
+        elif isinstance(one, Mapping):
+            try:
+                out.append(Fault.of(one))
+            except FaultError as error:
+                raise FaultError(f"fault {one.get('name', len(out) + 1)}: {error}") from None
+        elif isinstance(one, str | Path):
+            out.extend(read_faults(one))
+        else:
+            raise FaultError(f"{one!r} is no fault; give a file's path, or the entries as a dict")
+    return all_different(out)
+
+
+def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """By name, in the order in which they act; two of one name are an error."""
+    by_name: dict[str, Fault] = {}
+    for fault in faults:
+        if fault.name in by_name:
+            raise fault.error("there is another fault of that name; give it one of its own")
+        by_name[fault.name] = fault
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise FaultError(f"{path}: more than {MOST_BYTES} bytes; no fault file?")
+        return path.read_text(encoding="utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise FaultError(f"{path}: not UTF-8 text at byte {error.start}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FaultError(
+            f"{path}: {reason}; give the path of a fault file, such as faults.toml"
+        ) from None
+
+
+def _line_of(error: Exception) -> str:
+    found = re.search(r"at line (\d+)", str(error))
+    return f":{found[1]}" if found else ""
+
+
+class _Places:
+    """On which lines the tables and their entries stand: the parser does not say."""
+
+    def __init__(self, path: Path, text: str, count: int) -> None:
+        self._path = path
+        self._lines = text.split("\n")
+        starts = [n for n, line in enumerate(self._lines) if _HEADER.match(line)]
+        # Written as fault = [{...}], or a header within a text: then the file's name has to do.
+        self._starts = starts if len(starts) == count else []
+
+    def of(self, number: int, key: str = "") -> str:
+        if not self._starts:
+            return f"{self._path}: fault {number + 1}"
+        first = self._starts[number]
+        end = (*self._starts[number + 1 :], len(self._lines))[0]
+        entry = re.compile(rf"[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*=")
+        for line in range(first + 1, end) if key else ():
+            if entry.match(self._lines[line]):
+                return f"{self._path}:{line + 1}"
+        return f"{self._path}:{first + 1}"

@@ -1,0 +1,350 @@
+"""``--latency from:RUN``: what a controller took in one run is what the next one draws from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from numpy.typing import NDArray
+
+from rtsim.cli import main
+from rtsim.cli.latency import parse_latencies
+from rtsim.errors import LatencyError, RecordingError, RtsimError, ScenarioError
+from rtsim.latency import Empirical, Fixed, from_plain, to_plain
+from rtsim.record.event import Event
+from rtsim.record.measured import FEWEST, MOST, MeasuredLatency, measured_latency
+from rtsim.record.reading import Recording
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Tag
+from rtsim.testing.determinism import trace_of
+
+MS = 1_000_000
+PERIOD_S = 0.1
+
+
+class Stamping:
+    """An outside controller whose answers have the stamps that a test wants."""
+
+    outside = True
+    inputs = Signals("x [1]")
+    outputs = Signals("y [1]")
+
+    def __init__(self, took_ns: Sequence[int], way_ns: int = 0, other_clock: bool = False) -> None:
+        self._took = took_ns
+        self._way = way_ns
+        self._other_clock = other_clock
+        self._steps = -1
+
+    def describe(self) -> dict[str, object]:
+        return {"stamps": "of another clock"} if self._other_clock else {}
+
+    def send(self, tag: Tag, inputs: Vector) -> None:  # noqa: ARG002
+        self._steps += 1
+
+    def receive(self, tag: Tag, patience: float) -> Vector:  # noqa: ARG002
+        return np.zeros(1)
+
+    def stamps(self) -> tuple[int, int, int, int]:
+        sent = 10**15 + self._steps * 10**8
+        ended = sent + int(self._took[self._steps])
+        return sent, ended - 1, ended, ended + self._way
+
+    def close(self) -> None: ...
+
+
+def scenario(latency: float = 0.0) -> Scenario:
+    out = Scenario("stamped")
+    stamping = Stamping([MS] * 1000)
+    out.controller("law", stamping, period=PERIOD_S, inputs={"x": 0.0}, compute=Fixed(latency))
+    return out
+
+
+def recorded(
+    took_ns: Sequence[int] | NDArray[np.int64],
+    latency: float = 0.0,
+    way_ns: int = 0,
+    other_clock: bool = False,
+) -> Recording:
+    """One answer for each of ``took_ns``."""
+    out = scenario(latency)
+    taken = [int(ns) for ns in took_ns]
+    out.replace_controller("law", Stamping(taken, way_ns, other_clock))
+    return trace_of(out, until=(len(taken) - 1) * PERIOD_S + latency)
+
+
+def drawn(recording: Recording) -> NDArray[np.int64]:
+    """The latency of each answer (ns), as the messages say."""
+    track = recording.track("messages/law")
+    return track.integer("completed") - track.rows.ns
+
+
+def distance(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """Of Kolmogorov and Smirnov: the largest gap between two cumulative distributions."""
+    at = np.concatenate([one, other])
+    shares = [np.searchsorted(np.sort(x), at, side="right") / len(x) for x in (one, other)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+# -- the distribution
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda rng, n: rng.gamma(2.0, 3.0 * MS, n),
+        lambda rng, n: rng.uniform(1.0 * MS, 2.0 * MS, n),
+        lambda rng, n: np.where(rng.random(n) < 0.9, 2.0 * MS, 30.0 * MS),
+    ],
+    ids=["gamma", "uniform", "two values"],
+)
+def test_the_next_run_has_the_distribution_that_was_measured(made: object, seed: int) -> None:
+    assert callable(made)
+    took = made(np.random.default_rng(seed), 600).astype(np.int64)
+    found = measured_latency(recorded(took), "law")
+    assert found.answers == 600
+    assert sorted(found.model.samples) == sorted(took.tolist())
+    desk = scenario()
+    desk.allow("law", found.model)
+    again = drawn(trace_of(desk, until=60, seed=seed))
+    # Beyond 1.95 sqrt(1/n + 1/m), two samples of one distribution come in 1 of 1000.
+    assert distance(took, again) < 1.95 * np.sqrt(2 / 600)
+    assert distance(took + 2 * MS, again) > 0.25  # what another distribution gives
+
+
+def test_of_many_answers_order_statistics_are_kept() -> None:
+    took = np.random.default_rng(4).gamma(2.0, 3.0 * MS, 3 * MOST).astype(np.int64)
+    found = measured_latency(recorded(took), "law")
+    kept = np.array(found.model.samples)
+    assert (found.answers, len(kept)) == (3 * MOST, MOST)
+    assert (kept.min(), kept.max()) == (took.min(), took.max())
+    assert distance(took, kept) <= 1 / MOST
+
+
+def test_quantiles_are_of_what_was_measured() -> None:
+    found = measured_latency(recorded([k * MS for k in range(1, 201)]), "law")
+    assert (found.model.quantile(0.5), found.model.quantile(0.99)) == (100 * MS, 198 * MS)
+    assert "n 200, median 100 ms, p99 198 ms, maximum 200 ms" in found.in_words
+
+
+def test_who_was_waited_for_took_up_to_its_answer() -> None:
+    found = measured_latency(recorded([MS] * FEWEST, way_ns=7), "law")
+    assert set(found.model.samples) == {MS + 7}
+    assert found.to == "answer"
+    # Another machine's clock does not matter: sent and received are of this one.
+    served = measured_latency(recorded([MS] * FEWEST, way_ns=7, other_clock=True), "law")
+    assert set(served.model.samples) == {MS + 7}
+
+
+def test_an_answer_that_was_taken_when_due_took_up_to_the_end_of_its_step() -> None:
+    """``received`` is then the due time, whatever the controller took."""
+    found = measured_latency(recorded([MS] * FEWEST, latency=0.005, way_ns=9 * MS), "law")
+    assert set(found.model.samples) == {MS}
+    assert "to the end of the step" in found.in_words
+
+
+def test_late_answers_are_told() -> None:
+    run = recorded([MS] * FEWEST, latency=0.005)
+    run.events.append(Event(Tag(5), "Late", "law", "", {}))
+    run.events.append(Event(Tag(5), "Late", "other", "", {}))
+    found = measured_latency(run, "law")
+    assert found.late == 1
+    assert "1 more were Late, and are not in it" in found.in_words
+
+
+# -- what is refused
+
+
+def test_a_run_without_measurements() -> None:
+    from rtsim.models.unstable import scenario as unstable
+
+    with pytest.raises(RecordingError, match="measured nothing: only a controller that runs out"):
+        measured_latency(trace_of(unstable(), until=1), "controller")
+
+
+def test_too_few_answers() -> None:
+    with pytest.raises(RecordingError, match=r"measured 99 answers of law; 100 are needed"):
+        measured_latency(recorded([MS] * (FEWEST - 1)), "law")
+
+
+def test_a_controller_of_another_name() -> None:
+    with pytest.raises(RecordingError, match=r"measured law, not guidance; type from:.*:law"):
+        measured_latency(recorded([MS] * FEWEST), "guidance")
+
+
+def test_stamps_that_run_backwards() -> None:
+    took = [MS] * FEWEST
+    took[7] = -5
+    with pytest.raises(RecordingError, match=r"row 7 of measured/law .* damaged"):
+        measured_latency(recorded(took), "law")
+
+
+def test_taken_when_due_and_stamped_by_another_clock() -> None:
+    run = recorded([MS] * FEWEST, latency=0.005, other_clock=True)
+    with pytest.raises(RecordingError, match="of another clock"):
+        measured_latency(run, "law")
+
+
+# -- in a recording
+
+
+def test_a_replay_needs_the_recording_alone() -> None:
+    found = measured_latency(recorded([k * 1000 for k in range(200)]), "law")
+    desk = scenario()
+    desk.allow("law", found.model)
+    run = trace_of(desk, until=20, seed=5)
+    assert len(set(drawn(run).tolist())) > 50
+    header = json.loads(json.dumps(run.header))
+    again = scenario()
+    again.allow("law", from_plain(header["scenario"]["origin"]["latencies"]["law"]))
+    assert rerun(run, again).digest() == run.digest()
+    assert again.describe() == desk.describe()
+
+
+def test_other_samples_are_described_otherwise() -> None:
+    one, other = Empirical.of([1, 2, 4], "x"), Empirical.of([1, 3, 4], "x")
+    assert repr(one) != repr(other)
+    assert len(repr(Empirical.of(range(4096)))) < 100
+
+
+@pytest.mark.parametrize("latency", ["1/3", Empirical.of([1, 2, 3], "law in live.mcap")])
+def test_plain_and_back(latency: str | Empirical) -> None:
+    assert from_plain(json.loads(json.dumps(to_plain(latency)))) == latency
+
+
+@pytest.mark.parametrize("data", [7, None, {}, {"samples": "x"}, {"samples": [1, "2"]}])
+def test_what_is_no_latency_in_a_header(data: object) -> None:
+    with pytest.raises(LatencyError, match="neither"):
+        from_plain(data)
+
+
+@pytest.mark.parametrize("samples", [[2**62], [-1], []])
+def test_samples_that_no_run_has(samples: list[int]) -> None:
+    with pytest.raises(ScenarioError, match="Empirical latency"):
+        from_plain({"samples": samples})
+
+
+def test_only_controllers_take_time() -> None:
+    out = scenario()
+    out.source("wanted", Signals("x [1]"))
+    with pytest.raises(ScenarioError, match="not a controller"):
+        out.allow("wanted", 0.1)
+
+
+# -- what is typed
+
+
+def test_seconds_for_all_or_for_one() -> None:
+    assert parse_latencies(["0.005"], ["a", "b"]) == {"a": "0.005", "b": "0.005"}
+    assert parse_latencies(["a=0.005", "b=1/50"], ["a", "b"]) == {"a": "0.005", "b": "1/50"}
+    assert parse_latencies([], ["a"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (["c=0.1"], "unknown controller 'c'"),
+        (["0.1", "a=0.2"], "a has one already"),
+        (["much"], "'much' is not a number of seconds"),
+        (["-0.1"], "negative"),
+        (["a=from:"], "names no recording"),
+        (["from:nowhere.mcap"], "nowhere.mcap"),
+    ],
+)
+def test_what_cannot_be_meant(
+    values: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RtsimError, match=text):
+        parse_latencies(values, ["a", "b"])
+
+
+def test_for_which_controller() -> None:
+    with pytest.raises(ScenarioError, match=r"for which of a, b\? type: --latency a=0.1"):
+        parse_latencies(["0.1"], ["a", "b"], of_all=False)
+
+
+# -- on the command line
+
+
+def rtsim(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's folder, with a recording of its C in real time."""
+    folder = tmp_path_factory.mktemp("flown")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RTSIM_CACHE_DIR", str(folder / "cache"))
+        patch.chdir(folder)
+        assert rtsim("sil", "init").exit_code == 0
+        told = rtsim(
+            "sil", "fly", "scenario.py", "-c", "motor.toml", "--until", "1.2", "--pace", "1.0",
+            "--latency", "0.009", "-o", "live.mcap",
+        )  # fmt: skip
+        assert told.exit_code == 0, told.output
+    return folder
+
+
+@pytest.fixture
+def folder(flown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("scenario.py", "motor.toml", "motor.c", "motor.h", "live.mcap"):
+        (tmp_path / name).write_bytes((flown / name).read_bytes())
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(flown / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.realtime
+def test_the_design_flies_with_what_the_live_c_took(folder: Path) -> None:
+    told = rtsim("run", "scenario.py", "--latency", "from:live.mcap", "-o", "desk.mcap")
+    assert told.exit_code == 0, told.output
+    assert "latency of controller: n " in told.output
+    found = parse_latencies(["from:live.mcap"], ["controller"])["controller"]
+    assert isinstance(found, MeasuredLatency)
+    assert found.answers + found.late >= 115
+    assert 0 < max(found.model.samples) <= 9 * MS * 2
+    track = Recording.open("desk.mcap").track("messages/controller")
+    took = track.integer("completed") - track.rows.ns
+    assert set(took.tolist()) <= set(found.model.samples)
+    assert len(set(took.tolist())) > 30
+    (folder / "live.mcap").unlink()
+    again = rtsim("replay", "desk.mcap")
+    assert again.exit_code == 0, again.output
+    assert "equal bit for bit" in again.output
+
+
+@pytest.mark.realtime
+def test_the_c_flies_with_it_too_and_replays_without_the_c(folder: Path) -> None:
+    told = rtsim(
+        "sil", "fly", "scenario.py", "-c", "motor.toml", "-o", "c.mcap", "--json",
+        "--latency", "controller=from:live.mcap:controller",
+    )  # fmt: skip
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["latency"]["controller"]["n"] >= 100
+    for name in ("live.mcap", "motor.c", "motor.toml"):
+        (folder / name).unlink()
+    assert rtsim("replay", "c.mcap").exit_code == 0
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(
+    ("cut", "text"),
+    [(40, "no recording"), (2000, ""), (None, "measured controller, not autopilot")],
+)
+def test_a_run_that_says_too_little_is_one_error(folder: Path, cut: int | None, text: str) -> None:
+    data = (folder / "live.mcap").read_bytes()
+    (folder / "live.mcap").write_bytes(data if cut is None else data[:cut])
+    which = "from:live.mcap" if cut else "from:live.mcap:autopilot"
+    told = rtsim("run", "scenario.py", "--latency", which, "--no-record")
+    assert told.exit_code == 2
+    assert told.stderr.startswith("Error: ")
+    assert told.stderr.count("\n") == 1
+    assert text in told.stderr

@@ -5,9 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.controllers.case import Case, History
+from hitl.controllers.case import Case
+from hitl.controllers.evidence import Evidence
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died
 from hitl.worker.keys import Keys
@@ -18,6 +20,7 @@ from hitl.worker.refusal import refusal
 from hitl.worker.remote import Remote
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
+from rtsim.history import History, feed
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 
@@ -84,8 +87,7 @@ class SilController:
         self._sequence = self._answered = 0
         self._sent_ns = 0
         self._unsent = False
-        self._history = History(self.inputs.size)
-        self._failed = False
+        self._evidence = Evidence(self.interface, self.p, self.build.kind, cases)
 
     def fresh(self) -> SilController:
         """One like it, with a new process, initialised with the parameters."""
@@ -146,7 +148,7 @@ class SilController:
         """Ask for a step; what cannot be sent is told when the answer is asked for."""
         worker = self._running()
         self._sequence += 1
-        self._history.add(tag, inputs)
+        self._evidence.add(tag, inputs)
         self._sent_ns = stopwatch()
         self._unsent = not worker.send(Kind.STEP, self._sequence, tag, inputs)
 
@@ -165,6 +167,7 @@ class SilController:
             if isinstance(heard, Garbage):
                 self.garbage += 1
             if heard is None or stopwatch() >= until:
+                self._history.heard(None)
                 return None
 
     def _not_taken(self, worker: Peer) -> ControllerError:
@@ -182,12 +185,13 @@ class SilController:
             text = f"{self.name} answered step {heard.sequence} ({heard.tag}){again}"
             raise self.explained(tag, ControllerError(f"{text}, expected {self._sequence} ({tag})"))
         if heard.status:
-            text = self._refused(heard.status, self.inputs, self._history.inputs[-1])
+            text = self._refused(heard.status, self.inputs, self._evidence.latest)
             raise self.explained(tag, ControllerError(text))
         if len(heard.values) != expected:
             text = f"{self.name} answered {len(heard.values)} values, expected {expected}"
             raise self.explained(tag, ControllerError(text))
         self._answered = self._sequence
+        self._history.heard(heard.values)
         self.took_ns.append(heard.took_ns)
         ended = heard.began_ns + heard.took_ns
         self._stamps = (self._sent_ns, heard.began_ns, ended, received)
@@ -205,43 +209,26 @@ class SilController:
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """``error`` with the inputs at that step, and the case that reproduces it."""
-        if self._failed or not self._history.steps:
-            return error
-        self._failed = True
-        case = self.case(str(error))
-        inputs = ", ".join(f"{name}={value:.6g}" for name, value in case.last.items())
-        text = f"{self.name} failed at {tag}: {error}\ninputs: {inputs or 'none'}"
-        error.args = ("\n".join((text, *self._saved(tag, case))),)
-        return error
-
-    def _saved(self, tag: Tag, case: Case) -> list[str]:
-        """How to run the case again."""
-        if self._cases is None:
-            return []
-        path = self._cases / f"{self.name}-{tag.ns}-{self.build.kind}.npz"
-        try:
-            case.save(path)
-        except OSError as problem:
-            return [f"its case cannot be written to {path}: {problem.strerror}"]
-        return [f"again: rtsim sil case {path}"]
+        return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
         """All steps so far."""
-        variant = f":{self.interface.variant}" if self.interface.variant else ""
-        tags, inputs = self._history.tags, self._history.inputs
-        parameters = {
-            s.name: self.p[self.parameters.slice(s.name)].tolist() for s in self.parameters
-        }
-        return Case(
-            interface=f"{self.interface.path}{variant}",
-            kind=self.build.kind,
-            names=self.inputs.columns,
-            parameters=parameters,
-            tags=tags,
-            inputs=inputs,
-            forgotten=self._history.steps - len(tags),
-            error=error,
-        )
+        return self._evidence.case(error)
+
+    def save(self) -> dict[str, Any]:
+        """Every step since the start: the memory of the C is not known, what led to it is."""
+        return self._history.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Feed a process that has just been started every step again, in lockstep."""
+        feed(saved, self._history, self.name, self.send, self._again)
+        del self.took_ns[:]
+
+    def _again(self, tag: Tag) -> Vector:
+        answer = self.receive(tag, self.silence)
+        if answer is None:
+            raise self.silent(tag)
+        return answer
 
     def close(self) -> None:
         """End the process; raises :class:`ControllerError` where it did not end well."""
@@ -250,7 +237,7 @@ class SilController:
             return
         about, ending = worker.about, None
         try:
-            if not self._failed:
+            if not self._evidence.failed:
                 ending = worker.stop()
         finally:
             worker.close()

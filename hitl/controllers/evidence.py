@@ -1,0 +1,74 @@
+"""What a controller that lives outside was asked: to explain a failure, and to reproduce it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hitl.controllers.case import Case, History
+from hitl.interface import Interface
+from rtsim.errors import ControllerError
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+
+class Evidence:
+    """All steps of one run with their inputs; of several failures the first is explained.
+
+    ``p`` (k,): the parameters.  ``kind`` of build stands in the case and in its file's name.
+    ``cases`` is the folder for it (``None``: nowhere).  ``again`` is told before the command that
+    runs it once more.
+    """
+
+    def __init__(
+        self, interface: Interface, p: Vector, kind: str, cases: Path | None, again: str = "again"
+    ) -> None:
+        self.failed = False
+        """A failure was explained."""
+        self._interface, self._p, self._kind = interface, p, kind
+        self._cases, self._again = cases, again
+        self._inputs = interface.inputs
+        self._history = History(self._inputs.size)
+        self.add = self._history.add
+
+    @property
+    def latest(self) -> Vector:
+        """(m,): the inputs of the latest step."""
+        latest: Vector = self._history.inputs[-1]
+        return latest
+
+    def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
+        """``error`` with the inputs at that step, and the case that reproduces it."""
+        if self.failed or not self._history.steps:
+            return error
+        self.failed = True
+        case = self.case(str(error))
+        inputs = ", ".join(f"{name}={value:.6g}" for name, value in case.last.items())
+        text = f"{self._interface.name} failed at {tag}: {error}\ninputs: {inputs or 'none'}"
+        error.args = ("\n".join((text, *self._saved(tag, case))),)
+        return error
+
+    def _saved(self, tag: Tag, case: Case) -> list[str]:
+        """How to run the case again."""
+        if self._cases is None:
+            return []
+        path = self._cases / f"{self._interface.name}-{tag.ns}-{self._kind}.npz"
+        try:
+            case.save(path)
+        except OSError as problem:
+            return [f"its case cannot be written to {path}: {problem.strerror}"]
+        return [f"{self._again}: rtsim sil case {path}"]
+
+    def case(self, error: str = "") -> Case:
+        """All steps so far."""
+        interface, parameters = self._interface, self._interface.parameters
+        tags, inputs = self._history.tags, self._history.inputs
+        return Case(
+            interface=f"{interface.path}{f':{interface.variant}' if interface.variant else ''}",
+            kind=self._kind,
+            names=self._inputs.columns,
+            parameters={s.name: self._p[parameters.slice(s.name)].tolist() for s in parameters},
+            tags=tags,
+            inputs=inputs,
+            forgotten=self._history.steps - len(tags),
+            error=error,
+        )

@@ -79,11 +79,14 @@ class _Request(NamedTuple):
 
 
 class Session:
-    """A conversation about one interface; ``patience_ns`` is for an answer to any request."""
+    """A conversation about one interface; ``patience_ns`` is for an answer to any request.
+
+    Without an interface any board will do, and it can be pinged only.
+    """
 
     def __init__(
         self,
-        interface: Interface,
+        interface: Interface | None,
         *,
         patience_ns: int = 2 * NS_PER_S,
         connect_patience_ns: int = CONNECT_PATIENCE_NS,
@@ -93,11 +96,11 @@ class Session:
         self.board: HelloReply | None = None
         self.state = State.IDLE
         self.started = False
-        self._interface = interface
+        self._about = interface
         self._build = build
-        self._inputs = Codec(interface.input_fields)
-        self._outputs = Codec(interface.output_fields)
-        self._parameters = Codec(interface.parameter_fields)
+        self._inputs = Codec(interface.input_fields if interface else ())
+        self._outputs = Codec(interface.output_fields if interface else ())
+        self._parameters = Codec(interface.parameter_fields if interface else ())
         self._patience, self._connect_patience = patience_ns, connect_patience_ns
         self._parser = Parser()
         self._out = bytearray()
@@ -131,6 +134,8 @@ class Session:
     def start(self, parameters: Vector, now_ns: int) -> None:
         """Set the parameters, in as many pieces as the board needs, and initialise."""
         self._free()
+        if self._about is None:
+            raise OutOfTurn("this session knows no controller: give it an interface to start one")
         packed, refused = self._parameters.pack(parameters)
         if refused:
             raise ControllerError(self._refusal(refused, parameters, self._interface.parameters))
@@ -272,7 +277,8 @@ class Session:
         if before is not None and board.boot_nonce != before.boot_nonce:
             nonces = board.boot_nonce, before.boot_nonce
             return self._failed(verdicts.has_reset(*nonces, self._counter))
-        if error := verdicts.of_board(board, self._interface, self._build):
+        about = self._about
+        if about is not None and (error := verdicts.of_board(board, about, self._build)):
             return self._failed(error)
         self.board, self.state = board, State.READY
         return Connected(board)
@@ -317,6 +323,11 @@ class Session:
         )
 
     # How it is done.
+
+    @property
+    def _interface(self) -> Interface:
+        assert self._about is not None, "only a started controller has values"
+        return self._about
 
     def _free(self) -> HelloReply:
         """The board, where a request may be sent to it."""

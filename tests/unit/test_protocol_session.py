@@ -20,7 +20,7 @@ from protocol_parts import (
 
 from hitl.interface import load_interface
 from hitl.protocol.errors import BoardError, OldFirmware, SilentBoard, WrongController
-from hitl.protocol.events import Connected, Failed, Stopped
+from hitl.protocol.events import Connected, Failed, Ponged, Stopped
 from hitl.protocol.framing import encode
 from hitl.protocol.messages import VERSION, Hello, Kind, Start, Step
 from hitl.protocol.session import CONNECT_PATIENCE_NS, HELLO_EVERY_NS, OutOfTurn, Session, State
@@ -179,3 +179,17 @@ def test_noise_before_an_answer_does_not_keep_it_out(noise: list[bytes]) -> None
     session.connect(1)
     exchange(session, board, 1)
     assert session.board == board.who()
+
+
+def test_a_session_without_an_interface_meets_any_board_and_pings_it() -> None:
+    board = FakeBoard(F16, name_hash=0xBAD, schema=0xBAD)
+    session = Session(None)
+    session.connect(0)
+    assert exchange(session, board, 0) == [Connected(board.who())]
+    session.ping(5, 0)
+    (ponged,) = exchange(session, board, 0)
+    assert isinstance(ponged, Ponged)
+    with pytest.raises(OutOfTurn, match="knows no controller: give it an interface"):
+        session.start(PARAMETERS, 0)
+    with pytest.raises(OutOfTurn, match="call start first"):
+        session.step(Tag(0), INPUTS, 0)

@@ -14,6 +14,7 @@ from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import CASES
 from hitl.plants import HERE, InPlace, Reference, beside, in_c, made
 from hitl.results.page import write_page
+from rtsim.latency import Latencies
 from rtsim.record.reading import Recording
 from rtsim.simulation import MAX, Pace
 from rtsim.tag import Duration
@@ -53,7 +54,7 @@ def back_to_back(
     /,
     *,
     pace: Pace | str | float = MAX,
-    latency: Duration | None = None,
+    latency: Latencies = None,
     until: Duration | None = None,
     seed: int = 0,
     tolerances: Tolerances | None = None,

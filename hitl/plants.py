@@ -13,6 +13,7 @@ from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
 from rtsim.controller import Controller
 from rtsim.errors import ScenarioError
+from rtsim.latency import Latencies, latency_of
 from rtsim.loading import load_scenario
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -131,7 +132,7 @@ class Plant:
         until: Duration | None = None,
         pace: Pace | str | float = MAX,
         seed: int = 0,
-        latency: Duration | None = None,
+        latency: Latencies = None,
         late: str | None = None,
         failure: str | None = None,
         build: str = PLAIN,
@@ -144,7 +145,7 @@ class Plant:
         flown = in_c(controllers or {}, build, self._cases, self._folder)
         for name, controller in flown.items():
             scenario.replace_controller(
-                name, controller, latency=latency, late=late, failure=failure
+                name, controller, latency=latency_of(name, latency), late=late, failure=failure
             )
         recorder = MemoryRecorder()
         self.outcome = None

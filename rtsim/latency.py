@@ -289,9 +289,26 @@ def allowing(latency: Allowed) -> LatencyModel:
     return latency if isinstance(latency, Empirical) else Fixed(latency)
 
 
-def latency_of(name: str, latency: Allowed | Mapping[str, Allowed] | None) -> Allowed | None:
+Latencies = Allowed | Mapping[str, Allowed] | None
+"""For every controller that is meant, or by name; ``None`` leaves what the scenario declares."""
+
+
+def latency_of(name: str, latency: Latencies) -> Allowed | None:
     """What controller ``name`` is given, where ``latency`` is for all or by name."""
     return latency.get(name) if isinstance(latency, Mapping) else latency
+
+
+def latency_in_words(latency: Latencies) -> str:
+    """``0.02 s``, or where it was measured; by name where that is not the same for all."""
+    if latency is None or latency == {}:
+        return "as declared"
+    if isinstance(latency, Mapping):
+        told = {name: latency_in_words(one) for name, one in latency.items()}
+        same = set(told.values())
+        return same.pop() if len(same) == 1 else ", ".join(f"{n}: {w}" for n, w in told.items())
+    if isinstance(latency, Empirical):
+        return f"measured: {latency.source or 'by hand'}"
+    return f"{latency} s"
 
 
 def to_plain(latency: Allowed) -> str | dict[str, object]:

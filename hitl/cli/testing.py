@@ -26,6 +26,7 @@ from hitl.results.table import Tables
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
 from rtsim.cli.flight import open_recorder, parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.latency import Given, allowed, latency_option, parse_latencies, print_latencies
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
 from rtsim.cli.tables import console
@@ -45,9 +46,7 @@ _EVERY_NS = 200_000_000
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15")
 @click.option("--seed", default=0, show_default=True, help="Seed of every random stream.")
 @click.option("--until", default=None, help="Simulated seconds; default: the scenario's own.")
-@click.option(
-    "--latency", default=None, help="Seconds in which design and C are allowed to answer."
-)
+@latency_option
 @click.option(
     "--pace", default="max", show_default=True, help="Of the flight with the C; 1.0 is real time."
 )
@@ -74,7 +73,7 @@ def test(
     settings: tuple[str, ...],
     seed: int,
     until: str | None,
-    latency: str | None,
+    latencies: tuple[str, ...],
     pace: str,
     kind: str,
     counted_into: Path,
@@ -106,7 +105,9 @@ def test(
     with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
         loaded = load_scenario(scenario, parse_settings(settings))
         built: dict[str, SilController] = {}
-        for name, interface in parse_controllers(controllers, loaded).items():
+        given = parse_controllers(controllers, loaded)
+        times = parse_latencies(latencies, list(given))
+        for name, interface in given.items():
             line.say(f"building {interface} ({kind}) …")
             built[name] = in_c(interface, kind, keys)
         recorder = None
@@ -117,7 +118,7 @@ def test(
                 loaded,
                 built,
                 pace=pace,
-                latency=latency,
+                latency=allowed(times),
                 until=until,
                 seed=seed,
                 tolerances=rules,
@@ -129,7 +130,7 @@ def test(
         for file, write in writers.items():
             line.say(f"writing {file} …")
             write(result, file)
-    _show(result, [*writers, *([path] if path else [])], counted, as_json)
+    _show(result, [*writers, *([path] if path else [])], times, counted, as_json)
     sys.exit((FAILED if counted.failed else 0) if result.ok else NO)
 
 
@@ -174,7 +175,9 @@ def _watch(line: ProgressLine) -> Watch:
     return Watch(lambda stage: line.say(f"{stage} …"), line.show, stepped)
 
 
-def _show(result: BackToBack, files: list[Path], counted: Counting, as_json: bool) -> None:
+def _show(
+    result: BackToBack, files: list[Path], times: Given, counted: Counting, as_json: bool
+) -> None:
     if as_json:
         show_json({**result.to_json(), "files": [str(f) for f in files], **counted.to_json()})
         return
@@ -182,5 +185,6 @@ def _show(result: BackToBack, files: list[Path], counted: Counting, as_json: boo
     out.print(Tables(result), crop=False)
     for file in files:
         out.print(f"written: {file}", soft_wrap=True)
+    print_latencies(out, times)
     counted.print(out)
     out.print(result.in_words.splitlines()[0], soft_wrap=True)

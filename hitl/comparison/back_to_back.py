@@ -36,6 +36,7 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import BackToBack, Flight
 from rtsim.controller import Controller
+from rtsim.latency import Latencies, latency_in_words
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
@@ -61,7 +62,7 @@ def back_to_back(
     controllers: Mapping[str, Controller],
     *,
     pace: Pace | str | float = MAX,
-    latency: Duration | None = None,
+    latency: Latencies = None,
     until: Duration | None = None,
     seed: int = 0,
     tolerances: Tolerances | None = None,
@@ -72,10 +73,11 @@ def back_to_back(
 ) -> BackToBack:
     """Hold ``controllers``, by the name of the part whose place each takes, against their designs.
 
-    ``latency`` (s) is what both are allowed to answer in; ``None`` leaves what the scenario says.
-    ``recording`` gives the inputs of the open loop; in the loop the C is held against a flight of
-    the design all the same, so that both have the same settings, seed and latency.  ``pace`` and
-    ``recorder`` are those of the flight with the C.  ``closed=False`` leaves that out.
+    ``latency`` (s, or measured; for all or by name) is what both are allowed to answer in; ``None``
+    leaves what the scenario says.  ``recording`` gives the inputs of the open loop; in the loop the
+    C is held against a flight of the design all the same, so that both have the same settings, seed
+    and latency.  ``pace`` and ``recorder`` are those of the flight with the C.  ``closed=False``
+    leaves that out.
 
     Raises what makes a comparison impossible (:class:`RtsimError`); a C that crashes, hangs or
     lies is a result.
@@ -93,7 +95,7 @@ def climb(
     rungs: list[Rung],
     *,
     pace: Pace | str | float = MAX,
-    latency: Duration | None = None,
+    latency: Latencies = None,
     late: str | None = None,
     failure: str | None = None,
     until: Duration | None = None,
@@ -128,7 +130,7 @@ def climb(
         "seed": seed,
         "until_s": conditions.until_ns / 1e9,
         "pace": MAX,
-        "latency_s": None if latency is None else float(latency),
+        "latency": latency_in_words(latency),
         "inputs": "flight of the design" if given is None else given.source,
     }
     source = given or design.recording

@@ -11,7 +11,7 @@ from hitl.comparison.driving import fresh
 from hitl.comparison.open_loop import Observer
 from rtsim.controller import Controller
 from rtsim.errors import RtsimError, ScenarioError
-from rtsim.latency import Fixed
+from rtsim.latency import Fixed, Latencies, allowing, latency_of
 from rtsim.parts import ControllerPart, taking_over
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -51,7 +51,7 @@ class Conditions:
 
     scenario: Scenario
     parts: tuple[str, ...]
-    latency: Duration | None = None
+    latency: Latencies = None
     until: Duration | None = None
     seed: int = 0
     late: str | None = None
@@ -62,8 +62,8 @@ class Conditions:
     def __post_init__(self) -> None:
         if not self.parts:
             raise ScenarioError("nothing to hold against a design: give a controller by name")
-        if self.latency is not None:
-            to_ns(self.latency, "latency")
+        for name in self.parts:
+            allowing(latency_of(name, self.latency) or 0)
         self._refuse_changes()
         declared = self.scenario.until_ns
         self.until_ns = declared if self.until is None else to_ns(self.until, "until")
@@ -106,7 +106,12 @@ class Conditions:
         for name, controller in controllers.items():
             compute = self.part(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
-            if pace.rate is not None and controller.outside and none and not self.latency:
+            if (
+                pace.rate is not None
+                and controller.outside
+                and none
+                and not latency_of(name, self.latency)
+            ):
                 board, period = getattr(controller, "own_time", False), self.part(name).period
                 where = "on a board" if board else "in a process of its own"
                 enough = period.seconds / 2 if board and period is not None else 0.005
@@ -119,11 +124,10 @@ class Conditions:
         """The scenario as it is, under the latency; an error of the design is no result."""
         self.watch.stage("the design flies")
         scenario = self.scenario.copy()
-        if self.latency is not None:
-            for name in self.parts:
-                part = scenario.part(name)
-                assert isinstance(part, ControllerPart)
-                part.compute = Fixed(self.latency)
+        for name in self.parts:
+            latency = latency_of(name, self.latency)
+            if latency is not None:
+                scenario.allow(name, latency)
         recorder = MemoryRecorder()
         outcome = simulate(
             scenario, seed=self.seed, until=self.until, recorder=recorder, observe=self.watch.flight
@@ -148,7 +152,7 @@ class Conditions:
             scenario.replace_controller(
                 name,
                 _remembered(name, controller, started),
-                latency=self.latency,
+                latency=latency_of(name, self.latency),
                 late=self.late,
                 failure=self.failure,
             )

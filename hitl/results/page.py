@@ -69,12 +69,11 @@ MARK = "rtsim sil test"
 
 
 def _facts(result: BackToBack | Ladder) -> str:
-    latency = result.settings.get("latency_s")
     facts = {
         "simulated": f"{result.settings.get('until_s', 0.0):g} s",
         "seed": result.settings.get("seed", ""),
         "pace": result.settings.get("pace", ""),
-        "latency": "as declared" if latency is None else f"{latency:g} s",
+        "latency": result.settings.get("latency", ""),
         "inputs": result.settings.get("inputs", ""),
     }
     boxes = "".join(f"<div><span>{k}</span>{text(v)}</div>" for k, v in facts.items())

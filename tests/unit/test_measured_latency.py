@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rtsim.cli import main
 from rtsim.cli.latency import parse_latencies
 from rtsim.errors import LatencyError, RecordingError, RtsimError, ScenarioError
-from rtsim.latency import Empirical, Fixed, from_plain, to_plain
+from rtsim.latency import Empirical, Fixed, from_plain, latency_in_words, to_plain
 from rtsim.record.event import Event
 from rtsim.record.measured import FEWEST, MOST, MeasuredLatency, measured_latency
 from rtsim.record.reading import Recording
@@ -348,3 +348,25 @@ def test_a_run_that_says_too_little_is_one_error(folder: Path, cut: int | None, 
     assert told.stderr.startswith("Error: ")
     assert told.stderr.count("\n") == 1
     assert text in told.stderr
+
+
+@pytest.mark.realtime
+def test_design_and_c_are_held_together_under_the_same_draws(folder: Path) -> None:
+    told = rtsim(
+        "sil", "test", "scenario.py", "-c", "motor.toml", "--latency", "from:live.mcap",
+        "--abs", "0", "-o", "c.mcap", "--html", "page.html",
+    )  # fmt: skip
+    assert told.exit_code == 0, told.output
+    assert "latency of controller: n " in told.output
+    assert "measured: controller in live.mcap" in (folder / "page.html").read_text()
+    track = Recording.open("c.mcap").track("messages/controller")
+    assert len(set((track.integer("completed") - track.rows.ns).tolist())) > 30
+
+
+def test_a_latency_in_words() -> None:
+    measured = Empirical.of([1], "law in live.mcap")
+    assert latency_in_words(None) == latency_in_words({}) == "as declared"
+    assert latency_in_words("1/50") == latency_in_words({"a": "1/50", "b": "1/50"}) == "1/50 s"
+    assert latency_in_words({"a": 0.1, "b": measured}) == (
+        "a: 0.1 s, b: measured: law in live.mcap"
+    )

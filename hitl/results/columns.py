@@ -46,7 +46,7 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
         *(Column(name, number=True, drop=5) for name in names),
         *(c for loop in loops for c in _gap_columns(loop)),
         Column("tolerance", drop=3),
-        *_bits_columns([loop.sides.gap for loop in loops]),
+        *_bits_columns(names[1:]),
         Column("verdict", fold=True),
     )
     return columns, [_open_row(loops, name) for name in _outputs(loops)]
@@ -101,7 +101,7 @@ def closed_table(flights: Sequence[Flight]) -> tuple[tuple[Column, ...], Cells]:
         Column("unit", drop=1),
         *(Column(gap, number=True) for gap in gaps),
         Column("tolerance", drop=3),
-        *_bits_columns(gaps),
+        *_bits_columns([flight.sides.translation for flight in flights]),
         Column("verdict", fold=True),
     )
     return columns, [_closed_row(flights, name) for name in _signals(flights)]
@@ -139,10 +139,10 @@ def _bits(result: SignalResult) -> str:
     return "bit-identical" if result.rows else ""
 
 
-def _bits_columns(gaps: Sequence[str]) -> list[Column]:
-    """Where two begin to differ; of the last two that is always shown."""
-    drops = [2] * (len(gaps) - 1) + [0]
-    return [Column(f"first {gap}", drop=d) for gap, d in zip(gaps, drops, strict=True)]
+def _bits_columns(names: Sequence[str]) -> list[Column]:
+    """Where a translation first differs from the one before; of the last that is always shown."""
+    drops = [2] * (len(names) - 1) + [0]
+    return [Column(f"{name} differs", drop=d) for name, d in zip(names, drops, strict=True)]
 
 
 def count_failed(flights: Sequence[Flight]) -> tuple[int, int]:

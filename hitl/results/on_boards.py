@@ -37,9 +37,9 @@ def distributions_html(target: OnTarget) -> str:
         return ""
     titles = (html.escape(exchange.label), "processor cycles of a step, target clock")
     figure = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.09)
-    _bars(figure, 1, exchange.took_ns / 1e6, BLUE)
-    _bars(figure, 2, target.cycles, ORANGE)
     budget = target.budget.exchange_ns / 1e6
+    _bars(figure, 1, exchange.took_ns / 1e6, BLUE, seen=(budget,))
+    _bars(figure, 2, target.cycles, ORANGE)
     _line(figure, 1, budget, "wire time and longest step", GREY)
     _line(figure, 1, exchange.max / 1e6, "maximum observed", RED)
     _line(figure, 2, float(target.cycles.max()), "maximum observed", RED)
@@ -53,10 +53,14 @@ def distributions_html(target: OnTarget) -> str:
 
 
 def _bars(
-    figure: go.Figure, column: int, values: NDArray[np.int64] | NDArray[np.float64], color: str
+    figure: go.Figure,
+    column: int,
+    values: NDArray[np.int64] | NDArray[np.float64],
+    color: str,
+    seen: tuple[float, ...] = (),
 ) -> None:
     """Equal bins; where all values are the same, one bar a thousandth of it wide."""
-    rows = histogram(values, _BINS)
+    rows = histogram(values, _BINS, seen)
     low, high, count = (np.array(part) for part in zip(*rows, strict=True))
     width = np.where(high > low, high - low, np.maximum(np.abs(low), 1e-9) / 1000)
     bars = go.Bar(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -53,14 +54,20 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
     return out
 
 
-def histogram(values: ArrayLike, bins: int = _BINS) -> list[tuple[float, float, int]]:
-    """Equal parts of the range: from, to, how many.  One part where all are the same."""
+def histogram(
+    values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = ()
+) -> list[tuple[float, float, int]]:
+    """Equal parts of the range, which holds what is ``seen`` too: from, to, how many.
+
+    One part where all are the same.
+    """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):
         return []
-    if numbers.min() == numbers.max():
-        return [(float(numbers[0]), float(numbers[0]), len(numbers))]
-    heights, edges = np.histogram(numbers, bins)
+    low, high = (float(f([f(numbers), *seen])) for f in (np.min, np.max))
+    if low == high:
+        return [(low, high, len(numbers))]
+    heights, edges = np.histogram(numbers, bins, (low, high))
     rows = zip(edges[:-1].tolist(), edges[1:].tolist(), heights.tolist(), strict=True)
     return [(low, high, int(count)) for low, high, count in rows]
 
@@ -69,6 +76,14 @@ def bars(values_ns: ArrayLike) -> Iterator[str]:
     """A histogram of durations [ns] as lines of text; a bin that holds any is seen."""
     rows = histogram(values_ns)
     most = max((count for *_, count in rows), default=0)
-    for low, high, count in rows:
+    digits = _digits((rows[0][1] - rows[0][0]) / 1e6 if rows else 0.0)
+    edges = [(f"{low / 1e6:.{digits}f}", f"{high / 1e6:.{digits}f}") for low, high, _ in rows]
+    wide = max((len(text) for pair in edges for text in pair), default=0)
+    for (low, high), (*_, count) in zip(edges, rows, strict=True):
         bar = "█" * max(round(_BAR * count / most), 1 if count else 0)
-        yield f"{low / 1e6:9.3f} to {high / 1e6:9.3f} ms {count:7d} {bar}".rstrip()
+        yield f"{low:>{wide}} to {high:>{wide}} ms {count:7d} {bar}".rstrip()
+
+
+def _digits(width: float) -> int:
+    """Behind the point, so that the edges of bins of this width differ."""
+    return 3 if width <= 0 else min(max(3, 1 - math.floor(math.log10(width))), 6)

@@ -55,6 +55,8 @@ class Rung(NamedTuple):
 
     name: str
     controllers: Mapping[str, Controller]
+    flying: Mapping[str, Controller] | None = None
+    """Those of the flight, where they are others: a board that is paced by the wall clock."""
 
 
 def back_to_back(
@@ -118,11 +120,11 @@ def climb(
     )
     own = Pace.of(pace) if not isinstance(pace, Pace) else pace
     if closed:
-        conditions.refuse_no_time(own, last.controllers)
+        conditions.refuse_no_time(own, last.flying or last.controllers)
     rules = checked(tolerances)
     given = Recording.open(recording) if isinstance(recording, str | Path) else recording
-    design = _Side(DESIGN, conditions.designs())
-    sides = [design] + [_Side(r.name, conditions.taking_over(r.controllers)) for r in rungs]
+    design = _Side(DESIGN, conditions.designs(), {})
+    sides = [design, *(_Side.of(rung, conditions) for rung in rungs)]
     if closed or given is None:
         design.flown = Flown(conditions.fly_design(), {}, None)
     _refuse_unknown(rules, sides[1:], design.flown if closed else None)
@@ -143,7 +145,7 @@ def climb(
         if closed:
             conditions.watch.stage(f"the {above.name} flies")
             above.flown = conditions.fly(
-                above.controllers,
+                above.flying,
                 design.recording,
                 own if uppermost else MAX,
                 recorder if uppermost else None,
@@ -168,7 +170,14 @@ class _Side:
 
     name: str
     controllers: Mapping[str, Controller]
+    flying: Mapping[str, Controller]
     flown: Flown | None = None
+
+    @classmethod
+    def of(cls, rung: Rung, conditions: Conditions) -> _Side:
+        stepped = conditions.taking_over(rung.controllers)
+        flying = stepped if rung.flying is None else conditions.taking_over(rung.flying)
+        return cls(rung.name, stepped, flying)
 
     @property
     def recording(self) -> Recording:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hitl.comparison.driving import fresh
+from hitl.comparison.execution import on_board
 from hitl.comparison.open_loop import Observer
 from rtsim.controller import Controller
 from rtsim.errors import RtsimError, ScenarioError
@@ -112,7 +113,7 @@ class Conditions:
                 and none
                 and not latency_of(name, self.latency)
             ):
-                board, period = getattr(controller, "own_time", False), self.part(name).period
+                board, period = on_board(controller), self.part(name).period
                 where = "on a board" if board else "in a process of its own"
                 enough = period.seconds / 2 if board and period is not None else 0.005
                 raise ScenarioError(

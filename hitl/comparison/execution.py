@@ -117,4 +117,9 @@ def timed(controller: object) -> bool:
 
 def clock_of(controller: object) -> str:
     """The clock in which a controller measures its steps."""
-    return TARGET if getattr(controller, "own_time", False) else HOST
+    return TARGET if on_board(controller) else HOST
+
+
+def on_board(controller: object) -> bool:
+    """Its steps are measured in cycles of another processor."""
+    return hasattr(controller, "cycles")

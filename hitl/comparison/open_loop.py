@@ -273,6 +273,8 @@ class _Driven:
 
 
 def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
+    if getattr(controller, "own_time", False):
+        controller.advance(tag)  # type: ignore[attr-defined]
     controller.send(tag, inputs)
     patience = float(getattr(controller, "silence", SILENCE_S))
     answer = controller.receive(tag, patience)

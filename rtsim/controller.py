@@ -14,6 +14,7 @@ import numpy as np
 
 from rtsim.compiling import UPDATE, check_arguments, compile_function, in_words
 from rtsim.errors import ControllerError, RtsimError
+from rtsim.history import History, steps_of
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
 
@@ -185,17 +186,18 @@ class FedController:
         self.parameters = parameters or Signals()
         self.inputs = inputs
         self.outputs = outputs
-        self._whole = {tag: tuple(said) for tag, said in script.items()}
-        self._script = {tag: list(said) for tag, said in script.items()}
+        self._script = {tag: tuple(said) for tag, said in script.items()}
+        self._history = History(inputs.size)
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        pass
+        self._history.add(tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
-        left = self._script.get(tag)
-        said = left.pop(0) if left else None
+        left = self._script.get(tag, ())[self._history.asked :]
+        said = left[0] if left else None
         if isinstance(said, str):
             raise ControllerError(said)
+        self._history.heard(said)
         return said
 
     def describe(self) -> dict[str, Any]:
@@ -206,10 +208,12 @@ class FedController:
         pass
 
     def save(self) -> dict[str, Any]:
-        """How much has been said of each request."""
-        return {"left": [[*tag, len(said)] for tag, said in self._script.items()]}
+        """What the one that ran would save, so that either goes on from what the other saved."""
+        return self._history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:
-        for ns, step, left in saved["left"]:
-            said = self._whole[Tag(ns, step)]
-            self._script[Tag(ns, step)] = list(said[len(said) - left :])
+        self._history = History(self.inputs.size)
+        for tag, inputs in steps_of(saved, self.inputs.size, "what was recorded"):
+            self._history.add(tag, inputs)
+        self._history.open, self._history.asked = saved["open"], saved["asked"]
+        self._history.checksum = saved["checksum"]

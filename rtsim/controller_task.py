@@ -90,6 +90,11 @@ class ControllerTask(Ticking):
         return bool(self.successors)
 
     @property
+    def forgets(self) -> bool:
+        """What it keeps cannot be saved: no run goes on from a checkpoint of it."""
+        return not hasattr(self.controller, "save")
+
+    @property
     def due_ns(self) -> int:
         """When the answer under way is due; far away when none is, or when it was given up."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
@@ -255,7 +260,7 @@ class ControllerTask(Ticking):
         request = None
         if self.request is not None:
             request = [list(self.request.tag), list(self.request.due), self.request.late]
-        keep = getattr(self.controller, "save", None)
+        keep = None if self.failed is not None else getattr(self.controller, "save", None)
         return {
             **super().save(),
             "sequence": self.sequence,
@@ -268,9 +273,11 @@ class ControllerTask(Ticking):
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        if saved["controller"] is None and self.controller.outside and saved["sequence"]:
+        dead = saved["failed"] is not None
+        if saved["controller"] is None and saved["sequence"] and not dead:
             raise ScenarioError(
-                f"{self.name} runs outside, and its memory cannot be restored; replay the recording"
+                f"{self.name} ({type(self.controller).__name__}) did not save its memory, which "
+                "cannot be restored; give it save() and restore(), or replay the recording"
             )
         super().restore(saved)
         self.sequence = saved["sequence"]
@@ -284,5 +291,5 @@ class ControllerTask(Ticking):
             self.request = Request(Tag(*tag), Tag(*due), 0, late)
         if saved["controller"] is not None:
             self.controller.restore(saved["controller"])  # type: ignore[attr-defined]
-        if self.failed is not None:
+        if dead:
             self.controller.close()

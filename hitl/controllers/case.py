@@ -6,22 +6,14 @@ import json
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.errors import RtsimError
-from rtsim.signals import Vector
 from rtsim.tag import Tag
-
-_ROWS = 1024
-MOST_BYTES = 256 << 20
-"""Of inputs that are kept while running: more than two hours at 1 kHz with four inputs."""
-
 
 _NO_CASE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError,
@@ -32,48 +24,6 @@ _NO_CASE = (
 
 class CaseError(RtsimError):
     """A file that is no case."""
-
-
-class History:
-    """The tags and inputs of every step since the start, while they are fewer than some bytes."""
-
-    def __init__(self, inputs: int, most_bytes: int = MOST_BYTES) -> None:
-        self._width = inputs
-        self._most = max(_ROWS, most_bytes // (8 * (inputs + 2)) // _ROWS * _ROWS)
-        self._tags: list[NDArray[np.int64]] = []
-        self._values: list[NDArray[np.float64]] = []
-        self.steps = 0
-        """All of them, the forgotten ones too."""
-
-    def add(self, tag: Tag, inputs: Vector) -> None:
-        row = self.steps % _ROWS
-        if row == 0:
-            self._tags.append(np.empty((_ROWS, 2), np.int64))
-            self._values.append(np.empty((_ROWS, self._width)))
-            if len(self._tags) * _ROWS > self._most:
-                del self._tags[0], self._values[0]
-        self._tags[-1][row] = tag
-        self._values[-1][row] = inputs
-        self.steps += 1
-
-    @property
-    def tags(self) -> NDArray[np.int64]:
-        """(k, 2): ns and microstep."""
-        rows: NDArray[np.int64] = self._joined(self._tags, (0, 2), np.int64)
-        return rows
-
-    @property
-    def inputs(self) -> NDArray[np.float64]:
-        """(k, m), as many as are kept."""
-        rows: NDArray[np.float64] = self._joined(self._values, (0, self._width), np.float64)
-        return rows
-
-    def _joined(self, blocks: Sequence[NDArray[Any]], none: tuple[int, int], type: Any) -> Any:
-        if not blocks:
-            return np.empty(none, type)
-        spare = -self.steps % _ROWS
-        rows = np.concatenate(blocks)
-        return rows[: len(rows) - spare]
 
 
 @dataclass(frozen=True)

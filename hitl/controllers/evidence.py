@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hitl.controllers.case import Case, History
+from hitl.controllers.case import Case
 from hitl.interface import Interface
 from rtsim.errors import ControllerError
+from rtsim.history import History
 from rtsim.signals import Vector
 from rtsim.tag import Tag
 
@@ -27,18 +28,18 @@ class Evidence:
         self._interface, self._p, self._kind = interface, p, kind
         self._cases, self._again = cases, again
         self._inputs = interface.inputs
-        self._history = History(self._inputs.size)
-        self.add = self._history.add
+        self.history = History(self._inputs.size)
+        self.add = self.history.add
 
     @property
     def latest(self) -> Vector:
         """(m,): the inputs of the latest step."""
-        latest: Vector = self._history.inputs[-1]
+        latest: Vector = self.history.inputs[-1]
         return latest
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """``error`` with the inputs at that step, and the case that reproduces it."""
-        if self.failed or not self._history.steps:
+        if self.failed or not self.history.steps:
             return error
         self.failed = True
         case = self.case(str(error))
@@ -61,7 +62,7 @@ class Evidence:
     def case(self, error: str = "") -> Case:
         """All steps so far."""
         interface, parameters = self._interface, self._interface.parameters
-        tags, inputs = self._history.tags, self._history.inputs
+        tags, inputs = self.history.tags, self.history.inputs
         return Case(
             interface=f"{interface.path}{f':{interface.variant}' if interface.variant else ''}",
             kind=self._kind,
@@ -69,6 +70,6 @@ class Evidence:
             parameters={s.name: self._p[parameters.slice(s.name)].tolist() for s in parameters},
             tags=tags,
             inputs=inputs,
-            forgotten=self._history.steps - len(tags),
+            forgotten=self.history.forgotten,
             error=error,
         )

@@ -14,7 +14,7 @@ import tempfile
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from hitl.building.build import PLAIN, Build, build
 from hitl.worker.refusal import refusal
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
+from rtsim.history import History, feed
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
 
@@ -35,8 +36,8 @@ _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 class InProcess:
     """The C of an interface file (or of a :class:`Build`); :meth:`fresh` loads it.
 
-    ``values`` are parameters by name.  Each :meth:`fresh` has statics of its own.  Save and restore
-    are not supported: the memory of the C is not known here.
+    ``values`` are parameters by name.  Each :meth:`fresh` has statics of its own.  The memory of
+    the C is not known here: what is saved is every step since the start, to be fed again.
     """
 
     outside = False
@@ -61,6 +62,7 @@ class InProcess:
         self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         self._library: ctypes.CDLL | None = None
         self._pending: Tag | None = None
+        self._history = History(self.inputs.size)
 
     def fresh(self) -> InProcess:
         """One like it, loaded anew and initialised with the parameters."""
@@ -95,11 +97,13 @@ class InProcess:
             text = refusal(self.name, status, self.inputs, self._u, self.outputs)
             raise ControllerError(f"{self.name} failed at {tag}: {text}")
         self._pending = tag
+        self._history.add(tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         if self._pending != tag:
             raise ControllerError(f"asked for the answer of {tag}, but {self._pending} is pending")
         self._pending = None
+        self._history.heard(self._y)
         return self._y
 
     def close(self) -> None:
@@ -114,14 +118,14 @@ class InProcess:
             del self._step
             _ctypes.dlclose(library._handle)
 
-    def save(self) -> NoReturn:
-        raise ControllerError(
-            f"{self.name} runs in process as C, whose memory cannot be saved; run it again from "
-            "the start, or fly its design (a PythonController can be saved)"
-        )
+    def save(self) -> dict[str, Any]:
+        """Every step since the start."""
+        return self._history.save()
 
-    def restore(self, saved: dict[str, Any]) -> NoReturn:  # noqa: ARG002
-        self.save()
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Feed what has just been loaded every step again."""
+        feed(saved, self._history, self.name, self.send, lambda tag: self.receive(tag, 0.0))
+        del self.took_ns[:]
 
 
 def _check_loadable(made: Build) -> None:

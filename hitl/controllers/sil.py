@@ -20,7 +20,7 @@ from hitl.worker.refusal import refusal
 from hitl.worker.remote import Remote
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
-from rtsim.history import History, feed
+from rtsim.history import feed
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 
@@ -167,7 +167,7 @@ class SilController:
             if isinstance(heard, Garbage):
                 self.garbage += 1
             if heard is None or stopwatch() >= until:
-                self._history.heard(None)
+                self._evidence.history.heard(None)
                 return None
 
     def _not_taken(self, worker: Peer) -> ControllerError:
@@ -191,7 +191,7 @@ class SilController:
             text = f"{self.name} answered {len(heard.values)} values, expected {expected}"
             raise self.explained(tag, ControllerError(text))
         self._answered = self._sequence
-        self._history.heard(heard.values)
+        self._evidence.history.heard(heard.values)
         self.took_ns.append(heard.took_ns)
         ended = heard.began_ns + heard.took_ns
         self._stamps = (self._sent_ns, heard.began_ns, ended, received)
@@ -217,11 +217,11 @@ class SilController:
 
     def save(self) -> dict[str, Any]:
         """Every step since the start: the memory of the C is not known, what led to it is."""
-        return self._history.save()
+        return self._evidence.history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Feed a process that has just been started every step again, in lockstep."""
-        feed(saved, self._history, self.name, self.send, self._again)
+        feed(saved, self._evidence.history, self.name, self.send, self._again)
         del self.took_ns[:]
 
     def _again(self, tag: Tag) -> Vector:

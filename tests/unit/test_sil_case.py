@@ -14,7 +14,7 @@ from sil_parts import built, flown, loop, nothing_left, write_faulty
 
 from hitl.building.build import Build
 from hitl.cli import sil
-from hitl.controllers.case import Case, CaseError, History
+from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
 from rtsim.tag import Tag
 
@@ -149,17 +149,3 @@ def test_files_that_are_no_cases(tmp_path: Path) -> None:
     with pytest.raises(CaseError) as told:
         Case.load(path)  # what NumPy says of it is about pickles
     assert str(told.value) == f"{path} is not a case of rtsim sil; those are in cases/*.npz"
-
-
-@pytest.mark.parametrize("steps", [0, 1, 1023, 1024, 1025, 5000])
-def test_history(steps: int) -> None:
-    whole, short = History(1), History(1, most_bytes=2048 * 24)
-    for k in range(steps):
-        for history in (whole, short):
-            history.add(Tag(k, 1), np.array([k / 2]))
-    assert whole.inputs[:, 0].tolist() == [k / 2 for k in range(steps)]
-    assert whole.tags.tolist() == [[k, 1] for k in range(steps)]
-    kept = short.tags[:, 0].tolist()
-    assert kept == list(range(steps - len(kept), steps))
-    assert len(kept) <= 2048
-    assert len(kept) == steps or len(kept) > 1024

@@ -66,11 +66,6 @@ static uint16_t hello(uint8_t *reply)
     return RTSIM_HELLO_REPLY_BYTES;
 }
 
-static uint8_t overflown(void)
-{
-    return rtsim_stack_used() >= rtsim_stack_bytes();
-}
-
 static uint16_t start(const uint8_t *payload, uint16_t length, uint8_t *reply, uint8_t *kind)
 {
     uint16_t bytes = (uint16_t)(length - RTSIM_START_BYTES);
@@ -97,7 +92,7 @@ static uint16_t start(const uint8_t *payload, uint16_t length, uint8_t *reply, u
         counter = 0;
         message.status = rtsim_start(rtsim_parameters);
         started = message.status == 0;
-        if (overflown()) {
+        if (rtsim_stack_used() >= rtsim_stack_bytes()) {
             return error(kind, RTSIM_ERROR_STACK_OVERFLOW, rtsim_stack_bytes());
         }
     }
@@ -117,7 +112,7 @@ static uint16_t step(const uint8_t *payload, uint8_t *reply, uint8_t *kind)
                                 reply + RTSIM_STEP_REPLY_BYTES, &message.cycles);
     message.counter = ++counter;
     message.stack = rtsim_stack_used();
-    if (overflown()) {
+    if (message.stack >= rtsim_stack_bytes()) {
         return error(kind, RTSIM_ERROR_STACK_OVERFLOW, rtsim_stack_bytes());
     }
     rtsim_write_step_reply(reply, &message);

@@ -120,7 +120,7 @@ class _Job:
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         self.users = [*folders, *interface.flags]
-        self.support = [SUPPORT / "worker.c", SUPPORT / "rtsim_unit.h"]
+        self.support = [SUPPORT / n for n in ("worker.c", "rtsim_unit.h", "rtsim_checks.h")]
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"

@@ -18,45 +18,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hitl.building.assertions import assertions, element_of
+from hitl.building.assertions import element_of
 from hitl.building.complaints import in_few_words
+from hitl.building.pieces import at, calls, elements, in_order, over, preamble
 from hitl.building.toolchain import Toolchain, find_toolchain
 from hitl.interface import Field, Interface, Step
 from hitl.interface.targets import check_target
 
 SUPPORT = Path(__file__).parent / "c"
 """Where ``rtsim_unit.h`` stands."""
-_ERRORS = (
-    "implicit-function-declaration",  # a header is missing: doubles would be passed as ints
-    "implicit-int",
-    "incompatible-pointer-types",
-    "int-conversion",
-    "empty-body",
-    "unused-value",  # step = "controller_step" calls nothing
-)
-"""Warnings that are errors in the statements of an interface file."""
 
 
 def unit_text(interface: Interface) -> str:
     """The translation unit of ``interface``."""
-    file, lines = str(interface.path), interface.lines
-    written = (*interface.input_fields, *interface.parameter_fields)
+    file = str(interface.path)
     parts = [
-        f"/* Generated from {_plain(interface.path.name)}; change that file instead. */",
-        '#include "rtsim_unit.h"',
-        *(
-            _at(lines.of("", "headers", k), file, f"#include {_header(name)}")
-            for k, name in enumerate(interface.headers)
-        ),
-        *(f'#pragma GCC diagnostic error "-W{name}"' for name in _ERRORS),
-        *(
-            _at(lines.of("code", "objects", k), file, f"static {declaration};")
-            for k, declaration in enumerate(interface.objects)
-        ),
-        *_declarations(interface, file),
-        *(_at(f.line, file, assertions(f, written=True)) for f in written),
-        *(_at(f.line, file, assertions(f, written=False)) for f in interface.output_fields),
-        '#line 1 "the generated unit"',
+        *preamble(interface, ("rtsim_unit.h",), file),
         f"const unsigned long long rtsim_schema = 0x{interface.schema:016x}ULL;",
         _size("inputs", interface.input_fields),
         _size("outputs", interface.output_fields),
@@ -64,7 +41,7 @@ def unit_text(interface: Interface) -> str:
         _initialize(interface, file),
         _step(interface, file),
         "void rtsim_terminate(void)\n{",
-        *_calls(interface, "terminate", interface.terminate, file),
+        *calls(interface, "terminate", interface.terminate, file),
         "}",
     ]
     return "\n".join(parts) + "\n"
@@ -86,35 +63,8 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
         toolchain.run(arguments, interface.path.parent)
 
 
-def _at(line: int, file: str, text: str) -> str:
-    return f'#line {line} "{_quoted(file)}"\n{text}'
-
-
-def _quoted(text: str) -> str:
-    """Inside a string literal of C."""
-    out = text.replace("\\", "\\\\").replace('"', '\\"')
-    return "".join(c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in out)
-
-
-def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _header(name: str) -> str:
-    return name if name.startswith("<") else f'"{name}"'
-
-
 def _size(name: str, fields: Iterable[Field]) -> str:
-    return f"const unsigned rtsim_{name} = {sum(f.signal.size for f in fields)}u;"
-
-
-def _declarations(interface: Interface, file: str) -> Iterable[str]:
-    for place in interface.fields:
-        if place.declared:
-            signal = place.signal
-            dimensions = "".join(f"[{n}]" for n in signal.shape)
-            text = f"static rtsim_{signal.type} {signal.name}{dimensions};"
-            yield _at(place.line, file, text)
+    return f"const unsigned rtsim_{name} = {elements(fields)}u;"
 
 
 def _initialize(interface: Interface, file: str) -> str:
@@ -122,8 +72,6 @@ def _initialize(interface: Interface, file: str) -> str:
         "  rtsim_status = rtsim_set_parameters(rtsim_p);",
         "  if (rtsim_status) return rtsim_status;",
     ]
-    calls = list(_calls(interface, "initialize", interface.initialize, file))
-    order = [*settle, *calls] if interface.parameters_first else [*calls, *settle]
     return "\n".join(
         [
             "static int rtsim_set_parameters(const double *rtsim_p)\n{\n  (void)rtsim_p;",
@@ -132,7 +80,7 @@ def _initialize(interface: Interface, file: str) -> str:
             "static unsigned long long rtsim_tick;",
             "int rtsim_initialize(const double *rtsim_p)\n{\n  int rtsim_status;",
             "  rtsim_tick = 0;",
-            *order,
+            *in_order(interface, settle, file),
             "  return 0;\n}",
         ]
     )
@@ -152,23 +100,11 @@ def _step(interface: Interface, file: str) -> str:
 
 
 def _entry(step: Step, file: str) -> str:
-    call = _at(step.line, file, f"  {step.call};")
+    call = at(step.line, file, f"  {step.call};")
     if step.every == 1 and step.offset == 0:
         return call
     due = f"rtsim_tick >= {step.offset}u && (rtsim_tick - {step.offset}u) % {step.every}u == 0"
     return f"  if ({due}) {{\n{call}\n  }}"
-
-
-def _calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterable[str]:
-    for k, statement in enumerate(statements):
-        yield _at(interface.lines.of("code", key, k), file, f"  {statement};")
-
-
-def _over(count: int, body: str) -> str:
-    """``body`` for each element ``rtsim_k``."""
-    if count == 1:
-        return f"  {{ const unsigned rtsim_k = 0; (void)rtsim_k; {body} }}"
-    return f"  for (unsigned rtsim_k = 0; rtsim_k < {count}u; rtsim_k++) {{ {body} }}"
 
 
 def _sets(fields: Iterable[Field], vector: str) -> Iterable[str]:
@@ -177,7 +113,7 @@ def _sets(fields: Iterable[Field], vector: str) -> Iterable[str]:
         body = f"double rtsim_v = {vector}[{at}u + rtsim_k]; {_refused(place)}"
         if body.endswith(")"):
             body += f" return 1 + {at} + (int)rtsim_k;"
-        yield _over(place.signal.size, f"{body} {element_of(place, 'rtsim_k')} = {_raw(place)};")
+        yield over(place.signal.size, f"{body} {element_of(place, 'rtsim_k')} = {_raw(place)};")
         at += place.signal.size
 
 
@@ -208,7 +144,5 @@ def _gets(fields: Iterable[Field]) -> Iterable[str]:
         body = f"const rtsim_{type} rtsim_v = {element}{' != 0' if type == 'bool' else ''};"
         if type in ("int64", "uint64"):
             body += f" if (rtsim_inexact_{type}(rtsim_v)) return -(1 + {at} + (int)rtsim_k);"
-        yield _over(
-            place.signal.size, f"{body} rtsim_y[{at}u + rtsim_k] = (double)rtsim_v{scaled};"
-        )
+        yield over(place.signal.size, f"{body} rtsim_y[{at}u + rtsim_k] = (double)rtsim_v{scaled};")
         at += place.signal.size

@@ -28,10 +28,10 @@ from rtsim.parts import (
     readable,
 )
 from rtsim.plant import Plant
-from rtsim.ports import Port, Source, Wiring, resolve
+from rtsim.ports import Port, Source, Wiring
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
-from rtsim.system import Change, System, reaction_order
+from rtsim.system import Change, Changeable, System, reaction_order
 from rtsim.tasks import NoiseTask, SensorTask, Task, UpdateTask
 
 
@@ -95,6 +95,7 @@ class Builder:
         for name, task in self.controllers.items():
             task.successors = frozenset(n for n, firsts in before.items() if name in firsts)
         faults = None if self.faults is None else self._install(self.faults)
+        changeable = self._changeable()
         return System(
             plants=[self.plants[n] for n in sorted(self.plants)],
             ports=self.ports,
@@ -103,7 +104,8 @@ class Builder:
             inlets=self.inlets,
             bus=self.bus,
             streams=self.streams,
-            changes=self._changes(),
+            changes=self._changes(changeable),
+            changeable=changeable,
             triggers=self._triggers(),
             wake=self._wake(),
             faults=faults,
@@ -148,9 +150,7 @@ class Builder:
 
     def _controller(self, name: str, part: ControllerPart) -> None:
         controller = self._fresh(name, part)
-        wiring = self._wiring(
-            controller.inputs.initial(), controller.inputs, part.inputs, name
-        )
+        wiring = self._wiring(controller.inputs.initial(), controller.inputs, part.inputs, name)
         task = ControllerTask(
             name,
             controller,
@@ -218,27 +218,38 @@ class Builder:
                 out.setdefault(topic, []).append(name)
         return out
 
-    def _changes(self) -> list[Change]:
-        changes = [self._change(*row) for row in self.scheduled]
+    def _changes(self, changeable: Mapping[str, Changeable]) -> list[Change]:
+        changes = [_known(changeable, target).change(ns, v) for ns, target, v in self.scheduled]
         return sorted(changes, key=lambda c: (c.ns, c.name))
 
-    def _change(self, ns: int, target: str, value: object) -> Change:
-        part_name, _, name = target.partition(".")
-        part = self.parts[part_name]
-        if isinstance(part, PlantPart) and name in part.model.parameters:
-            plant = self.plants[part_name]
-            layout, vector, owner = part.model.parameters, plant.p, plant
-            return _changed(ns, target, layout, vector, name, value, owner)
-        if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
-            controller = self.controllers[part_name].controller
-            if isinstance(controller, PythonController) and name in controller.parameters:
-                return _changed(ns, target, controller.parameters, controller.p, name, value, None)
-        elif isinstance(part, SourcePart):
-            port, _ = resolve(target, self.ports, "a scheduled change")
-            return _changed(ns, target, port.signals, port.value, name, value, port)
+    def _changeable(self) -> dict[str, Changeable]:
+        """Parameters of plants and laws, values of sources."""
+        out: dict[str, Changeable] = {}
+
+        def add(part: str, signals: Signals, vector: Vector, owner: Plant | Port | None) -> None:
+            for signal in signals:
+                target = f"{part}.{signal.name}"
+                out[target] = Changeable(target, signal.name, signals, vector, owner)
+
+        for name, part in sorted(self.parts.items()):
+            if isinstance(part, PlantPart):
+                add(name, part.model.parameters, self.plants[name].p, self.plants[name])
+            elif isinstance(part, ControllerPart):
+                controller = self.controllers[name].controller
+                if isinstance(controller, PythonController):
+                    add(name, controller.parameters, controller.p, None)
+            elif isinstance(part, SourcePart):
+                port = self.ports[name]
+                add(name, port.signals, port.value, port)
+        return out
+
+
+def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
+    if target not in changeable:
         raise ScenarioError(
             f"{target} cannot change while running; a source's values and parameters can"
         )
+    return changeable[target]
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
@@ -252,17 +263,3 @@ def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]
         return frozenset(found).union(*(all_before(n, (*path, name)) for n in found))
 
     return {name: all_before(name, ()) for name in direct}
-
-
-def _changed(
-    ns: int,
-    target: str,
-    layout: Signals,
-    vector: Vector,
-    name: str,
-    value: object,
-    owner: Plant | Port | None,
-) -> Change:
-    checked = layout.initial({name: value})
-    where = layout.slice(name)
-    return Change(ns, target, vector, where, checked[where].copy(), owner)

@@ -97,8 +97,11 @@ class Clock(Protocol):
         """Simulated ``ns`` is now: at the start, and after a pause, a restore or a slip."""
         ...
 
-    def set_rate(self, rate: float | Fraction, ns: int) -> None:
-        """From now on, which is simulated ``ns``, run at ``rate`` simulated seconds a second."""
+    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+        """From now on, which is simulated ``ns``, run at ``rate`` simulated seconds a second.
+
+        ``None`` is as fast as possible.
+        """
         ...
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
@@ -147,8 +150,9 @@ class VirtualClock:
     def anchor(self, ns: int) -> None:
         self._now = ns
 
-    def set_rate(self, rate: float | Fraction, ns: int) -> None:
-        exact_rate(rate)
+    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+        if rate is not None:
+            exact_rate(rate)
         self.anchor(ns)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:  # noqa: ARG002
@@ -191,14 +195,13 @@ class Timeline:
 class WallClock:
     """``CLOCK_MONOTONIC`` against absolute deadlines; sleeps, then spins the last ``spin_ns``.
 
-    ``rate`` is simulated seconds a second.  CPython 3.11+ sleeps with ``clock_nanosleep`` on
-    Linux; how late it returns is the machine's affair, which :meth:`calibrate` measures.
-    ``spin_ns=0`` is a plain sleep.
+    ``rate`` is simulated seconds a second; while it is ``None`` it waits for nothing, as a
+    :class:`VirtualClock`, until :meth:`set_rate` paces it again.  CPython 3.11+ sleeps with
+    ``clock_nanosleep`` on Linux; how late it returns is the machine's affair, which
+    :meth:`calibrate` measures.  ``spin_ns=0`` is a plain sleep.
     """
 
-    paced = True
-
-    def __init__(self, rate: float | Fraction = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
+    def __init__(self, rate: float | Fraction | None = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
         if spin_ns < 0:
             raise ScenarioError(f"a spin tail of {spin_ns} ns; it must be >= 0")
         self.spin_ns = spin_ns
@@ -206,7 +209,8 @@ class WallClock:
         """Own time less ``CLOCK_MONOTONIC``: translates stamps that another process took."""
         self.rehearsal: Callable[[], object] | None = None
         """Called between the sleep and the spin: what its owner wants in the CPU's caches."""
-        self._line = Timeline(rate, self.now())
+        self.paced = rate is not None
+        self._line = Timeline(1.0 if rate is None else rate, self.now())
 
     @property
     def rate(self) -> Fraction:
@@ -224,11 +228,15 @@ class WallClock:
     def anchor(self, ns: int) -> None:
         self._line.anchor(ns, self.now())
 
-    def set_rate(self, rate: float | Fraction, ns: int) -> None:
-        self._line.rate = exact_rate(rate)
+    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+        self.paced = rate is not None
+        if rate is not None:
+            self._line.rate = exact_rate(rate)
         self.anchor(ns)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
+        if not self.paced:
+            return True
         due = self._line.wall(ns)
         bell = due - self.spin_ns - self.offset_ns
         slept = False

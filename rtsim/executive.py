@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rtsim.clock import Clock, Wake
+from rtsim.control.desk import Desk, Inbox
 from rtsim.instant import Instant
 from rtsim.plant import NONE_NS, Plant
 from rtsim.record.tape import Recorder
@@ -37,6 +38,7 @@ class Executive:
         until_ns: int,
         publisher: Publisher | None = None,
         observe: Callable[[int], None] | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
@@ -51,9 +53,11 @@ class Executive:
         self._publisher = publisher
         self._observe = observe
         self._wake: Wake | None = system.wake
-        self._trace = Trace(system, recorder, pacer.clock.paced)
+        self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
         system.bus.record = self._trace.message
-        self._instant = Instant(system, self._trace, pacer.clock, pacer.anchor, pacer.lap)
+        self.desk = None if inbox is None else Desk(inbox, system, pacer, self._trace)
+        latch = None if self.desk is None else self.desk.latch
+        self._instant = Instant(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         if system.faults is not None:
             system.faults.record(self._trace.event)
@@ -64,13 +68,16 @@ class Executive:
         system, pacer, trace = self.system, self._pacer, self._trace
         pacer.start(system.ns)
         self._begin()
-        paced = self._clock.paced
+        clock = self._clock
+        paced = clock.paced
         coupled = any(p.reads_plants for p in system.plants)
         # Nobody waits, looks or reaches in between: grid steps up to the next discrete tag can be
         # taken at once.  Beyond 2^53 ns a time in s would be rounded otherwise than one by one.
-        ahead = not (paced or coupled or system.inlets or self._publisher) and (
+        desk = self.desk
+        ahead = not (paced or coupled or system.inlets or self._publisher or desk) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
+        looks = bool(system.inlets) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             discrete = system.next_discrete_ns(self.until_ns)
             if ahead:
@@ -79,10 +86,11 @@ class Executive:
             if not self._wait(ns):
                 continue
             self._commit(ns)
-            if ns == discrete or system.inlets:
+            if ns == discrete or looks:
                 self._run_instant(ns, ns == discrete)
             elif coupled:
                 self._instant.refresh(Tag(ns))
+            paced = clock.paced  # a command may have changed it
             if paced:
                 trace.frame(system.ns, pacer.log.last)
             system.ns = ns
@@ -92,6 +100,10 @@ class Executive:
             if self._observe is not None:
                 self._observe(ns)
             pacer.ready(ns)
+            if desk is not None:
+                desk.after(ns)
+                if desk.quitting:
+                    return
 
     def interrupt(self) -> None:
         """From a signal handler: end on a whole tag, at once where the loop only waits.

@@ -13,7 +13,7 @@ from rtsim.errors import ScenarioError, ZenoError
 from rtsim.plant import Plant
 from rtsim.ports import Port
 from rtsim.signals import Vector
-from rtsim.system import System
+from rtsim.system import Change, System
 from rtsim.tag import Tag
 from rtsim.tasks import Environment, Task
 from rtsim.trace import INSERTED, Trace
@@ -32,10 +32,13 @@ class Instant:
         clock: Clock,
         stretch: Callable[[int], None],
         lap: Callable[[str], None],
+        latch: Callable[[Tag], list[Change]] | None = None,
     ) -> None:
         self._system = system
         self._trace = trace
-        self._lap: Callable[[str], None] | None = lap if clock.paced else None
+        self._lap: Callable[[str], None] | None = lap if clock.paced or latch else None
+        self._commands = latch
+        """What commands change at a tag."""
         self._writes: list[tuple[Vector, Vector, Plant | Port]] = []
         self._triggered: set[str] = set()
         """Names of tasks that a message of this microstep sets off."""
@@ -46,7 +49,7 @@ class Instant:
             streams=system.streams,
             event=trace.event,
             now=clock.now,
-            paced=clock.paced,
+            is_paced=lambda: clock.paced,
             stretch=stretch,
             write=lambda vector, new, owner: self._writes.append((vector, new, owner)),
             sampled=trace.request,
@@ -61,7 +64,10 @@ class Instant:
             self._trace.event(tag, INSERTED, "wake", "", {})
         if system.inlets:
             self._latch(tag)
-        self._apply_changes(tag)
+        self._apply_changes(tag, system.take_changes(ns))
+        if self._commands is not None and (told := self._commands(tag)):
+            self._apply_changes(tag, told)
+        discrete = discrete or system.bus.next_ns <= ns  # a command's message
         while True:
             if discrete:
                 self._react(tag)
@@ -86,8 +92,8 @@ class Instant:
             self._trace.inlet(inlet.name, tag, value)
             self._wrote(inlet.name)
 
-    def _apply_changes(self, tag: Tag) -> None:
-        for change in self._system.take_changes(tag.ns):
+    def _apply_changes(self, tag: Tag, changes: list[Change]) -> None:
+        for change in changes:
             change.vector[change.where] = change.value
             self._trace.change(tag, change)
             if isinstance(change.owner, Plant):

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.control.commands import CommandError, from_json
+from rtsim.control.desk import AT_A_TAG, Waiting
 from rtsim.controller import Controller, FedController
 from rtsim.errors import RecordingError, RtsimError
 from rtsim.inlets import FedInlet, Inlet
@@ -22,7 +24,7 @@ from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Fed, simulate
 from rtsim.tag import NS_PER_S, Tag
-from rtsim.trace import INSERTED, request_topic
+from rtsim.trace import COMMAND, INSERTED, request_topic
 
 
 def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
@@ -39,6 +41,7 @@ def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
         fed_controllers(scenario, recording),
         [e.tag.ns for e in recording.events if e.kind == INSERTED],
         recording.events,
+        fed_commands(recording),
     )
     # What ended the recorded run ends this one: the recordings are compared, not the errors.
     with suppress(RtsimError):
@@ -98,6 +101,15 @@ def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, Inlet]:
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
             out[name] = FedInlet(name, part.inlet.signals, values)
     return out
+
+
+def fed_commands(recording: Recording) -> list[Waiting]:
+    """What the run was told, apart from how fast to go and when to stand, which left no trace."""
+    told = [e for e in recording.events if e.kind == COMMAND and e.source in AT_A_TAG]
+    try:
+        return [Waiting(from_json(e.text), None, e.tag.ns) for e in told]
+    except CommandError as error:
+        raise RecordingError(f"{recording.source}: a command in it is none: {error}") from None
 
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:

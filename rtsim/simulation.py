@@ -11,6 +11,7 @@ from typing import Any
 
 from rtsim import __version__
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
+from rtsim.control.desk import Inbox, Waiting
 from rtsim.controller import Controller
 from rtsim.errors import ScenarioError
 from rtsim.executive import Executive, Publisher
@@ -50,8 +51,9 @@ class Pace:
         except ValueError:
             raise ScenarioError(f"pace {text!r}; give 'max' or a rate such as 1.0") from None
 
-    def clock(self) -> Clock:
-        return VirtualClock() if self.rate is None else WallClock(self.rate)
+    def clock(self, told: bool = False) -> Clock:
+        """``told``: somebody may change the rate while the run goes on."""
+        return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
     def __str__(self) -> str:
         return MAX if self.rate is None else f"{self.rate:g}"
@@ -62,7 +64,7 @@ class Outcome:
     """What a run came to."""
 
     reason: str
-    """``end``, or ``interrupted``."""
+    """``end``, ``quit`` (by a command), or ``interrupted``."""
     ended: Tag
     wall_ns: int
     certificate: Certificate
@@ -95,6 +97,8 @@ class Fed:
     """Tags (ns) that event inputs made."""
     events: Sequence[Event] | None = None
     """What happened, for faults of lines that are not there."""
+    commands: Sequence[Waiting] = ()
+    """What the run was told, by tag."""
 
 
 def simulate(
@@ -110,6 +114,7 @@ def simulate(
     observe: Callable[[Progress], None] | None = None,
     clock: Clock | None = None,
     stop_ns: int | None = None,
+    inbox: Inbox | None = None,
 ) -> Outcome:
     """Run ``scenario`` once and record it.
 
@@ -125,12 +130,15 @@ def simulate(
         undo.callback(getattr(recorder, "close", _nothing))
         system = _build(scenario, seed, compile, fed or Fed())
         undo.callback(system.close)
-        clock = clock or pace.clock()
+        clock = clock or pace.clock(told=inbox is not None)
         if clock.paced:
             check_outside(system)
         pacer = Pacer(clock, pace.policy, frame_ns=shortest_period(system))
         watch = None if observe is None else _observer(observe, pacer, until_ns)
-        executive = Executive(system, pacer, recorder, until_ns, publisher, watch)
+        fed_commands = (fed or Fed()).commands
+        if fed_commands and inbox is None:
+            inbox = Inbox(fed_commands)
+        executive = Executive(system, pacer, recorder, until_ns, publisher, watch, inbox)
         executive.stop_ns = until_ns if stop_ns is None else stop_ns
         recorder.start(header(scenario, seed, pace, until_ns, compile))
         flown = _fly(executive, pacer, recorder, pace)
@@ -173,6 +181,8 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             executive.run()
             if executive.stopping:
                 reason = "interrupted"
+            elif executive.desk is not None and executive.desk.quitting:
+                reason = "quit"
         except KeyboardInterrupt:
             reason = "interrupted"
         except Exception as problem:
@@ -181,6 +191,8 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             recorder.event(at, "Error", type(problem).__name__, str(problem))
         pacer.stop()
         wall_ns = stopwatch() - began
+        if executive.desk is not None:
+            executive.desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
     return _Flown(reason, error, wall_ns, certify(pacer, granted))
 
 

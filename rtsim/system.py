@@ -12,13 +12,13 @@ import numpy as np
 from rtsim.bus import Bus
 from rtsim.clock import Wake
 from rtsim.controller_task import ControllerTask
-from rtsim.errors import ScenarioError
+from rtsim.errors import ScenarioError, ShapeError, UnknownName
 from rtsim.faults.schedule import Schedule
 from rtsim.inlets import Inlet
 from rtsim.plant import Plant
 from rtsim.ports import Port
 from rtsim.random_streams import RandomStreams
-from rtsim.signals import Vector
+from rtsim.signals import Signals, Vector
 from rtsim.tasks import Task
 
 
@@ -38,6 +38,26 @@ class Change:
     owner: Plant | Port | None
 
 
+@dataclass(frozen=True)
+class Changeable:
+    """A value that can change while the run goes on: ``name`` of ``signals``, held in ``vector``.
+
+    ``owner`` is that of :class:`Change`.
+    """
+
+    target: str
+    name: str
+    signals: Signals
+    vector: Vector
+    owner: Plant | Port | None
+
+    def change(self, ns: int, value: object) -> Change:
+        """At ``ns`` it becomes ``value``; refuses what does not fit its shape and range."""
+        checked = self.signals.initial({self.name: value})
+        where = self.signals.slice(self.name)
+        return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
+
+
 @dataclass
 class System:
     """Plants, tasks, ports and what is under way between them; every list in its total order."""
@@ -51,6 +71,8 @@ class System:
     bus: Bus
     streams: RandomStreams
     changes: list[Change]
+    changeable: dict[str, Changeable] = field(default_factory=dict)
+    """What can change while the run goes on, by ``part.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
     inserted: list[int] = field(default_factory=list)
@@ -100,6 +122,35 @@ class System:
         while self.next_change < len(self.changes) and self.changes[self.next_change].ns <= ns:
             self.next_change += 1
         return self.changes[first : self.next_change]
+
+    def change(self, ns: int, target: str, value: object) -> Change:
+        """``target`` becomes ``value`` at ``ns``; raises what says what is allowed."""
+        if target not in self.changeable:
+            raise UnknownName("value", target, self.changeable, "this run")
+        return self.changeable[target].change(ns, value)
+
+    def check_message(self, topic: str, payload: Vector) -> None:
+        """Refuse what ``topic`` does not carry."""
+        if topic not in self.bus.topics:
+            raise UnknownName("topic", topic, self.bus.topics, "this run")
+        signals = self.bus.topics[topic].signals
+        if payload.size != signals.size:
+            raise ShapeError(
+                f"a message on {topic} has {signals.size} values ({', '.join(signals.columns)}), "
+                f"got {payload.size}"
+            )
+        for signal in signals:
+            signals.initial({signal.name: payload[signals.slice(signal.name)]})
+
+    def next_tick(self, task: str, after_ns: int) -> int:
+        """When ``task`` ticks next, behind ``after_ns``."""
+        known = {t.name: t for t in self.tasks if t.period is not None}
+        if task not in known:
+            raise UnknownName("task", task, known, "this run")
+        found = known[task]
+        assert found.period is not None
+        ns = found.next_ns
+        return ns if ns > after_ns else ns + round(found.period.ns)
 
     def close(self) -> None:
         """Let every controller go; raises the first error when all have been closed."""

@@ -34,7 +34,7 @@ class Environment:
     event: Callable[[Tag, str, str, str, dict[str, float]], None]
     now: Callable[[], int]
     """The clock's own ns."""
-    paced: bool
+    is_paced: Callable[[], bool]
     stretch: Callable[[int], None]
     """Re-anchor the clock: simulated ns is now."""
     write: Callable[[Vector, Vector, Plant | Port], None]
@@ -43,6 +43,11 @@ class Environment:
     """A request was sampled: controller, tag, inputs, sequence."""
     measured: Callable[[str, Tag, tuple[int, ...]], None]
     """What a request took on the wall: controller, tag, stamps."""
+
+    @property
+    def paced(self) -> bool:
+        """At present: a command may change it."""
+        return self.is_paced()
 
 
 class Task(Protocol):

@@ -18,6 +18,8 @@ _X_MINUS = (0, 0)
 """Microstep and side: x- is recorded once a tag, x+ has side 1."""
 INSERTED = "Inserted"
 """Kind of the event at a tag that an event input made."""
+COMMAND = "Command"
+"""Kind of the event of a command; its text is the command."""
 TIMING = "timing"
 _FRAME = ("wake_lateness", "compute", "margin")
 _MEASURED = ("step", "sent", "begun", "ended", "received")
@@ -96,6 +98,10 @@ class Trace:
             for i, v in enumerate(change.value)
         }
         self.event(tag, "Change", change.name, "", values)
+
+    def command(self, tag: Tag, kind: str, text: str, stamps: dict[str, int]) -> None:
+        """What the run was told, latched at ``tag``; ``stamps`` are those of the wall, ns."""
+        self._recorder.event(tag, COMMAND, kind, text, stamps)
 
     def overrun(self, tag: Tag, overrun: Overrun) -> None:
         values = {"amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive)}

@@ -72,8 +72,9 @@ class FakeClock:
     def anchor(self, ns: int) -> None:
         self._line.anchor(ns, self._own)
 
-    def set_rate(self, rate: float | Fraction, ns: int) -> None:
-        line = Timeline(rate, self._own)
+    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+        self.paced = rate is not None
+        line = Timeline(self.rate if rate is None else rate, self._own)
         line.anchor(ns, self._own)
         self._line = line
 
@@ -95,6 +96,8 @@ class FakeClock:
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
+        if not self.paced:
+            return True
         with self._moved:
             asked, due = self._own, self.wall(ns)
             turns = int(self.patience * 1000)
@@ -159,6 +162,12 @@ def _check_rates(clock: Clock) -> None:
     step = clock.wall(5_000 + 10_000_000) - clock.wall(5_000)
     expected = 1_000_000 if clock.paced else 10_000_000
     assert step == expected, f"rate 10: 10 simulated ms took {step} ns of own time"
+    paced = clock.paced
+    clock.set_rate(None, 5_000)
+    assert not clock.paced, "a rate of None is as fast as possible, and says so"
+    assert clock.wait_until(3_600_000_000_000), "as fast as possible it waits for nothing"
+    clock.set_rate(1, 5_000)
+    assert clock.paced == paced, "a rate paces it again"
 
 
 def _check_waiting(clock: Clock) -> None:

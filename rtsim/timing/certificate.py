@@ -41,6 +41,9 @@ class Certificate:
     overruns: dict[str, int]
     slipped_ns: int
     worst: tuple[WorstFrame, ...]
+    holds: int = 0
+    held_ns: int = 0
+    """Pauses that were asked for, and what they took; no overrun is among them."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data without NaN; ``null`` where the samples are too few."""
@@ -116,9 +119,10 @@ class Certificate:
     def _verdict(self) -> str:
         causes = ", ".join(f"{count} by {cause}" for cause, count in self.overruns.items())
         slipped = f"; {show_ns(self.slipped_ns)} slipped" if self.slipped_ns else ""
+        held = f"; held {self.holds} times, {show_ns(self.held_ns)}" if self.holds else ""
         return (
             f"{self.frames} frames, {sum(self.overruns.values())} overruns ({causes}){slipped}; "
-            f"{self.not_waited} began without a wait"
+            f"{self.not_waited} began without a wait{held}"
         )
 
 
@@ -142,6 +146,8 @@ def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
         overruns={str(cause): count for cause, count in pacer.overruns.items()},
         slipped_ns=pacer.slipped_ns,
         worst=tuple(log.worst),
+        holds=pacer.holds,
+        held_ns=pacer.held_ns,
     )
 
 

@@ -74,16 +74,18 @@ class Pacer:
         self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
         self.slipped_ns = 0
         """Own ns by which the run ends later than it was due to: slips and freezes."""
+        self.holds, self.held_ns = 0, 0
+        """Pauses that were asked for, and the own ns that they took."""
         self.margin_ns = 0
         """Of the latest frame."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
-        self._read = clock.now if clock.paced else stopwatch
+        self._read = clock.now if clock.paced or isinstance(clock, WallClock) else stopwatch
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
         self._running = False
-        self._frozen_ns = self._frozen_at = 0
+        self._frozen_ns = self._frozen_at = self._held_at = 0
         self._reset(0)
 
     def _reset(self, ns: int) -> None:
@@ -117,8 +119,8 @@ class Pacer:
             self._woke_late = NO_SAMPLE
         self.log.count()
 
-    def set_rate(self, rate: float | Fraction, ns: int) -> None:
-        """Another rate from simulated ``ns`` on, which is now."""
+    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+        """Another rate from simulated ``ns`` on, which is now; ``None``: as fast as possible."""
         self.clock.set_rate(rate, ns)
         self._late_by_wake = 0
 
@@ -126,6 +128,19 @@ class Pacer:
         """Simulated ``ns`` is now, within a frame: time that was stretched on purpose."""
         self.clock.anchor(ns)
         self._late_by_wake = 0
+
+    def hold(self) -> None:
+        """Simulated time stands from now on, because somebody asked for it: no overrun."""
+        self.stop()
+        self._held_at = self._read()
+
+    def go_on(self, ns: int) -> int:
+        """After a :meth:`hold`: simulated ``ns`` is now.  The own ns for which it stood."""
+        stood = self._read() - self._held_at
+        self.holds += 1
+        self.held_ns += stood
+        self.start(ns)
+        return stood
 
     def resume(self) -> None:
         """End a freeze: the tag that was late is due now."""

@@ -1,0 +1,157 @@
+"""What a run in progress can be told, as plain data that is checked before it is believed.
+
+A command is a kind and arguments by name.  Its three stamps: *initiated*, when whoever gave it did
+so, and *completed*, when it had reached the run (both ns of the wall, of one's own clock each);
+its *arrival* is the tag at which it is latched.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.errors import RtsimError, UnknownName
+
+MOST_NUMBERS = 4096
+"""Elements of one value."""
+MOST_TEXT = 1000
+"""Characters of one text."""
+Argument = float | str | tuple[float, ...]
+
+
+class CommandError(RtsimError):
+    """A command that is none, or that this run cannot follow; it has changed nothing."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One of :data:`KINDS`, with its arguments checked."""
+
+    kind: str
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    initiated_ns: int = 0
+    completed_ns: int = 0
+
+    def __str__(self) -> str:
+        told = " ".join(f"{k}={_short(v)}" for k, v in self.arguments.items())
+        return f"{self.kind} {told}".strip()
+
+    def to_json(self) -> str:
+        """One line, every bit of the numbers kept; :func:`from_json` reads it back."""
+        return json.dumps({"kind": self.kind, **self.arguments}, sort_keys=True)
+
+
+def _short(value: Argument) -> str:
+    if isinstance(value, tuple):
+        return ",".join(f"{v:g}" for v in value)
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value or len(value) > MOST_TEXT:
+        raise CommandError(f"expected a text of 1 to {MOST_TEXT} characters, got {_shown(value)}")
+    if not value.isprintable():
+        raise CommandError(f"{_shown(value)} has characters that cannot be printed")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CommandError(f"expected a number, got {_shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise CommandError(f"expected a finite number, got {_shown(value)}")
+    return number
+
+
+def _positive(value: object) -> float:
+    number = _number(value)
+    if number <= 0:
+        raise CommandError(f"expected a number > 0, got {number:g}")
+    return number
+
+
+def _rate(value: object) -> Argument:
+    return "max" if value == "max" else _positive(value)
+
+
+def _values(value: object) -> Argument:
+    """A number or a list of them; whether they fit is for the signal to say."""
+    if isinstance(value, list | tuple):
+        if not 1 <= len(value) <= MOST_NUMBERS:
+            raise CommandError(f"expected 1 to {MOST_NUMBERS} numbers, got {len(value)}")
+        return tuple(_number(v) for v in value)
+    return _number(value)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a kind of command takes; ``choice`` names arguments of which one is given."""
+
+    says: str
+    needs: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
+    choice: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
+
+
+KINDS: dict[str, Kind] = {
+    "pause": Kind("Simulated time stands after this tag."),
+    "resume": Kind("It goes on."),
+    "step": Kind(
+        "Go on to the next tag, to the next tick of a task, or for a duration, and pause.",
+        choice={"tags": _positive, "task": _text, "duration": _positive},
+    ),
+    "rate": Kind("Simulated seconds a second, or max.", {"rate": _rate}),
+    "set": Kind("A parameter or a source's value.", {"target": _text, "value": _values}),
+    "inject": Kind("A message on a topic, as if its source had sent it.", {
+        "topic": _text, "value": _values}),
+    "mark": Kind("A text in the recording.", {"text": _text}),
+    "quit": Kind("End the run after this tag, as its own end would."),
+}  # fmt: skip
+
+
+def read_command(data: object) -> Command:
+    """``{"kind": ..., arguments}`` as it arrived; :class:`CommandError` says what is allowed."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
+        raise CommandError("a command is a map with its kind and arguments")
+    name = str(data["kind"])
+    if name not in KINDS:
+        raise CommandError(str(UnknownName("command", name[:MOST_TEXT], KINDS)))
+    kind = KINDS[name]
+    given = {str(k): v for k, v in data.items() if k != "kind"}
+    known = {**kind.needs, **kind.choice}
+    for argument in given:
+        if argument not in known:
+            raise CommandError(str(UnknownName("argument", argument[:100], known, name)))
+    for argument in kind.needs:
+        if argument not in given:
+            raise CommandError(f"{name} needs {', '.join(kind.needs)}; {argument} is missing")
+    if len(kind.choice.keys() & given.keys()) > 1:
+        raise CommandError(f"{name} takes one of {', '.join(kind.choice)}, not {', '.join(given)}")
+    return Command(name, {k: _read(name, k, known[k], v) for k, v in sorted(given.items())})
+
+
+def _read(command: str, name: str, read: Callable[[object], Argument], value: object) -> Argument:
+    try:
+        return read(value)
+    except CommandError as error:
+        raise CommandError(f"{command}: {name}: {error}") from None
+
+
+def from_json(text: str) -> Command:
+    """What :meth:`Command.to_json` wrote."""
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"no command: {error}") from None
+    return read_command(data)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,219 @@
+"""Where commands meet the loop: taken at tags that exist anyway, so that none changes a number.
+
+Who gives them is another thread or process: it leaves them in :attr:`Desk.inbox`, and is told what
+became of them.  A replay leaves there what the recording holds, by tag.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.clock import Wake
+from rtsim.control.commands import Command, CommandError
+from rtsim.errors import RtsimError
+from rtsim.signals import Vector
+from rtsim.system import Change, System
+from rtsim.tag import Tag, to_ns
+from rtsim.timing.pacing import Pacer
+from rtsim.trace import Trace
+
+MOST_WAITING = 1024
+"""Commands that may wait for a tag; more are refused."""
+NEXT_TAG = -1
+"""Told instead of a tag's ns: simulated time stands, and it acts when that goes on."""
+_LOOK_S = 1.0
+AT_A_TAG = ("set", "inject", "mark")
+"""Commands that act at a tag, and again in a replay; the others concern the wall alone."""
+
+Answer = Callable[[str, int], None]
+"""Told ``(what went wrong or "", ns of the tag at which it acts)``; called from the loop."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A command that has arrived and acts at the next tag, or, in a replay, at that of ``ns``."""
+
+    command: Command
+    answer: Answer | None = None
+    ns: int = 0
+
+
+class Inbox:
+    """Handed over by whoever gives commands; never blocks either side."""
+
+    def __init__(self, fed: Sequence[Waiting] = ()) -> None:
+        self.waiting: deque[Waiting] = deque(fed)
+        self.wake = Wake()
+        self.closed = ""
+        """Why nothing more is taken."""
+
+    def give(self, command: Command, answer: Answer | None = None) -> None:
+        """Leave a command; :class:`CommandError` where no more are taken."""
+        if self.closed:
+            raise CommandError(f"{command.kind}: {self.closed}")
+        if len(self.waiting) >= MOST_WAITING:
+            raise CommandError(f"{MOST_WAITING} commands wait for the run; give them more slowly")
+        self.waiting.append(Waiting(command, answer))
+        self.wake.set()
+
+    def close(self, why: str) -> None:
+        """Refuse what waits and what is still to come."""
+        self.closed = why
+        while self.waiting:
+            waiting = self.waiting.popleft()
+            if waiting.answer is not None:
+                waiting.answer(f"{waiting.command.kind}: {why}", -1)
+
+
+class Desk:
+    """Follows commands, at most one instant's worth at a time."""
+
+    def __init__(self, inbox: Inbox, system: System, pacer: Pacer, trace: Trace) -> None:
+        self.inbox = inbox
+        self.quitting = False
+        self._system, self._pacer, self._trace = system, pacer, trace
+        self._standing = False
+        self._until_ns: int | None = None
+        """Where a single step ends."""
+        self._tags = 0
+        """Tags that a single step has still to take."""
+        self._changes: list[Change] = []
+        self._follow: dict[str, Callable[[Command, Tag], None]] = {
+            "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
+            "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
+        }  # fmt: skip
+
+    # -- within a tag
+
+    def latch(self, tag: Tag) -> list[Change]:
+        """Follow what has arrived; the changes that act at this tag."""
+        waiting = self.inbox.waiting
+        if not waiting:
+            return []
+        self._changes = []
+        for _ in range(min(len(waiting), MOST_WAITING)):
+            if waiting[0].ns > tag.ns:
+                break
+            self._take(waiting.popleft(), tag)
+        return self._changes
+
+    def _take(self, waiting: Waiting, tag: Tag) -> None:
+        command = waiting.command
+        try:
+            self._follow[command.kind](command, tag)
+        except RtsimError as error:
+            if waiting.answer is not None:
+                waiting.answer(str(error), tag.ns)
+            return
+        stamps = {"initiated": command.initiated_ns, "completed": command.completed_ns}
+        self._trace.command(tag, command.kind, command.to_json(), stamps)
+        if waiting.answer is not None:
+            waiting.answer("", tag.ns)
+
+    def _set(self, command: Command, tag: Tag) -> None:
+        target = str(command.arguments["target"])
+        self._changes.append(self._system.change(tag.ns, target, command.arguments["value"]))
+
+    def _inject(self, command: Command, tag: Tag) -> None:
+        topic, payload = self._message(command)
+        self._system.bus.inject(topic, tag, payload)
+
+    def _message(self, command: Command) -> tuple[str, Vector]:
+        topic = str(command.arguments["topic"])
+        payload = np.array(command.arguments["value"], dtype=np.float64).ravel()
+        self._system.check_message(topic, payload)
+        return topic, payload
+
+    def _mark(self, command: Command, tag: Tag) -> None:
+        """The event itself is the mark."""
+
+    def _quit(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
+        self.quitting = True
+
+    # -- time
+
+    def _pause(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
+        self._held_anyway("pause")
+        self._standing, self._until_ns, self._tags = True, None, 0
+
+    def _resume(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
+        self._standing, self._until_ns, self._tags = False, None, 0
+
+    def _step(self, command: Command, tag: Tag) -> None:
+        self._held_anyway("a single step")
+        arguments = command.arguments
+        until: int | None = None
+        tags = 0
+        if "task" in arguments:
+            until = self._system.next_tick(str(arguments["task"]), tag.ns)
+        elif "duration" in arguments:
+            until = tag.ns + to_ns(float(arguments["duration"]), "duration")  # type: ignore[arg-type]
+        else:
+            tags = max(1, round(float(arguments.get("tags", 1.0))))  # type: ignore[arg-type]
+        self._standing, self._until_ns, self._tags = False, until, tags
+
+    def _rate(self, command: Command, tag: Tag) -> None:
+        rate = command.arguments["rate"]
+        if rate != 1.0:
+            self._held_anyway(f"a rate of {rate}")
+        self._pacer.set_rate(None if rate == "max" else float(rate), tag.ns)  # type: ignore[arg-type]
+
+    def _held_anyway(self, what: str) -> None:
+        for task in self._system.controllers:
+            if getattr(task.controller, "free_running", False):
+                raise CommandError(
+                    f"{what} is refused: {task.name} runs freely and would go on alone; "
+                    "declare a hold in its rig file"
+                )
+
+    # -- between tags
+
+    def after(self, ns: int) -> None:
+        """The tag at ``ns`` is done: stand where that was asked for, until told otherwise."""
+        if self._tags:
+            self._tags -= 1
+            self._standing = self._standing or self._tags == 0
+        if self._until_ns is not None and ns >= self._until_ns:
+            self._standing, self._until_ns = True, None
+        if self._standing and not self.quitting:
+            self._stand(ns)
+
+    def _stand(self, ns: int) -> None:
+        inbox, tag = self.inbox, Tag(ns)
+        self._pacer.hold()
+        later: list[Waiting] = []
+        while self._standing and not self.quitting:
+            if not inbox.waiting:
+                inbox.wake.clear()
+                if not inbox.waiting:
+                    inbox.wake.wait(_LOOK_S)
+                continue
+            waiting = inbox.waiting.popleft()
+            if waiting.command.kind in AT_A_TAG:
+                later += self._put_off(waiting, tag)
+            else:
+                self._take(waiting, tag)
+        inbox.waiting.extendleft(reversed(later))
+        stood = self._pacer.go_on(ns)
+        for task in self._system.controllers:
+            if task.request is not None:
+                task.request.sent += stood
+
+    def _put_off(self, waiting: Waiting, tag: Tag) -> list[Waiting]:
+        """While time stands there is no tag to act at: checked now, followed at the next."""
+        command, wrong = waiting.command, ""
+        try:
+            if command.kind == "set":
+                arguments = command.arguments
+                self._system.change(tag.ns, str(arguments["target"]), arguments["value"])
+            elif command.kind == "inject":
+                self._message(command)
+        except RtsimError as error:
+            wrong = str(error)
+        if waiting.answer is not None:
+            waiting.answer(wrong, NEXT_TAG)
+        return [] if wrong else [Waiting(command)]

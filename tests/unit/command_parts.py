@@ -1,0 +1,85 @@
+"""What tests of commands share: a run that is told things at tags, without another thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rtsim.clock import Wake
+from rtsim.control.commands import Command, read_command
+from rtsim.control.desk import Inbox
+from rtsim.errors import RtsimError
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.scenario import Scenario
+from rtsim.simulation import Progress, simulate
+from rtsim.testing import FakeClock
+from rtsim.timing.certificate import Certificate
+
+Told = Mapping[str, object]
+
+
+class Script(Wake):
+    """Gives the commands of ``standing`` one by one while simulated time stands, then a resume.
+
+    ``lasts_ns`` of the fake clock pass before each.
+    """
+
+    def __init__(self, standing: Iterable[Told], clock: FakeClock, lasts_ns: int = 0) -> None:
+        super().__init__()
+        self._left, self._clock, self._lasts = list(standing), clock, lasts_ns
+        self.give: Callable[[Told], object] = print
+
+    def wait(self, seconds: float) -> bool:  # noqa: ARG002
+        self._clock.advance(self._lasts)
+        self.give(self._left.pop(0) if self._left else {"kind": "resume"})
+        return True
+
+
+class Flown:
+    """A run that was told ``at`` (ns of the tag before: commands) and what became of it."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        at: Mapping[int, Iterable[Told]],
+        standing: Iterable[Told] = (),
+        rate: float = 1.0,
+        lasts_ns: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.clock = FakeClock(rate)
+        self.answers: list[tuple[Command, str, int]] = []
+        self.inbox = Inbox()
+        wake = Script(standing, self.clock, lasts_ns)
+        self.inbox.wake, wake.give = wake, self.give
+        self._left = {ns: list(told) for ns, told in sorted(at.items())}
+        recorder = MemoryRecorder()
+        self.error: RtsimError | None = None
+        try:
+            outcome = simulate(
+                scenario, seed=seed, clock=self.clock, recorder=recorder, inbox=self.inbox,
+                observe=self._tell,
+            )  # fmt: skip
+            self.reason, self.certificate = outcome.reason, outcome.certificate
+        except RtsimError as error:
+            self.error = error
+            self.reason = "error"
+        self.recording: Recording = recorder.recording()
+
+    def _tell(self, progress: Progress) -> None:
+        for ns in [n for n in self._left if n <= progress.ns]:
+            for told in self._left.pop(ns):
+                self.give(told)
+
+    def give(self, told: Told) -> None:
+        command = read_command(told)
+        answers = self.answers
+        self.inbox.give(command, lambda wrong, ns: answers.append((command, wrong, ns)))
+
+    @property
+    def events(self) -> list[tuple[int, str]]:
+        """(ns, kind) of the commands that were followed."""
+        return [(e.tag.ns, e.source) for e in self.recording.events if e.kind == "Command"]
+
+
+__all__ = ["Certificate", "Flown", "Script", "Told"]

@@ -94,6 +94,7 @@ def distance(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
 # -- the distribution
 
 
+@pytest.mark.rule("measured-latency")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "made",
@@ -194,6 +195,20 @@ def test_taken_when_due_and_stamped_by_another_clock() -> None:
 # -- in a recording
 
 
+@pytest.mark.rule("measured-latency")
+def test_what_is_drawn_is_the_latency_and_no_bound_of_it() -> None:
+    """A design that answers at once is due as drawn: never Late, Missed beyond a period."""
+    desk = scenario()
+    desk.allow("law", Empirical.of([50 * MS, 250 * MS]))
+    run = trace_of(desk, until=10)
+    assert set(drawn(run).tolist()) == {50 * MS, 250 * MS}
+    long = int((drawn(run) == 250 * MS).sum())
+    kinds = [e.kind for e in run.events]
+    assert set(kinds) == {"Missed"}
+    assert 2 * long <= len(kinds) <= 2 * long + 2  # one may be under way at the end
+
+
+@pytest.mark.rule("measured-latency")
 def test_a_replay_needs_the_recording_alone() -> None:
     found = measured_latency(recorded([k * 1000 for k in range(200)]), "law")
     desk = scenario()

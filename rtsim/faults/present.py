@@ -23,7 +23,7 @@ class Present:
     def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
         """An activation has had its first effect."""
         what = f"{fault.kind.name} at {fault.where}: {text}"
-        self.event(Tag(ns), BEGAN, fault.name, what, dict(values))
+        self.event(Tag(ns), BEGAN, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
         """It is over; one of a single item needs no second event."""

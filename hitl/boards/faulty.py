@@ -1,0 +1,228 @@
+"""A line that goes wrong: a link around a link, a board around a board.
+
+Bytes are spoiled one by one, at the time at which each is on the line: cycles of an emulated board,
+wall time of any other.  How the caller cuts time into slices changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from hitl.boards.contract import Board, BoardError, Link, Pins, Stamped
+from hitl.boards.spoilers import Timed, spoilers_at
+from rtsim.clock import stopwatch
+from rtsim.faults.activity import FAR_NS, Activity
+from rtsim.faults.at_lines import LineFaults
+from rtsim.tag import NS_PER_S
+
+
+def faulty(link: Link, line: LineFaults) -> Link:
+    """``link`` with the faults of ``line``; a board stays a board."""
+    if hasattr(link, "advance"):
+        return FaultyBoard(link, line)  # type: ignore[arg-type]
+    return FaultyLink(link, line)
+
+
+class FaultyLink:
+    """A :class:`hitl.boards.contract.Link` whose bytes go through faults.
+
+    Nothing is spoiled before the run has begun.  ``now`` gives ns; what else ``link`` has is
+    passed through.  Raises :class:`BoardError` where ``link`` has no reset and a fault needs one.
+    """
+
+    rate = NS_PER_S
+    """Of the link's own time, ticks in a second."""
+
+    def __init__(self, link: Link, line: LineFaults, now: Callable[[], int] = stopwatch) -> None:
+        self._link: Any = link
+        self._line = line
+        self._now = now
+        self._origin: int | None = None
+        self._out: deque[Timed] = deque()
+        self._in: deque[Timed] = deque()
+        # What is sent is sent at a tag: cycles would round it, past a fault that begins there.
+        self._to_board = spoilers_at("to_board", line, lambda _: line.now_ns, self.rate)
+        self._from_board = spoilers_at("from_board", line, self.ns_at, self.rate)
+        resets = line.at("board")
+        if resets and not hasattr(link, "reset"):
+            raise BoardError(
+                f"fault {resets[0].fault.name}: this line cannot reset its board; fly it on "
+                "board:uno, or leave the fault out"
+            )
+        self._by_request = [a for a in resets if _by_request(a)]
+        self._by_time = [a for a in resets if not _by_request(a)]
+        self._reset_ns = min((a.next_edge(-1) for a in self._by_time), default=FAR_NS)
+
+    def send(self, data: bytes) -> None:
+        if not self._running():
+            self._link.send(data)
+            return
+        self._due()
+        now = self.ticks
+        for activity in self._by_request if data else ():
+            self._reset(activity, self._line.now_ns)
+        timed = [(now, value) for value in data]
+        for spoiler in self._to_board:
+            timed = spoiler.take(timed)
+        self._out.extend(timed)
+        self._hand_over()
+
+    def receive(self) -> bytes:
+        return bytes(value for _, value in self._arrived())
+
+    def wait(self, timeout: float) -> bool:
+        if not self._running():
+            self._pull()
+            return bool(self._in) or bool(self._link.wait(timeout))
+        end = self.ticks + max(0, round(timeout * self.rate))
+        while True:
+            self._due()
+            self._pull()
+            now = self.ticks
+            if self._in and self._in[0][0] <= now:
+                return True
+            if now >= end:
+                return False
+            stop = min(end, self._next_stop(), self._in[0][0] if self._in else end)
+            self._link.wait((stop - now) / self.rate)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link, name)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    @property
+    def ticks(self) -> int:
+        """The link's own time."""
+        return self._now()
+
+    def ns_at(self, ticks: int) -> int:
+        """ns since the start of the run."""
+        assert self._origin is not None
+        return (ticks - self._origin) * NS_PER_S // self.rate
+
+    def _ticks_at(self, ns: int) -> int:
+        """The first tick that is not before ``ns``."""
+        assert self._origin is not None
+        return self._origin - (-ns * self.rate // NS_PER_S)
+
+    def _running(self) -> bool:
+        if self._origin is None and self._line.now_ns >= 0:
+            self._origin = self._begun_at()
+        return self._origin is not None
+
+    def _begun_at(self) -> int:
+        return self.ticks - self._line.now_ns
+
+    def _next_stop(self) -> int:
+        """When something happens that no byte of the board's tells."""
+        stops = [self._out[0][0]] if self._out else []
+        if self._reset_ns < FAR_NS:
+            stops.append(self._ticks_at(self._reset_ns))
+        return min(stops, default=FAR_NS)
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def _due(self) -> None:
+        """Resets by time, and bytes that were held back."""
+        ns = self.ns_at(self.ticks)
+        if ns >= self._reset_ns:
+            for activity in self._by_time:
+                self._reset(activity, ns)
+            self._reset_ns = min((a.next_edge(ns) for a in self._by_time), default=FAR_NS)
+        self._hand_over()
+
+    def _reset(self, activity: Activity, ns: int) -> None:
+        if activity.strikes(ns):
+            self._line.began(activity, ns, "the board is reset", {"at": ns / NS_PER_S})
+            self._link.reset()
+
+    def _hand_over(self) -> None:
+        now, data = self.ticks, bytearray()
+        while self._out and self._out[0][0] <= now:
+            data.append(self._out.popleft()[1])
+        if data:
+            self._link.send(bytes(data))
+
+    def _pull(self) -> None:
+        """What has arrived goes through the faults, once."""
+        running = self._running()
+        timed = self._taken()
+        for spoiler in self._from_board if running else ():
+            timed = spoiler.take(timed)
+        self._in.extend(timed)
+
+    def _taken(self) -> list[Timed]:
+        now = self.ticks
+        return [(now, value) for value in self._link.receive()]
+
+    def _arrived(self) -> list[Timed]:
+        if self._running():
+            self._due()
+        self._pull()
+        now, out = self.ticks, []
+        while self._in and self._in[0][0] <= now:
+            out.append(self._in.popleft())
+        return out
+
+
+class FaultyBoard(FaultyLink):
+    """The same around a :class:`hitl.boards.contract.Board`, in its cycles."""
+
+    def __init__(self, board: Board, line: LineFaults) -> None:
+        self._board = board
+        self.rate = board.clock_hz
+        super().__init__(board, line)
+
+    @property
+    def ticks(self) -> int:
+        return self._board.cycles
+
+    def _begun_at(self) -> int:
+        # Between the handshake and the first request no cycle passes: 0 s is here.
+        return self._board.cycles
+
+    @property
+    def clock_hz(self) -> int:
+        return self._board.clock_hz
+
+    @property
+    def cycles(self) -> int:
+        return self._board.cycles
+
+    @property
+    def pins(self) -> Pins:
+        return self._board.pins
+
+    def advance(self, cycles: int) -> None:
+        if not self._running():
+            self._board.advance(cycles)
+            return
+        end = self._board.cycles + cycles
+        while True:
+            self._due()
+            now = self._board.cycles
+            stop = min(end, self._next_stop())
+            self._board.advance(stop - now)
+            if stop == end:
+                self._due()
+                return
+
+    def take(self) -> list[Stamped]:
+        return [Stamped(cycle, value) for cycle, value in self._arrived()]
+
+    def reset(self) -> None:
+        self._board.reset()
+
+    def _taken(self) -> list[Timed]:
+        return [(stamped.cycle, stamped.value) for stamped in self._board.take()]
+
+
+def _by_request(activity: Activity) -> bool:
+    """Whether it is asked for at each request; otherwise its time comes by itself."""
+    return activity.fault.probability is not None or activity.fault.when is not None

@@ -133,7 +133,7 @@ static void configure_pwm(const io_node *self)
     uint8_t mode = _BV(WGM20);
     if (self->kinds[D3] == IO_PWM_OUT) mode |= _BV(COM2B1);
     if (self->kinds[D11] == IO_PWM_OUT) mode |= _BV(COM2A1);
-    if (!(TCCR2A & _BV(WGM20))) TCCR2A = 0; /* so that a compare value is taken at once */
+    if (!(TCCR2A & (_BV(COM2B1) | _BV(COM2A1)))) TCCR2A = 0; /* a compare value is taken at once */
     OCR2B = safe_duty[0];
     OCR2A = safe_duty[1];
     TCCR2A = mode;
@@ -149,9 +149,8 @@ void io_node_initialize(io_node *self)
         configure_port(self, 1);
         DIDR0 = configure_port(self, 2);
         watch(self);
-        limit_ms = self->watchdog;
+        silent_ms = limit_ms = self->watchdog; /* it is safe until the first step */
         silences = 0;
-        heard();
         TIMSK1 |= _BV(OCIE1A);
     }
     if (DIDR0) ADCSRA = _BV(ADEN) | _BV(ADPS2) | _BV(ADPS1) | _BV(ADPS0); /* 125 kHz */

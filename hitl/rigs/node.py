@@ -5,15 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from hitl.protocol.codec import Codec
-from hitl.rigs.pins import ADC_PINS, CLOCK_HZ, NUMBER, PINS
+from hitl.protocol.line import wire_ns
+from hitl.rigs.pins import ADC_PINS, CLOCK_HZ, MOST_PULSES, NUMBER, PINS
 from hitl.rigs.rig import Channel, Rig
 from hitl.worker.refusal import refusal
 from rtsim.errors import ControllerError
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 
+BYTE_CYCLES = 440
+"""That the node needs to take a byte from its ring, through its parser."""
+TAKING_CYCLES = 1300
+"""From a request's last byte to the stamp, by the emulator; :file:`test_io_node.py` holds both."""
 _WRAP = 1 << 32
 _COUNTS = 1 << 16
+
+
+def delay_ns(size: int, baud: int) -> int:
+    """From a tag to the node's stamp of the request of ``size`` bytes that was sent at it.
+
+    Each byte takes the line its ten bits, and the node some cycles to read: what comes faster
+    waits in its ring.
+    """
+    byte_ns = max(wire_ns(1, baud), BYTE_CYCLES * NS_PER_S // CLOCK_HZ)
+    return size * byte_ns + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
 
 
 class NodeWriter:
@@ -64,7 +79,7 @@ class NodeReader:
         self._pulse = {pin: k for k, pin in enumerate(rig.pulse_pins)}
         self._at = {s.name: outputs.slice(s.name) for s in outputs}
         self._request_ns = request_ns
-        self._seen = dict.fromkeys(("rises", "falls"), [0] * len(self._pulse))
+        self._seen: dict[str, list[int]] = dict.fromkeys(("rises", "falls"), [0] * MOST_PULSES)
         self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
         self.silences = 0
 

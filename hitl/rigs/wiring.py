@@ -82,6 +82,11 @@ class WiredBoards:
         return self._node.pins
 
     @property
+    def baud(self) -> float:
+        """What the node's firmware has set, bit/s."""
+        return self._node.baud
+
+    @property
     def node(self) -> EmulatedBoard:
         return self._node
 
@@ -185,6 +190,8 @@ class WiredBoards:
         self._boards[target.board].pins.write(target.pin, level)
         if target.pin in uno.CHANNELS:
             self._set_volts(line, SUPPLY_V * level)
+        elif self._probe is not None:
+            self._probe(self.cycles, target, SUPPLY_V * level)
 
     def _set_volts(self, line: _Line, volts: float) -> None:
         target = line.wire.target

@@ -141,3 +141,24 @@ def test_a_reset_lets_the_wires_go() -> None:
         levels = [(cycle - at, v) for cycle, _, v in volts if cycle > at]
         assert levels[0] == (SLICE, 0.0), "no later than the wire's delay"
         assert levels[1][1] == 5.0, "and driven again by the program that began anew"
+
+
+def test_a_digital_pin_through_a_low_pass_is_exact_between_its_edges() -> None:
+    with running("pins", "avr8js") as alone:
+        alone.advance(4 * MS)
+        edges = [e for e in alone.pins.edges() if e.pin == "D12"]
+    volts: Volts = []
+    with wired(
+        [Wire(End("node", "D12"), End("switch", "A1"), LowPass(1e3, 1e-7))], volts
+    ) as boards:
+        boards.advance(4 * MS)
+    found = [(at, v) for at, end, v in volts if end == "switch.A1"][1:]
+    assert len(found) == 20
+    for at, v in found:
+        expected, since, held = 0.0, 0, 0.0
+        for edge in (e for e in edges if e.cycle < at):
+            expected = held + (expected - held) * math.exp(-(edge.cycle - since) / 1600)
+            since, held = edge.cycle, 5.0 * edge.level
+        expected = held + (expected - held) * math.exp(-(at - since) / 1600)
+        assert v == pytest.approx(expected, abs=1e-9), at
+    assert max(v for _, v in found) > 2.0

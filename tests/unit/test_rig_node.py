@@ -1,0 +1,155 @@
+"""Between the signals of a rig and the pins of its node: scales, limits, times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rig_parts import RIG, changed
+
+from hitl.interface import InterfaceError, load_interface
+from hitl.rigs.file import load_rig
+from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
+from hitl.rigs.pins import CLOCK_HZ, INTERFACE, PINS
+from hitl.rigs.rig import Rig
+from hitl.rigs.running import check_watchdog, pace_for
+from rtsim.errors import ControllerError, ScenarioError
+from rtsim.signals import Vector
+from rtsim.tag import Period, Tag
+
+OUTPUTS = load_interface(INTERFACE).outputs
+LAMP = 'lamp = { pin = "D2", kind = "digital_in" }'
+
+
+def answer(**values: object) -> Vector:
+    """What the node's firmware sends."""
+    return OUTPUTS.initial(values)
+
+
+def reader(rig: Rig) -> NodeReader:
+    return NodeReader(rig, OUTPUTS, 1_000_000)
+
+
+def test_a_value_is_driven_as_the_nearest_duty() -> None:
+    writer = NodeWriter(load_rig(RIG))
+    for light, raw in ((0.0, 0), (1000.0, 255), (500.0, 128), (501.0, 128), (499.9, 127)):
+        drive = writer.drive(np.array([light]))
+        assert drive.tolist() == [0.0, raw] + 16 * [0.0]
+
+
+def test_a_value_beyond_its_limits_saturates_or_is_refused(tmp_path: Path) -> None:
+    assert NodeWriter(load_rig(RIG)).drive(np.array([1e6]))[1] == 255
+    strict = NodeWriter(load_rig(changed(tmp_path, ', overflow = "saturate"', "")))
+    assert strict.drive(np.array([1000.0]))[1] == 255
+    with pytest.raises(ControllerError, match=r"light = 1000.5 lx is outside of its limits at D3"):
+        strict.drive(np.array([1000.5]))
+    for writer in (strict, NodeWriter(load_rig(RIG))):
+        with pytest.raises(ControllerError, match=r"light = nan lx"):
+            writer.drive(np.array([np.nan]))
+
+
+def test_without_limits_a_duty_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    row = 'low = 0, high = 1000, safe = 1000, overflow = "saturate"'
+    writer = NodeWriter(load_rig(changed(tmp_path, row, "safe = 1000")))
+    with pytest.raises(ControllerError, match=r"light = 1003.0 of illumination does not fit"):
+        writer.drive(np.array([1003.0]))
+
+
+def test_times_of_edges_are_the_simulations(tmp_path: Path) -> None:
+    width = '{ pin = "D2", kind = "pulse_in", measure = "width" }'
+    rig = load_rig(changed(tmp_path, LAMP, f"{LAMP}\nlit = {width}"))
+    it = reader(rig)
+    none = it.values(Tag(0), answer(now=[0]))
+    assert none.tolist() == [0.0, 0.0, -1.0, -1.0, 0.0], "no edge yet: the initial values"
+    now = 20 * CLOCK_HZ // 1000
+    found = it.values(
+        Tag(20_000_000),
+        answer(now=[now], levels=[1, 0, 0], rise=[now - 160, 0, 0, 0], rises=[1, 0, 0, 0]),
+    )
+    assert found.tolist() == [1.0, 0.0, pytest.approx(0.020 + 0.001 - 1e-5), -1.0, 1.0]
+    held = it.values(
+        Tag(40_000_000), answer(now=[5], levels=[1, 0, 0], rise=[9, 0, 0, 0], rises=[1, 0, 0, 0])
+    )
+    assert held[2] == found[2], "without a new edge the time holds"
+    last = it.values(
+        Tag(60_000_000),
+        answer(now=[100], rise=[9, 0, 0, 0], rises=[1, 0, 0, 0], fall=[2**32 - 60, 0, 0, 0],
+               falls=[1, 0, 0, 0], width=[3200, 0, 0, 0]),
+    )  # fmt: skip
+    assert last.tolist() == pytest.approx([0.0, 0.0002, found[2], 0.061 - 1e-5, 2.0]), "a wrap"
+
+
+def test_an_edge_that_came_after_the_stamp_of_its_request_is_later_than_it(tmp_path: Path) -> None:
+    it = reader(load_rig(changed(tmp_path, LAMP, LAMP)))
+    found = it.values(Tag(0), answer(now=[100], rise=[116, 0, 0, 0], rises=[1, 0, 0, 0]))
+    assert found[1] == pytest.approx(0.001 + 1e-6)
+
+
+def test_volts_become_values(tmp_path: Path) -> None:
+    row = 'lamp = { pin = "A3", kind = "adc_in", unit = "degC", per_volt = 100, offset = -50 }'
+    rig = load_rig(changed(tmp_path, LAMP, row))
+    found = reader(rig).values(Tag(0), answer(analog=[0, 0, 0, 512, 0, 0]))
+    assert found[0] == pytest.approx(2.5 * 100 - 50)
+
+
+def test_the_level_of_each_pin_is_its_own(tmp_path: Path) -> None:
+    for number, pin in enumerate(PINS):
+        if pin == "D3":  # is driven
+            continue
+        rig = load_rig(changed(tmp_path, LAMP, LAMP.replace("lamp", "it").replace("D2", pin)))
+        for other in range(len(PINS)):
+            levels = [0, 0, 0]
+            levels[other // 6] = 1 << other % 6
+            found = reader(rig).values(Tag(0), answer(levels=levels))
+            assert found[0] == float(other == number), (pin, other)
+
+
+def test_silences_are_counted_beyond_a_byte() -> None:
+    it = reader(load_rig(RIG))
+    for told in (0, 200, 255, 3):
+        it.values(Tag(0), answer(silences=[told]))
+    assert it.silences == 259
+
+
+def test_a_request_is_on_its_way_for_as_long_as_the_line_or_the_node_takes() -> None:
+    assert delay_ns(34, 9600) > 34 * 10 * 10**9 // 9600
+    assert delay_ns(34, 500_000) < delay_ns(34, 250_000) < delay_ns(34, 76_800)
+
+
+@pytest.mark.parametrize(
+    ("board", "hold", "asked", "pace", "said"),
+    [
+        ("board:uno", False, None, "max", ""),
+        ("board:uno", False, "max", "max", ""),
+        ("board:uno", False, "1", "", "is emulated, and runs in lockstep"),
+        ("serial:///dev/ttyACM0", False, None, "1", ""),
+        ("serial:///dev/ttyACM0", False, "1.0", "1.0", ""),
+        ("serial:///dev/ttyACM0", False, "max", "", "cannot be asked to run faster or to wait"),
+        ("serial:///dev/ttyACM0", False, "0.5", "", "runs by its own clock, at rate 1"),
+        ("serial:///dev/ttyACM0", False, "fast", "", "give 'max' or a rate"),
+        ("serial:///dev/ttyACM0", True, "max", "max", ""),
+        ("serial:///dev/ttyACM0", True, "0.5", "0.5", ""),
+        ("serial:///dev/ttyACM0", True, None, "1", ""),
+    ],
+)
+def test_a_free_running_rig_is_flown_at_rate_one(
+    tmp_path: Path, board: str, hold: bool, asked: str | None, pace: str, said: str
+) -> None:
+    path = changed(tmp_path, '"board:uno"', f'"{board}"')
+    if hold:
+        path = changed(tmp_path, "watchdog = 0.1", "hold = true\nwatchdog = 0.1")
+        path.write_text(path.read_text().replace('"board:uno"', f'"{board}"', 1))
+    rig = load_rig(path)
+    if not said:
+        assert pace_for(rig, asked) == pace
+        return
+    with pytest.raises(ScenarioError, match=said):
+        pace_for(rig, asked)
+
+
+def test_a_watchdog_within_the_period_is_refused() -> None:
+    rig = load_rig(RIG)
+    check_watchdog(rig, Period.of(0.099))
+    with pytest.raises(InterfaceError, match=r":3: watchdog = 0.1 s is not longer than the period"):
+        check_watchdog(rig, Period.of(0.1))

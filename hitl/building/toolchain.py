@@ -109,6 +109,11 @@ def _named(wanted: str) -> Toolchain:
     return Toolchain(command, _version(command))
 
 
+def named(command: str) -> Toolchain:
+    """The compiler of that name; :class:`BuildError` where it cannot be run."""
+    return Toolchain((command,), _version((command,)))
+
+
 def _version(command: tuple[str, ...]) -> str:
     """By the program as it is now: an upgrade of the compiler is another compiler."""
     path = Path(shutil.which(command[0]) or command[0])

@@ -43,6 +43,7 @@ from hitl.interface.entries import KEYS as CODE_KEYS
 from hitl.interface.entries import Step, read_parameters_first, read_statements, read_steps
 from hitl.interface.fields import KEYS, Field, exact, read_field
 from hitl.interface.lines import InterfaceError, Lines
+from hitl.interface.shipped import found
 from hitl.interface.tables import Table
 from rtsim.errors import RtsimError
 from rtsim.signals import Signals
@@ -120,8 +121,12 @@ class Interface:
 
 
 def load_interface(reference: str | Path) -> Interface:
-    """Read ``FILE.toml`` or ``FILE.toml:VARIANT``; :class:`InterfaceError` names file and line."""
+    """Read ``FILE.toml`` or ``FILE.toml:VARIANT``; :class:`InterfaceError` names file and line.
+
+    ``firmware/core/NAME.toml`` is found in the package where the folder has none.
+    """
     path, variant = _split(reference)
+    path = found(path)
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InterfaceError(f"{path}: more than {MOST_BYTES} bytes; no interface file?")

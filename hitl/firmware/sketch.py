@@ -1,0 +1,116 @@
+"""The sketch of a controller: a folder that Arduino IDE, arduino-cli and make build alike.
+
+::
+
+    NAME/NAME.ino                the serial line, and sleep
+    NAME/src/rtsim/              dispatcher, protocol and the Uno's own
+    NAME/src/controller/         the generated unit, the controller's sources and headers
+    NAME/Makefile                Debian's gcc-avr avr-libc arduino-core-avr
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hitl.boards import BoardError
+from hitl.building.unit import SUPPORT
+from hitl.firmware.flags import FLAGS, makefile
+from hitl.firmware.sources import Flags, gathered, prologue, text_of
+from hitl.firmware.unit import unit_text
+from hitl.interface import Interface
+from hitl.interface.shipped import FIRMWARE
+from hitl.interface.targets import check_target
+from hitl.protocol.line import BaudRate
+from hitl.protocol.messages import MOST_PAYLOAD
+from hitl.protocol.verdicts import payload_needed
+
+LEAST_PAYLOAD = 64
+"""Parameters are sent in pieces of the largest payload."""
+UNIT = "rtsim_unit.c"
+_OWN = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
+        "protocol/messages.h", "uno/uno.c", "uno/uno.h")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Its files by path below its folder, and the flags that only make and this package pass."""
+
+    interface: Interface
+    baud: int
+    build: int
+    """32 bits of the hash of all files, at any baud rate: what HELLO says."""
+    files: Mapping[str, str]
+    flags: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.interface.name
+
+    @property
+    def key(self) -> str:
+        """By which an image of the same files is known."""
+        return _hash(self.files)
+
+    def write(self, folder: Path) -> Path:
+        """Into ``folder/NAME``; returns that.  What is there and not of this sketch stays."""
+        place = folder / self.name
+        try:
+            for name, text in self.files.items():
+                path = place / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise BoardError(f"cannot write the sketch to {place}: {error.strerror}") from None
+        return place
+
+
+def sketch_of(interface: Interface, baud: int) -> Sketch:
+    """The sketch for an Uno.
+
+    Raises :class:`InterfaceError` with the line of a signal that an AVR cannot hold,
+    :class:`BoardError` where a step does not fit a frame.
+    """
+    check_target(interface, "avr")
+    BaudRate(baud)
+    payload = max(LEAST_PAYLOAD, payload_needed(interface))
+    if payload > MOST_PAYLOAD:
+        raise BoardError(
+            f"a step of {interface.name} needs {payload} bytes of payload, a frame takes "
+            f"{MOST_PAYLOAD}; make its arrays smaller, or their types narrower"
+        )
+    for name in interface.libraries:
+        if name != "m":
+            text = f"{interface.name} wants the library {name}, of which no Arduino tool knows"
+            raise BoardError(f"{text}; name its sources under sources")
+    flags = Flags.of(interface).others
+    unbuilt = _files(interface, 0, 0, payload, flags)
+    build = int(_hash(unbuilt)[:8], 16)
+    return Sketch(interface, baud, build, _files(interface, baud, build, payload, flags), flags)
+
+
+def _files(
+    interface: Interface, baud: int, build: int, payload: int, flags: tuple[str, ...]
+) -> dict[str, str]:
+    name, own = interface.name, "src/rtsim/"
+    files = {own + Path(path).name: text_of(FIRMWARE / path) for path in _OWN}
+    files[own + "rtsim_checks.h"] = text_of(SUPPORT / "rtsim_checks.h")
+    files[own + "protocol.h"] = (
+        prologue([f"#define RTSIM_MAX_PAYLOAD {payload}"], "protocol.h") + files[own + "protocol.h"]
+    )
+    sketch = text_of(FIRMWARE / "uno" / "uno.ino")
+    for header in ("board.h", "uno.h"):
+        sketch = sketch.replace(f'#include "{header}"', f'#include "{own}{header}"')
+    files[f"{name}.ino"] = prologue([f"#define RTSIM_BAUD {baud}"], f"{name}.ino") + sketch
+    for file, text in gathered(interface, unit_text(interface, build), UNIT).items():
+        files[f"src/controller/{file}"] = text
+    files["Makefile"] = makefile(name, (*FLAGS, *flags))
+    return files
+
+
+def _hash(files: Mapping[str, str]) -> str:
+    text = json.dumps(sorted(files.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

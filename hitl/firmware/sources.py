@@ -1,0 +1,125 @@
+"""A controller's own C as a sketch needs it: one flat folder that any Arduino tool compiles.
+
+Arduino IDE takes neither ``-I`` nor ``-D``.  So ``#include`` lines are rewritten to the name that the
+header has in the folder, and definitions stand at the top of each source.  What is included is found
+by its text, without a compiler: a prebuilt image is known by these files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hitl.boards import BoardError
+from hitl.interface import Interface
+
+_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
+_COMPILED = (".c", ".cpp", ".cc", ".cxx", ".s", ".ino")
+_FOLDERS = ("-iquote", "-isystem", "-I")
+_MOST_BYTES = 1 << 20
+"""Of one file; an Uno has 32 KB of flash."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of an interface file, by what a sketch does with them."""
+
+    defines: tuple[str, ...]
+    """Lines of C."""
+    folders: tuple[Path, ...]
+    others: tuple[str, ...]
+    """For the Makefile and for builds of this package; Arduino IDE does without."""
+
+    @classmethod
+    def of(cls, interface: Interface) -> Flags:
+        defines, folders, others = [], [], []
+        flags = iter(interface.flags)
+        for flag in flags:
+            option = next((o for o in ("-D", "-U", *_FOLDERS) if flag.startswith(o)), "")
+            value = (flag[len(option) :] or next(flags, "")).strip()
+            if option == "-D":
+                name, _, meant = value.partition("=")
+                defines.append(f"#define {name} {meant if '=' in value else '1'}")
+            elif option == "-U":
+                defines.append(f"#undef {value}")
+            elif option:
+                folders.append((interface.path.parent / value).resolve())
+            else:
+                others.append(flag)
+        return cls(tuple(defines), tuple(folders), tuple(others))
+
+
+def prologue(defines: Iterable[str], name: str) -> str:
+    """Definitions, and then line 1 of ``name`` for the compiler's complaints."""
+    lines = list(defines)
+    return "\n".join([*lines, f'#line 1 "{name}"', ""]) if lines else ""
+
+
+def gathered(interface: Interface, unit: str, unit_name: str) -> dict[str, str]:
+    """By name in one folder: ``unit``, the sources, and every header of theirs."""
+    flags = Flags.of(interface)
+    job = _Gathering((*interface.include, *flags.folders), interface.sources, {unit_name})
+    files = {unit_name: prologue(flags.defines, unit_name) + job.rewritten(unit, interface.path)}
+    for source in interface.sources:
+        job.named(source)
+    while job.queue:
+        path = job.queue.pop(0)
+        name, text = job.names[path], job.rewritten(text_of(path), path)
+        compiled = path in interface.sources
+        files[name] = (prologue(flags.defines, path.name) if compiled else "") + text
+    return files
+
+
+def text_of(path: Path) -> str:
+    """Its lines end as those of any system's checkout do here: the same text has the same hash."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BoardError(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise BoardError(f"{path} has more than {_MOST_BYTES} bytes; is it C?")
+    return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+
+
+class _Gathering:
+    def __init__(
+        self, folders: Sequence[Path], sources: Sequence[Path], taken: Iterable[str]
+    ) -> None:
+        self.folders, self.sources = folders, sources
+        self.names: dict[Path, str] = {}
+        self.queue: list[Path] = []
+        self._taken = set(taken)
+
+    def named(self, path: Path) -> str:
+        """The name of ``path`` in the folder; it is copied once."""
+        if path not in self.names:
+            name = path.name
+            if path not in self.sources and path.suffix.lower() in _COMPILED:
+                name += ".h"  # it is included: no Arduino tool must compile it by itself
+            for folder in path.parent.parts[::-1]:
+                if name.lower() not in self._taken:
+                    break
+                name = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', folder)}_{name}"
+            self._taken.add(name.lower())
+            self.names[path] = name
+            self.queue.append(path)
+        return self.names[path]
+
+    def rewritten(self, text: str, path: Path) -> str:
+        """``text`` of ``path`` with the names that its headers have in the folder."""
+
+        def renamed(match: re.Match[str]) -> str:
+            quoted, pointed = match[2], match[3]
+            header = self._found(quoted or pointed, [path.parent] if quoted else [])
+            return f'{match[1]}"{self.named(header)}"' if header else match[0]
+
+        return _INCLUDE.sub(renamed, text)
+
+    def _found(self, name: str, first: Sequence[Path]) -> Path | None:
+        """What a compiler would find; the system's own headers are left to it."""
+        for folder in (*first, *self.folders):
+            if (path := folder / name).is_file():
+                return path.resolve()
+        return None

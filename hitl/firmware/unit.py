@@ -1,0 +1,105 @@
+"""The generated unit of a board: packed bytes to the controller's own variables, and back.
+
+It gives what ``firmware/board/board.h`` asks of a controller.  As on the host every type and size
+is asserted, here by the board's own compiler.  Nothing is scaled: that is the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hitl.building.assertions import element_of, type_bytes
+from hitl.building.pieces import at, calls, in_order, over, preamble
+from hitl.interface import Field, Interface, Step
+from hitl.protocol.codec import Codec, name_hash, wire_schema
+
+SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
+
+
+def unit_text(interface: Interface, build: int) -> str:
+    """The translation unit of ``interface``, in a folder beside ``rtsim/``; names no other path."""
+    file = interface.path.name
+    parameters = Codec(interface.parameter_fields).bytes
+    parts = [
+        *preamble(interface, SUPPORT, file),
+        f"const uint64_t rtsim_schema = 0x{wire_schema(interface):016x}ULL;",
+        f"const uint32_t rtsim_name_hash = 0x{name_hash(interface.name):08x}UL;",
+        f"const uint32_t rtsim_build = 0x{build:08x}UL;",
+        f"const uint16_t rtsim_input_bytes = {Codec(interface.input_fields).bytes};",
+        f"const uint16_t rtsim_output_bytes = {Codec(interface.output_fields).bytes};",
+        f"const uint16_t rtsim_parameter_bytes = {parameters};",
+        f"uint8_t rtsim_parameters[{max(1, parameters)}];",
+        "__attribute__((weak)) void rtsim_idle(void)\n{\n}",
+        *_start(interface, file),
+        *_step(interface, file),
+        "void rtsim_terminate(void)\n{",
+        *calls(interface, "terminate", interface.terminate, file),
+        "}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _start(interface: Interface, file: str) -> Iterator[str]:
+    slow = [(k, step) for k, step in enumerate(interface.steps) if not _always(step)]
+    yield from (f"static uint32_t rtsim_due_{k};" for k, _ in slow)
+    yield "int16_t rtsim_start(const uint8_t *rtsim_p)\n{\n  (void)rtsim_p;"
+    yield from (f"  rtsim_due_{k} = {step.offset}UL;" for k, step in slow)
+    yield from in_order(interface, _sets(interface.parameter_fields, "rtsim_p"), file)
+    yield "  return 0;\n}"
+
+
+def _step(interface: Interface, file: str) -> Iterator[str]:
+    """The time is that of the entry points, all that are due in this step."""
+    yield (
+        "int16_t rtsim_step(uint64_t rtsim_ns, const uint8_t *rtsim_u, uint8_t *rtsim_y,\n"
+        "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
+    )
+    yield from _sets(interface.input_fields, "rtsim_u")
+    yield "  const uint32_t rtsim_began = rtsim_cycles();"
+    for k, step in enumerate(interface.steps):
+        yield from _entry(k, step, file)
+    yield "  *rtsim_took = rtsim_cycles() - rtsim_began;"
+    yield from _gets(interface.output_fields)
+    yield "  return 0;\n}"
+
+
+def _always(step: Step) -> bool:
+    return step.every == 1 and step.offset == 0
+
+
+def _entry(k: int, step: Step, file: str) -> Iterator[str]:
+    """Counted down: a division would take an AVR longer than many a controller's step."""
+    call = at(step.line, file, f"  {step.call};")
+    if _always(step):
+        yield call
+    else:
+        yield f"  if (rtsim_due_{k} == 0) {{\n    rtsim_due_{k} = {step.every}UL;\n{call}\n  }}"
+        yield f"  rtsim_due_{k}--;"
+
+
+def _sets(fields: Iterable[Field], packed: str) -> Iterator[str]:
+    for place, byte, size in _placed(fields):
+        type, element = place.signal.type, element_of(place, "rtsim_k")
+        source = f"{packed} + {byte}u + rtsim_k * {size}u"
+        if type == "bool":
+            yield over(place.signal.size, f"{element} = *({source}) != 0;")
+        else:
+            body = f"rtsim_{type} rtsim_v; __builtin_memcpy(&rtsim_v, {source}, {size});"
+            yield over(place.signal.size, f"{body} {element} = rtsim_v;")
+
+
+def _gets(fields: Iterable[Field]) -> Iterator[str]:
+    for place, byte, size in _placed(fields):
+        type, element = place.signal.type, element_of(place, "rtsim_k")
+        body = f"const rtsim_{type} rtsim_v = {element}{' != 0' if type == 'bool' else ''};"
+        copied = f"__builtin_memcpy(rtsim_y + {byte}u + rtsim_k * {size}u, &rtsim_v, {size});"
+        yield over(place.signal.size, f"{body} {copied}")
+
+
+def _placed(fields: Iterable[Field]) -> Iterator[tuple[Field, int, int]]:
+    """Each field, the byte at which it begins, the bytes of an element."""
+    byte = 0
+    for place in fields:
+        size = type_bytes(place.signal.type)
+        yield place, byte, size
+        byte += size * place.signal.size

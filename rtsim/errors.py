@@ -11,7 +11,8 @@
     ├── LatencyError         a latency model returned what no link can do
     ├── ZenoError            one instant would never end
     ├── OverrunError         the loop fell behind further than its policy allows
-    └── RecordingError       a recording cannot be written or read
+    ├── RecordingError       a recording cannot be written or read
+    └── CheckpointError      a checkpoint cannot be taken, written, read or gone on from
 """
 
 from __future__ import annotations
@@ -67,3 +68,7 @@ class OverrunError(RtsimError):
 
 class RecordingError(RtsimError):
     """A recording cannot be written or read."""
+
+
+class CheckpointError(RtsimError):
+    """A checkpoint cannot be taken, written, read or gone on from."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+from rtsim.checkpoint.taking import Taking
 from rtsim.clock import Clock, Wake
 from rtsim.control.desk import Desk, Inbox
 from rtsim.instant import Instant
@@ -12,7 +13,7 @@ from rtsim.plant import NONE_NS, Plant
 from rtsim.record.tape import Recorder
 from rtsim.signals import Vector
 from rtsim.system import System
-from rtsim.tag import Tag
+from rtsim.tag import NEVER, Tag
 from rtsim.timing.pacing import Pacer
 from rtsim.trace import Trace
 
@@ -46,6 +47,9 @@ class Executive:
         """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
         self.stopping = False
         """Leave after the tag under way."""
+        self.checkpoints: Taking | None = None
+        self.began: tuple[Mapping[str, int], int] = {}, 0
+        """Rows and events that were recorded before this recording began."""
         self._waiting = False
         self._pacer = pacer
         self._clock: Clock = pacer.clock
@@ -77,11 +81,14 @@ class Executive:
         ahead = not (paced or coupled or system.inlets or self._publisher or desk) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
+        kept = self.checkpoints
         looks = bool(system.inlets) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             discrete = system.next_discrete_ns(self.until_ns)
             if ahead:
-                self._run_on(min(discrete, self.stop_ns))
+                self._run_on(
+                    min(discrete, self.stop_ns, NEVER.ns if kept is None else kept.next_ns)
+                )
             ns = self._propagate(discrete)
             if not self._wait(ns):
                 continue
@@ -97,6 +104,8 @@ class Executive:
             self._recorder.pump(wait=not paced)
             if paced:
                 pacer.lap("recording")
+            if kept is not None and ns >= kept.next_ns:
+                kept.observe(ns)
             if self._observe is not None:
                 self._observe(ns)
             pacer.ready(ns)
@@ -104,6 +113,20 @@ class Executive:
                 desk.after(ns)
                 if desk.quitting:
                     return
+
+    def save(self) -> dict[str, Any]:
+        """All that the rest of the run depends on; between two tags."""
+        return self.system.save()
+
+    def position(self) -> tuple[dict[str, int], int]:
+        """Rows of each track and events, since the start of the flight."""
+        rows, events = self.began
+        now = self._trace.position()
+        return {name: rows.get(name, 0) + n for name, n in now.items()}, events + self._trace.events
+
+    def in_hand(self) -> int | None:
+        """Wall ns that the last frame had left; ``None`` where nobody waits for a clock."""
+        return self._pacer.margin_ns if self._clock.paced else None
 
     def interrupt(self) -> None:
         """From a signal handler: end on a whole tag, at once where the loop only waits.

@@ -7,8 +7,9 @@ edge on a rig's pin), which interrupts the wait and inserts one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from rtsim.clock import Wake
 from rtsim.signals import Signals, Vector
@@ -38,12 +39,8 @@ class Inlet:
         """What to latch at the tag at ``ns``."""
         return self._device.poll()
 
-    def save(self) -> dict[str, Any]:
-        """Where it stands; a device outside has no state of ours."""
-        return {}
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        pass
+    def go_to(self, ns: int) -> None:
+        """The run goes on from ``ns``; what a device outside says then is its own affair."""
 
 
 class FedInlet(Inlet):
@@ -61,11 +58,8 @@ class FedInlet(Inlet):
         self._next += 1
         return self._values[self._at[self._next - 1]]
 
-    def save(self) -> dict[str, Any]:
-        return {"next": self._next}
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        self._next = saved["next"]
+    def go_to(self, ns: int) -> None:
+        self._next = bisect_right(self._at, ns)
 
 
 class _Silent:

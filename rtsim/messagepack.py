@@ -1,7 +1,7 @@
 """MessagePack, with every length and depth bounded before anything is believed.
 
-Plain data only: numbers, text, bytes, lists, maps with text as keys, and vectors of float64 and
-int64, which keep every bit.  The one place that knows the library.
+Plain data only: numbers, text, bytes, lists, maps, and vectors of float64 and int64, which keep
+every bit.  The one place that knows the library.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Limits:
 def pack(data: Any) -> bytes:
     """``data`` as bytes; :class:`EncodingError` where it is not plain."""
     try:
-        return msgpack.packb(data, default=_vector, strict_types=True)  # type: ignore[no-any-return]
+        return msgpack.packb(data, default=_vector)  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
         raise EncodingError(f"only plain data can be packed: {error}") from error
 
@@ -57,7 +57,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> Any:
     """
     check(data, limits or Limits())
     try:
-        return msgpack.unpackb(data, ext_hook=_array, raw=False, strict_map_key=True)
+        return msgpack.unpackb(data, ext_hook=_array, raw=False, strict_map_key=False)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise EncodingError(f"not MessagePack as rtsim writes it: {error}") from error
 

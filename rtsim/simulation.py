@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtsim import __version__
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.checkpoint.taking import Taking
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
 from rtsim.control.desk import Inbox, Waiting
 from rtsim.controller import Controller
-from rtsim.errors import ScenarioError
+from rtsim.errors import CheckpointError, ScenarioError
 from rtsim.executive import Executive, Publisher
 from rtsim.inlets import Inlet
 from rtsim.latency import Fixed
@@ -100,6 +102,15 @@ class Fed:
     commands: Sequence[Waiting] = ()
     """What the run was told, by tag."""
 
+    def after(self, ns: int) -> Fed:
+        """The same without what had happened by ``ns``."""
+        return replace(
+            self,
+            inserted=[at for at in self.inserted if at > ns],
+            events=None if self.events is None else [e for e in self.events if e.tag.ns > ns],
+            commands=[told for told in self.commands if told.ns > ns],
+        )
+
 
 def simulate(
     scenario: Scenario,
@@ -115,8 +126,10 @@ def simulate(
     clock: Clock | None = None,
     stop_ns: int | None = None,
     inbox: Inbox | None = None,
+    start: Checkpoint | None = None,
+    checkpoints: Taking | None = None,
 ) -> Outcome:
-    """Run ``scenario`` once and record it.
+    """Run ``scenario`` once and record it; from ``start`` on, where that is given.
 
     Whatever ends the run, the recording is finished first and says why.  Raises what the parts
     raise (:class:`RtsimError`); an interrupt from the keyboard is an ordinary end.
@@ -128,22 +141,33 @@ def simulate(
     recorder = recorder or NullRecorder()
     with ExitStack() as undo:
         undo.callback(getattr(recorder, "close", _nothing))
-        system = _build(scenario, seed, compile, fed or Fed())
+        fed = fed or Fed() if start is None else (fed or Fed()).after(start.ns)
+        system = _build(scenario, seed, compile, fed)
         undo.callback(system.close)
+        if start is not None:
+            _go_on_from(start, system, until_ns)
+        if checkpoints is not None:
+            check_savable(system)
         clock = clock or pace.clock(told=inbox is not None)
         if clock.paced:
             check_outside(system)
         pacer = Pacer(clock, pace.policy, frame_ns=shortest_period(system))
         watch = None if observe is None else _observer(observe, pacer, until_ns)
-        fed_commands = (fed or Fed()).commands
-        if fed_commands and inbox is None:
-            inbox = Inbox(fed_commands)
+        if fed.commands and inbox is None:
+            inbox = Inbox(fed.commands)
         executive = Executive(system, pacer, recorder, until_ns, publisher, watch, inbox)
         executive.stop_ns = until_ns if stop_ns is None else stop_ns
-        recorder.start(header(scenario, seed, pace, until_ns, compile))
+        about = header(scenario, seed, pace, until_ns, compile)
+        if start is not None:
+            about["continues"] = start.reference()
+            executive.began = start.rows, start.events
+        if checkpoints is not None:
+            checkpoints.begin(executive, about, system.ns, until_ns)
+            executive.checkpoints = checkpoints
+        recorder.start(about)
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
-    return _conclude(system, recorder, flown)
+    return _conclude(system, recorder, flown, checkpoints)
 
 
 def _nothing() -> None:
@@ -213,7 +237,21 @@ def _ended_by_signals(executive: Executive) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _conclude(system: System, recorder: Recorder, flown: _Flown) -> Outcome:
+def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
+    if start.ns >= until_ns:
+        raise CheckpointError(
+            f"{start.source} is of {start.tag}, and the run ends at {Tag(until_ns)}: nothing is "
+            "left to run; give a later --until"
+        )
+    inserted = system.inserted
+    start.restore(system)
+    if inserted:
+        system.inserted = inserted
+
+
+def _conclude(
+    system: System, recorder: Recorder, flown: _Flown, checkpoints: Taking | None
+) -> Outcome:
     """Close everything; the run's own error is told first, what closing adds is a note to it."""
     late = sum(c.lates for c in system.controllers)
     missed = sum(c.missed for c in system.controllers)
@@ -227,7 +265,8 @@ def _conclude(system: System, recorder: Recorder, flown: _Flown) -> Outcome:
         "certificate": flown.certificate.to_json(),
     }
     error = flown.error
-    for close in (system.close, lambda: recorder.finish(footer)):
+    closers: list[Callable[[], None]] = [system.close, lambda: recorder.finish(footer)]
+    for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
         try:
             close()
         except Exception as problem:
@@ -254,6 +293,17 @@ def shortest_period(system: System) -> int:
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)
+
+
+def check_savable(system: System) -> None:
+    """Every part can be gone on from a checkpoint, or this names the one that cannot."""
+    for task in system.controllers:
+        if task.forgets:
+            kind = type(task.controller).__name__
+            raise CheckpointError(
+                f"{task.name} ({kind}) can neither save its memory nor be fed its inputs again: "
+                "no run goes on from a checkpoint of it; give it save() and restore()"
+            )
 
 
 def check_outside(system: System) -> None:

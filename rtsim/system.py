@@ -172,7 +172,6 @@ class System:
             "plants": {p.name: p.save() for p in self.plants},
             "ports": {n: p.value.tolist() for n, p in self.ports.items()},
             "tasks": {t.name: t.save() for t in self.tasks},
-            "inlets": {i.name: i.save() for i in self.inlets},
             "inserted": list(self.inserted),
             "bus": self.bus.save(),
             "streams": self.streams.save(),
@@ -195,7 +194,7 @@ class System:
         for task in self.tasks:
             task.restore(saved["tasks"][task.name])
         for inlet in self.inlets:
-            inlet.restore(saved["inlets"][inlet.name])
+            inlet.go_to(self.ns)
         self.inserted = list(saved["inserted"])
         self.bus.restore(saved["bus"])
         self.streams.restore(saved["streams"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.bus import STAMPS, Message
 from rtsim.plant import Plant
+from rtsim.record.event import Value
 from rtsim.record.tape import Recorder, Track
 from rtsim.signals import Signals, Vector
 from rtsim.system import Change, System
@@ -36,6 +39,8 @@ class Trace:
 
     def __init__(self, system: System, recorder: Recorder, paced: bool) -> None:
         self._recorder = recorder
+        self.events = 0
+        """So far."""
         self._plants = {
             p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
         }
@@ -55,7 +60,23 @@ class Trace:
             for t in system.controllers
             if hasattr(t.controller, "stamps")
         }
-        self.event = recorder.event
+
+    def event(
+        self,
+        tag: Tag,
+        kind: str,
+        source: str,
+        text: str = "",
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Something that happened once."""
+        self.events += 1
+        self._recorder.event(tag, kind, source, text, values)
+
+    def position(self) -> dict[str, int]:
+        """Rows so far of each track that a replay makes again."""
+        tracks = (*self._plants.values(), *self._topics.values(), *self._inlets.values())
+        return {track.name: track.rows for track in tracks}
 
     def _topic(self, name: str, source: str, signals: Signals) -> None:
         about = {"source": source}

@@ -54,6 +54,7 @@ class Track:
         self._block = self._spare.pop()
         self._row = 0
         self._taken = 0
+        self._rolled = 0
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
         """Add a row: its time, its integers, and float64 vectors that together fill the signals.
@@ -97,9 +98,15 @@ class Track:
 
     def _roll(self) -> None:
         self._full.append(self._block)
+        self._rolled += self._capacity
         self._block = self._spare.pop() if self._spare else _Block(self._capacity, self._width)
         self._row = 0
         self._on_full()
+
+    @property
+    def rows(self) -> int:
+        """All that were added."""
+        return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
         """The rows (n, width) not taken before; each batch is valid until the next is asked for."""

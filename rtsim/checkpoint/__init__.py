@@ -1,0 +1,1 @@
+"""The whole of a run at a tag: taken, kept, written, read."""

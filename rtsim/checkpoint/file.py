@@ -1,0 +1,191 @@
+"""The whole of a run at a tag, and the file that holds it; docs/checkpoints.md says how.
+
+The file: 8 bytes that name the format, its version (2 bytes), the length of what follows (8 bytes),
+its SHA-256 (32 bytes), then one MessagePack map.  Nothing is decoded before all of these fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rtsim.errors import CheckpointError, RtsimError
+from rtsim.messagepack import EncodingError, Limits, pack, unpack
+from rtsim.system import System
+from rtsim.tag import LONGEST_NS, Tag
+
+MAGIC = b"\x89RTSIM\r\n"
+VERSION = 1
+SUFFIX = ".checkpoint"
+MOST_BYTES = 1 << 31
+_HEAD = struct.Struct("<8sHQ32s")
+_LIMITS = Limits(depth=12, values=4_000_000)
+_FOREIGN = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
+"""What a state that is of something else raises while it is being restored."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run at a tag.  ``state`` is what :meth:`rtsim.system.System.save` gave."""
+
+    ns: int
+    header: Mapping[str, Any]
+    """What the run's recording says of it: scenario, seed, sources, fingerprint."""
+    state: Mapping[str, Any]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Of each track of the recording, since the start of the flight."""
+    events: int = 0
+    source: str = "memory"
+    """Where it was read from."""
+
+    @property
+    def tag(self) -> Tag:
+        return Tag(self.ns)
+
+    @cached_property
+    def body(self) -> bytes:
+        """As MessagePack."""
+        return pack(
+            {
+                "ns": self.ns,
+                "header": json.dumps(self.header),
+                "rows": dict(self.rows),
+                "events": self.events,
+                "state": self.state,
+            }
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the body, in hexadecimal."""
+        return hashlib.sha256(self.body).hexdigest()
+
+    def save(self, path: Path) -> Path:
+        """Write it, whole or not at all; an older checkpoint is written over, nothing else is."""
+        head = _HEAD.pack(MAGIC, VERSION, len(self.body), bytes.fromhex(self.digest))
+        try:
+            _refuse_to_overwrite(path)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+                try:
+                    file.write(head)
+                    file.write(self.body)
+                    Path(file.name).replace(path)
+                except BaseException:
+                    Path(file.name).unlink(missing_ok=True)
+                    raise
+        except OSError as error:
+            raise CheckpointError(f"cannot write {path}: {error.strerror}") from error
+        return path
+
+    @classmethod
+    def open(cls, path: str | Path) -> Checkpoint:
+        """Read one; :class:`CheckpointError` says what is wrong with it."""
+        path = Path(path)
+        body = _body(path)
+        try:
+            data = unpack(body, _LIMITS)
+            out = cls(
+                ns=_whole(data["ns"], 1),
+                header=_map(json.loads(data["header"])),
+                state=_map(data["state"]),
+                rows={str(name): _whole(count) for name, count in _map(data["rows"]).items()},
+                events=_whole(data["events"]),
+                source=str(path),
+            )
+        except EncodingError as error:
+            raise CheckpointError(f"{path} is damaged: {error}") from error
+        except (*_FOREIGN, RecursionError) as error:
+            raise CheckpointError(
+                f"{path} does not say what it holds ({type(error).__name__}: {error}); "
+                "it was not written by rtsim"
+            ) from error
+        # What was read is what it is known by, not what it would be written as now.
+        out.__dict__["digest"] = hashlib.sha256(body).hexdigest()
+        return out
+
+    def restore(self, system: System) -> None:
+        """Make ``system`` what it was then; it is of no use where this fails."""
+        try:
+            system.restore(self.state)
+        except RtsimError:
+            raise
+        except _FOREIGN as error:
+            raise CheckpointError(
+                f"{self.source} does not fit this scenario: {type(error).__name__}: {error}"
+            ) from error
+        if system.ns != self.ns:
+            raise CheckpointError(
+                f"{self.source} says that it is of {self.tag}, and holds {Tag(system.ns)}"
+            )
+
+    def reference(self) -> dict[str, Any]:
+        """For the header of the recording that goes on from here."""
+        return {
+            "checkpoint": self.source,
+            "sha256": self.digest,
+            "ns": self.ns,
+            "rows": dict(self.rows),
+            "events": self.events,
+        }
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC))
+    if start not in (b"", MAGIC):
+        raise CheckpointError(f"{path} is not a checkpoint and is not written over; move it away")
+
+
+def _body(path: Path) -> bytes:
+    """The bytes that hold it, checked against their length and checksum."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD.size)
+            if head[: len(MAGIC)] != MAGIC[: len(head)] or len(head) < len(MAGIC):
+                raise CheckpointError(_what_it_is(path, head))
+            if len(head) < _HEAD.size:
+                raise CheckpointError(f"{path} is cut off after {len(head)} bytes")
+            _, version, size, digest = _HEAD.unpack(head)
+            if version > VERSION:
+                raise CheckpointError(
+                    f"{path} has format {version}, and this rtsim reads up to {VERSION}; "
+                    "read it with the newer rtsim that wrote it"
+                )
+            there = path.stat().st_size - _HEAD.size
+            if version < 1 or size > MOST_BYTES or there > size:
+                raise CheckpointError(f"{path} is damaged: its first {_HEAD.size} bytes are wrong")
+            if there < size:
+                raise CheckpointError(f"{path} is cut off: {there} of {size} bytes are there")
+            body = file.read(size)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+    if hashlib.sha256(body).digest() != digest:
+        raise CheckpointError(f"{path} is damaged: its checksum does not fit")
+    return body
+
+
+def _what_it_is(path: Path, head: bytes) -> str:
+    if head.startswith(b"\x89MCAP"):
+        return f"{path} is a recording, not a checkpoint: rtsim replay {path}"
+    return f"{path} is not a checkpoint; those are written by rtsim run --checkpoint-every"
+
+
+def _map(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} where a map belongs")
+    return value
+
+
+def _whole(value: object, least: int = 0) -> int:
+    if type(value) is not int or not least <= value < LONGEST_NS:
+        raise ValueError(f"{value!r:.40} where a whole number belongs")
+    return value

@@ -1,0 +1,184 @@
+"""When checkpoints of a run are taken, and who keeps them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rtsim.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.clock import stopwatch
+from rtsim.errors import ScenarioError
+from rtsim.tag import NEVER, NS_PER_S, Duration, to_ns
+
+MOST = 100_000
+"""Checkpoints that one run may write."""
+
+
+class Keeper(Protocol):
+    """What becomes of a checkpoint; called between two tags, where every microsecond counts."""
+
+    def keep(self, checkpoint: Checkpoint) -> None: ...
+
+    def finish(self) -> None:
+        """The run is over."""
+        ...
+
+
+class Source(Protocol):
+    """A run that can be looked at between two tags."""
+
+    def save(self) -> Mapping[str, Any]: ...
+
+    def position(self) -> tuple[Mapping[str, int], int]:
+        """Rows of each track and events that were recorded so far."""
+        ...
+
+    def in_hand(self) -> int | None:
+        """Wall ns that the last frame had left; ``None`` where nobody waits for a clock."""
+        ...
+
+
+class Taking:
+    """Checkpoints each ``every`` s, and at the times ``at`` (s): at the next tag that exists.
+
+    Where the clock waits for the loop, a frame without time in hand lets the regular ones wait for
+    a later tag; those asked for by time are taken at once.
+    """
+
+    def __init__(
+        self, keeper: Keeper, *, every: Duration | None = None, at: Sequence[Duration] = ()
+    ) -> None:
+        self.keeper = keeper
+        self.taken = 0
+        self.postponed = 0
+        """Tags at which a regular one was due and the frame had no time for it."""
+        self.next_ns = NEVER.ns
+        """Nothing is to be done before."""
+        self._every = None if every is None else to_ns(every, "interval of checkpoints")
+        if self._every is not None and self._every <= 0:
+            raise ScenarioError(f"checkpoints each {every!r} s; give an interval > 0")
+        self._at = deque(sorted(to_ns(time, "time of a checkpoint") for time in at))
+        if self._at and self._at[0] <= 0:
+            raise ScenarioError(
+                f"a checkpoint at {self._at[0] / NS_PER_S:g} s; give a time > 0: a run can be "
+                "started again without one"
+            )
+        self._regular_ns = NEVER.ns
+        self._cost_ns = 0
+        self._source: Source | None = None
+        self._header: Mapping[str, Any] = {}
+
+    def begin(
+        self,
+        source: Source,
+        header: Mapping[str, Any],
+        ns: int,
+        until_ns: int,
+        clock: Callable[[], int] = stopwatch,
+    ) -> None:
+        """A run stands at ``ns`` and is about to go on; ``clock`` measures what this costs."""
+        if self._every is not None and (until_ns - ns) // self._every > MOST:
+            raise ScenarioError(
+                f"checkpoints each {self._every / NS_PER_S:g} s would be more than {MOST}; "
+                "give a longer interval"
+            )
+        self._source, self._header, self._clock = source, header, clock
+        if self._every is not None:
+            self._regular_ns = (ns // self._every + 1) * self._every
+        while self._at and self._at[0] <= ns:
+            self._at.popleft()
+        self._look_ahead()
+
+    def observe(self, ns: int) -> None:
+        """All that happens at ``ns`` has happened."""
+        if ns < self.next_ns:
+            return
+        assert self._source is not None
+        asked = bool(self._at) and self._at[0] <= ns
+        in_hand = self._source.in_hand()
+        if not asked and in_hand is not None and in_hand < 2 * self._cost_ns:
+            self.postponed += 1
+            return
+        began = self._clock()
+        rows, events = self._source.position()
+        self.keeper.keep(Checkpoint(ns, self._header, self._source.save(), rows, events))
+        self.taken += 1
+        while self._at and self._at[0] <= ns:
+            self._at.popleft()
+        if self._every is not None and self._regular_ns <= ns:
+            self._regular_ns = (ns // self._every + 1) * self._every
+        self._look_ahead()
+        self._cost_ns = self._clock() - began
+
+    def finish(self) -> None:
+        self.keeper.finish()
+
+    def _look_ahead(self) -> None:
+        self.next_ns = min(self._regular_ns, self._at[0] if self._at else NEVER.ns)
+
+
+class Ring:
+    """The last ``seconds`` of a run, in memory: where a pilot or a debugger can go back to."""
+
+    def __init__(self, seconds: Duration) -> None:
+        self._span_ns = to_ns(seconds, "span of a ring")
+        self._kept: deque[Checkpoint] = deque()
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        kept = self._kept
+        while kept and kept[-1].ns >= checkpoint.ns:  # the run went back, and on from there
+            kept.pop()
+        kept.append(checkpoint)
+        while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:
+            kept.popleft()
+
+    def finish(self) -> None:
+        """It stays as it is."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def before(self, ns: int) -> Checkpoint | None:
+        """The latest that is not after ``ns``; ``None`` where that is too long ago."""
+        return next((c for c in reversed(self._kept) if c.ns <= ns), None)
+
+
+class Files:
+    """One file for each, beside the recording: ``run.mcap``, ``run@12.340.checkpoint``.
+
+    ``at_once`` writes while the run goes on; in real time they are written at its end.
+    """
+
+    def __init__(self, recording: Path, at_once: bool) -> None:
+        self.paths: list[Path] = []
+        self._recording = recording
+        self._at_once = at_once
+        self._waiting: list[Checkpoint] = []
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        self._waiting.append(checkpoint)
+        if self._at_once:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write those that wait."""
+        waiting, self._waiting = self._waiting, []
+        for checkpoint in waiting:
+            self.paths.append(checkpoint.save(path_beside(self._recording, checkpoint.ns)))
+
+
+def path_beside(recording: Path, ns: int) -> Path:
+    """Where a checkpoint of the run that is recorded there lies."""
+    decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
+    return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
+
+
+def beside(recording: Path) -> list[Path]:
+    """All that lie there, in no order."""
+    start = f"{recording.stem}@"
+    folder = recording.parent
+    if not folder.is_dir():
+        return []
+    return [p for p in folder.iterdir() if p.name.startswith(start) and p.suffix == SUFFIX]

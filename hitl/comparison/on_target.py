@@ -29,8 +29,8 @@ class OnTarget:
     execution: Execution | None
     """``None`` where no step was answered."""
     exchange: Execution | None
-    """From a request's first byte to its reply's last; of the board's clock, or in real time of
-    the host's.
+    """From a request's first byte to its reply's last: of the board's clock in lockstep, of the
+    host's where the board runs by itself.
     """
     stack: int
     """The most bytes of it that were ever in use."""
@@ -43,11 +43,11 @@ class OnTarget:
         if board is None:
             return None
         one: Any = controller
-        paced = bool(getattr(controller, "paced", False))
+        # An emulated board in lockstep has no other time than its cycles.
+        lockstep = one.url.startswith("board:") and not one.paced
         execution = Execution.of(one.took_ns, period, clock=TARGET)
-        exchange = Execution.of(
-            one.exchange_ns, period, what=EXCHANGE, clock=HOST if paced else TARGET
-        )
+        clock = TARGET if lockstep else HOST
+        exchange = Execution.of(one.exchange_ns, period, what=EXCHANGE, clock=clock)
         longest = 0 if execution is None else execution.max
         return cls(
             url=one.url,

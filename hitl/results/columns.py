@@ -30,6 +30,7 @@ _CLOSED = (
     Column("tolerance", drop=3),
     Column("verdict", fold=True),
 )
+BIT_IDENTICAL = "bit-identical"
 Cells = list[tuple[str, ...]]
 
 
@@ -46,14 +47,22 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
         *(Column(name, number=True, drop=5) for name in names),
         *(c for loop in loops for c in _gap_columns(loop)),
         Column("tolerance", drop=3),
-        *_bits_columns(names[1:]),
         Column("verdict", fold=True),
     )
     return columns, [_open_row(loops, name) for name in _outputs(loops)]
 
 
 def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:
-    return Column(loop.sides.gap, number=True), Column("of tolerance", number=True, drop=2)
+    return Column(loop.sides.gap), Column("of tolerance", number=True, drop=2)
+
+
+def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
+    """The largest difference and the first step that differs; of that how much is allowed."""
+    if not loop.answered:
+        return "no answer", ""
+    if result.first_step is None:
+        return BIT_IDENTICAL, percent(result.share)
+    return f"{result.max_abs:.4g} from step {result.first_step}", percent(result.share)
 
 
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
@@ -72,9 +81,8 @@ def _open_row(loops: Sequence[OpenLoop], name: str) -> tuple[str, ...]:
         last.unit,
         last.type,
         *(("", *[""] * (len(loops) + 1)) if step is None else (str(step), *_at(loops, name, step))),
-        *(c for r in results for c in (f"{r.max_abs:.4g}", percent(r.share))),
+        *(c for loop, r in zip(loops, results, strict=True) for c in _gap_cells(loop, r)),
         tolerance(last),
-        *(("bit-identical" if r.first_step is None else f"step {r.first_step}") for r in results),
         verdicts([(loop.sides.translation, verdict(r))
                   for loop, r in zip(loops, results, strict=True)]),
     )  # fmt: skip
@@ -99,9 +107,8 @@ def closed_table(flights: Sequence[Flight]) -> tuple[tuple[Column, ...], Cells]:
     columns = (
         Column("signal"),
         Column("unit", drop=1),
-        *(Column(gap, number=True) for gap in gaps),
+        *(Column(gap) for gap in gaps),
         Column("tolerance", drop=3),
-        *_bits_columns([flight.sides.translation for flight in flights]),
         Column("verdict", fold=True),
     )
     return columns, [_closed_row(flights, name) for name in _signals(flights)]
@@ -126,23 +133,19 @@ def _closed_row(flights: Sequence[Flight], name: str) -> tuple[str, ...]:
     return (
         name,
         known[-1].unit,
-        *("" if r is None else f"{r.max_abs:.4g}" for r in results),
+        *("" if r is None else _gap_cell(r) for r in results),
         tolerance(known[-1]),
-        *("" if r is None else _bits(r) for r in results),
         verdicts(told),
     )
 
 
-def _bits(result: SignalResult) -> str:
-    if result.first is not None:
-        return short(result.first)
-    return "bit-identical" if result.rows else ""
-
-
-def _bits_columns(names: Sequence[str]) -> list[Column]:
-    """Where a translation first differs from the one before; of the last that is always shown."""
-    drops = [2] * (len(names) - 1) + [0]
-    return [Column(f"{name} differs", drop=d) for name, d in zip(names, drops, strict=True)]
+def _gap_cell(result: SignalResult) -> str:
+    """The largest difference, and the tag from which on there is one."""
+    if not result.rows:
+        return ""
+    if result.first is None:
+        return BIT_IDENTICAL
+    return f"{result.max_abs:.4g} from {short(result.first)}"
 
 
 def count_failed(flights: Sequence[Flight]) -> tuple[int, int]:

@@ -88,12 +88,20 @@ def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
             continue
         labels = {one.label for *_, one in times}
         title = labels.pop() if len(labels) == 1 else times[0][-1].what
-        rows = [(name, loop, one.clock, str(one.steps), *one.cells()) for name, loop, one in times]
+        rows = [
+            (name, loop, whose(one.clock), str(one.steps), *one.cells())
+            for name, loop, one in times
+        ]
         columns = list(_TIMES)
         if title != times[0][-1].what:  # the title names the one clock
             del columns[_CLOCK]
             rows = [row[:_CLOCK] + row[_CLOCK + 1 :] for row in rows]
         yield fitted(title[:1].upper() + title[1:], columns, rows, width)
+
+
+def whose(clock: str) -> str:
+    """In a column that says what it is: ``host``, ``target``."""
+    return clock.partition(" ")[0]
 
 
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:

@@ -57,7 +57,7 @@ class FakeBoard(Stand):
 
     def fresh(self) -> FakeBoard:
         out = FakeBoard(self.law, self.change, self.folder, self.outputs)
-        out.board = out.greeting
+        out.board, out.url, out.paced = out.greeting, self.url, self.paced
         return out
 
     def describe(self) -> dict[str, object]:

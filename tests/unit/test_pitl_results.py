@@ -1,0 +1,304 @@
+"""Three columns: design, host C and board, each held against the one before, on every output."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from back_to_back_parts import dies_at, from_step
+from junit_schema import valid
+from pitl_parts import CLOCK_HZ, FakeBoard, Host, as_float, climbed
+from rich.console import Console
+
+from hitl.comparison.back_to_back import Ladder, Rung, climb
+from hitl.comparison.conditions import Watch
+from hitl.comparison.on_target import OnTarget
+from hitl.results.junit import junit_xml
+from hitl.results.page import render
+from hitl.results.table import Tables
+from hitl.results.target import bars, histogram, last_of
+from rtsim.controller import Controller
+from rtsim.errors import ScenarioError
+from rtsim.models.unstable import controller, scenario
+from rtsim.tag import Period
+
+STEPS = 31
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("boards")
+
+
+@pytest.fixture(scope="module")
+def equal(folder: Path) -> Ladder:
+    """A board that says bit for bit what the host does, which rounds to float32."""
+    return climbed(folder, as_float, as_float, tolerances={"*": (1e-6, 1e-6)})
+
+
+@pytest.fixture(scope="module")
+def wrong(folder: Path) -> Ladder:
+    """A board that is right until step 9."""
+    return climbed(folder, board=from_step(9, lambda y: y + 0.125))
+
+
+def shown(result: Ladder, width: int = 200) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(Tables(result), crop=False)
+    return out.getvalue()
+
+
+# -- verdicts
+
+
+def test_each_is_held_against_the_one_before(wrong: Ladder) -> None:
+    host, board = wrong.pairs
+    assert wrong.names == ("design", "host C", "board")
+    assert (host.ok, board.ok, wrong.ok) == (True, False, False)
+    loop = board.open["controller"]
+    assert np.array_equal(loop.design, host.open["controller"].translation)
+    assert loop.first is not None
+    assert loop.first.step == 9
+    assert loop.signals[0].first_step == 9
+    assert loop.signals[0].max_abs == 0.125
+    assert host.open["controller"].signals[0].first_step is None
+    assert board.flight is not None
+    assert host.flight is not None
+    assert board.flight.baseline is host.flight.flown
+    with pytest.raises(AssertionError, match=r"the board does not do what the host C does\n") as e:
+        wrong.assert_ok()
+    assert "board - host C, open loop: controller.force at step 9 (0.9 s): host C " in str(e.value)
+    assert "board - host C, closed loop: " in str(e.value)
+    assert "the host C does what its design does" in str(e.value)
+
+
+def test_what_all_agree_in_is_said(equal: Ladder) -> None:
+    equal.assert_ok()
+    assert equal.in_words.endswith(
+        "the host C does what its design does, and the board does what the host C does, in open "
+        "and in closed loop"
+    )
+    host, board = (pair.open["controller"].signals[0] for pair in equal.pairs)
+    assert host.first_step is not None
+    assert 0 < host.max_abs < 1e-6
+    assert (board.first_step, board.max_abs) == (None, 0.0)
+
+
+def test_a_host_that_fails_fails_all_though_the_board_agrees(folder: Path) -> None:
+    change = from_step(3, lambda y: -y)
+    result = climbed(folder, change, change)
+    assert [pair.ok for pair in result.pairs] == [False, True]
+    assert not result.ok
+    assert "and the board does what the host C does" in result.in_words.splitlines()[0]
+
+
+def test_a_board_that_dies_is_a_result(folder: Path) -> None:
+    result = climbed(folder, board=dies_at(5))
+    board = result.pairs[-1]
+    assert board.open["controller"].answered == 5
+    assert board.flight is not None
+    assert "SIGFPE" in board.flight.error
+    assert board.flight.targets["controller"].stack == 123, "of a flight that an error ended"
+    assert "SIGFPE" in junit_xml(result)
+    assert "the flight with the board ends" in shown(result)
+
+
+def test_a_tolerance_holds_for_both_pairs(folder: Path) -> None:
+    off = from_step(0, lambda y: y + 0.6e-3)
+    twice = from_step(0, lambda y: y + 1.2e-3)
+    rules = {"force": (1e-3, 0.0)}
+    assert climbed(folder, off, twice, tolerances=rules, closed=False).ok
+    assert not climbed(folder, off, off, tolerances={"force": (1e-4, 0.0)}, closed=False).ok
+
+
+def test_units_that_an_interface_leaves_open_are_those_of_the_design(folder: Path) -> None:
+    """The lower side of the second pair is a translation, too."""
+    from rtsim.signals import Signals
+
+    bare = Signals("force")
+    rungs = [
+        Rung("host C", {"controller": Host(controller(), as_float, bare)}),
+        Rung("board", {"controller": FakeBoard(controller(), as_float, folder, bare)}),
+    ]
+    result = climb(scenario(), rungs, until=1, tolerances={"*": (1e-6, 1e-6)})
+    assert [p.open["controller"].signals[0].unit for p in result.pairs] == ["N/kg"] * 2
+    result.assert_ok()
+
+
+def test_what_flies_may_be_another_than_what_steps(folder: Path) -> None:
+    stepped, flown = (FakeBoard(controller(), as_float, folder) for _ in range(2))
+    flown.url, flown.paced = "board:paced", True
+    host = Rung("host C", {"controller": Host(controller(), as_float)})
+    met: list[object] = []
+    watch = Watch(met=lambda name, one: met.append((name, getattr(one, "url", None))))
+    rungs = [host, Rung("board", {"controller": stepped}, {"controller": flown})]
+    result = climb(scenario(), rungs, until=1, tolerances={"*": (1e-6, 1e-6)}, watch=watch)
+    board = result.pairs[-1]
+    assert board.open["controller"].target is not None
+    assert board.open["controller"].target.url == "board:fake"
+    assert board.flight is not None
+    assert board.flight.targets["controller"].url == "board:paced"
+    assert ("controller", "board:fake") in met
+    assert ("controller", "board:paced") in met
+
+
+def test_real_time_on_a_board_needs_a_latency(folder: Path) -> None:
+    class Outside(FakeBoard):
+        outside = True
+
+    board: Controller = Outside(controller(), as_float, folder)
+    rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
+    rungs.append(Rung("board", {"controller": board}))
+    with pytest.raises(ScenarioError, match=r"runs on a board .* type --latency 0\.05"):
+        climb(scenario(), rungs, pace=1.0)
+
+
+# -- what a board measured
+
+
+def test_figures_of_the_target_are_those_of_its_cycles(equal: Ladder) -> None:
+    target = last_of(equal.pairs)["controller"]
+    assert target.execution is not None
+    assert target.exchange is not None
+    assert (target.execution.clock, target.exchange.clock) == ("target clock", "target clock")
+    assert target.cycles.tolist() == [20_000 + k for k in range(STEPS)]
+    assert (target.execution.max_step, target.execution.steps) == (STEPS - 1, STEPS)
+    assert target.execution.max == (20_000 + STEPS - 1) * 1_000_000_000 // CLOCK_HZ
+    assert target.execution.share == target.execution.max / 1e8
+    assert target.budget.execution_ns == target.execution.max
+    host = equal.pairs[0].open["controller"].execution
+    assert host is not None
+    assert host.clock == "host time"
+
+
+def test_an_exchange_with_a_board_that_runs_by_itself_is_of_the_hosts_clock(folder: Path) -> None:
+    for url, paced, clock in (
+        ("board:uno", False, "target clock"),
+        ("board:uno", True, "host time"),
+        ("serial:///dev/ttyACM0", False, "host time"),
+    ):
+        prototype = FakeBoard(controller(), as_float, folder)
+        prototype.url, prototype.paced = url, paced
+        board = prototype.fresh()
+        board.exchange_ns.append(1)
+        board.took_ns.append(1)
+        target = OnTarget.of(board, Period.of("1/10"))
+        assert target is not None
+        assert target.exchange is not None
+        assert target.execution is not None
+        assert (target.exchange.clock, target.execution.clock) == (clock, "target clock")
+
+
+def test_bins_hold_all_and_show_each() -> None:
+    values = np.array([10, 10, 11, 19, 20])
+    rows = histogram(values, 5)
+    assert [count for *_, count in rows] == [3, 0, 0, 0, 2]
+    assert (rows[0][0], rows[-1][1]) == (10, 20)
+    assert histogram([7, 7]) == [(7.0, 7.0, 2)]
+    assert histogram([]) == []
+    low, *_, high = histogram([10, 20], 5, seen=(0.0, 100.0))
+    assert (low[0], high[1]) == (0.0, 100.0)
+    lines = list(bars(np.array([1_000_000] * 1000 + [1_000_100])))
+    assert len(lines) == 10
+    assert lines[-1].endswith("1 █"), "one of a thousand is seen"
+    assert len({line.partition(" to ")[0] for line in lines}) == 10
+
+
+# -- terminal
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_table_names_all_three(wrong: Ladder, width: int) -> None:
+    text = shown(wrong, width)
+    for name in ("force", "messages/controller.force", "plant.x", "step 9"):
+        assert name in text, name
+    assert "…" not in text
+    if width >= 80:
+        assert max(map(len, text.splitlines())) <= width
+        for head in ("host C - design", "board - host C", "from"):
+            assert head in text, head
+    assert "WCET" not in text
+
+
+def test_the_table_has_a_column_for_each(equal: Ladder) -> None:
+    heads, force = shown(equal).splitlines()[1:3]
+    for head in ("design ", "host C ", "board ", "tolerance", "verdict"):
+        assert head in heads, head
+    loop = equal.pairs[0].open["controller"]
+    step = loop.signals[0].worst_step
+    assert step is not None
+    for value in (loop.design[step, 0], loop.translation[step, 0]):
+        assert f"{value:.9g}" in force
+    assert "bit-identical" in force
+
+
+def test_the_terminal_tells_what_the_board_said(equal: Ladder) -> None:
+    text = shown(equal)
+    for part in (
+        "build 00c0ffee", "double of 4 bytes", "16 MHz", "fits the period of 100.000 ms",
+        "at most 123 bytes", "late 0, missed 0, repeated 2", "20000 to 20030 cycles",
+        "Execution time per step", "Time of an exchange, target clock", "max observed", "█",
+    ):  # fmt: skip
+        assert part in text, part
+    assert re.search(r"controller \(host C\) +open +host", text)
+    assert re.search(r"controller \(board\) +closed +target", text)
+
+
+# -- JSON, JUnit, page
+
+
+def test_json_is_strict_and_holds_each_pair(wrong: Ladder) -> None:
+    data = json.loads(json.dumps(wrong.to_json(), allow_nan=False))
+    assert data["columns"] == ["design", "host C", "board"]
+    host, board = data["pairs"]
+    assert (host["ok"], board["ok"], data["ok"]) == (True, False, False)
+    assert board["sides"] == ["host C", "board"]
+    assert board["open"]["controller"]["first"] == {"signal": "force", "step": 9}
+    target = board["closed"]["targets"]["controller"]
+    assert target["execution"]["clock"] == "target"
+    assert target["execution"]["max_step"] == STEPS - 1
+    assert target["exchange"]["steps"] == STEPS
+    assert target["board"]["double_bytes"] == 4
+    assert target["budget"]["holds"] is True
+    assert (target["stack_bytes"], target["repeated"]) == (123, 2)
+    assert host["open"]["controller"]["execution"]["clock"] == "host"
+    assert host["open"]["controller"]["target"] is None
+
+
+def test_junit_has_suites_for_each_pair(wrong: Ladder) -> None:
+    root = valid(ET.fromstring(junit_xml(wrong)))
+    names = [suite.attrib["name"] for suite in root]
+    assert names == [
+        f"unstable: {who}: {what}"
+        for who in ("host C - design", "board - host C")
+        for what in ("open loop of controller", "closed loop")
+    ]
+    failures = [suite.attrib["failures"] for suite in root]
+    assert failures[:2] == ["0", "0"]
+    assert all(int(count) > 0 for count in failures[2:])
+    (failure,) = root[2].iter("failure")
+    assert "host C: " in (failure.text or "")
+    assert "board: " in (failure.text or "")
+    properties = {p.attrib["name"]: p.attrib["value"] for p in root[3].iter("property")}
+    assert "at most 123 bytes" in properties["stack of controller"]
+    assert "maximum observed" in properties["exchanges of controller"]
+    assert "target clock" in properties["execution of controller"]
+
+
+def test_the_page_draws_all_three_and_what_the_board_took(wrong: Ladder) -> None:
+    page = render(wrong)
+    text = re.sub(r"<script[^>]*>.*?</script>", "", page, flags=re.DOTALL)
+    for part in ("build 00c0ffee", "at most 123 bytes", "board - host C", "bit-identical",
+                 "by its own clock", "target clock"):  # fmt: skip
+        assert part in text, part
+    names = re.findall(r'"name":"([^"]+)"', page)
+    for name in ("design", "host C", "board", "host C - design", "board - host C",
+                 "maximum observed", "wire time and longest step"):  # fmt: skip
+        assert name in names, name
+    assert "first divergence, 0.9 s" in page
+    assert "processor cycles of a step, target clock" in page

@@ -10,21 +10,30 @@ import click
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.errors import ScenarioError
 
+MOTOR = "motor"
+EXAMPLES = {MOTOR: "starter", "processor": "examples/processor"}
+"""What can be written, and where it lies in the package."""
+_NEXT = {
+    MOTOR: "rtsim sil test scenario.py -c motor.toml",
+    "processor": "rtsim sil test scenario.py:level -c level.toml",
+}
 
-def starter() -> dict[str, bytes]:
-    """The example's files by name."""
-    folder = files("hitl") / "starter"
+
+def starter(example: str = MOTOR) -> dict[str, bytes]:
+    """An example's files by name."""
+    folder = files("hitl").joinpath(*EXAMPLES[example].split("/"))
     found = sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name)
     return {f.name: f.read_bytes() for f in found}
 
 
-def write_starter(folder: Path) -> list[Path]:
+def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
     """Write them below ``folder``, all or none; :class:`ScenarioError` where one is in the way."""
-    contents = starter()
+    contents = starter(example)
     there = [name for name in contents if (folder / name).exists()]
     if there:
         raise ScenarioError(
-            f"{folder} has {', '.join(there)} already; give another folder: rtsim sil init motor"
+            f"{folder} has {', '.join(there)} already; "
+            f"give another folder: rtsim sil init {example}"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,15 +47,22 @@ def write_starter(folder: Path) -> list[Path]:
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option(
+    "--example",
+    type=click.Choice(list(EXAMPLES)),
+    default=MOTOR,
+    show_default=True,
+    help="motor: a loop with its test.  processor: what only a board shows (docs/pitl.md).",
+)
 @json_option
 @reports_errors
-def init(folder: Path, as_json: bool) -> None:
-    """Write an example with its test into FOLDER (default: here)."""
-    written = write_starter(folder)
+def init(folder: Path, example: str, as_json: bool) -> None:
+    """Write an example into FOLDER (default: here)."""
+    written = write_starter(folder, example)
     if as_json:
         show_json({"files": [str(path) for path in written]})
         return
     for path in written:
         click.echo(str(path))
     into = "" if folder == Path() else f"cd {folder} && "
-    click.echo(f"next: {into}rtsim sil test scenario.py -c motor.toml")
+    click.echo(f"next: {into}{_NEXT[example]}")

@@ -1,0 +1,94 @@
+"""What only a processor shows: four small controllers, their designs, and where they fly.
+
+``level``: a double of 32 bits.  ``position``: degrees in float32.  ``busy``: a step that is longer
+than its period.  ``deep``: a stack that meets the data.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rtsim import Model, PythonController, Scenario, Signal, Signals
+from rtsim.signals import Vector
+
+METRES_PER_DEGREE = 111132.0
+HOME_DEG = 45.5017
+
+
+def level_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
+    s[0] += 0.02 * u[0]
+    y[0] = s[0]
+
+
+def level(rate: float = 2e-6, until: float = 10.0) -> Scenario:
+    """An integral that grows by ``rate`` 1/s from 1: by less than a float32 can hold, each step."""
+    out = Scenario("level", until=until)
+    design = PythonController(
+        level_law,
+        inputs=Signals("rate [1/s]"),
+        outputs=Signals("level [1]"),
+        memory=Signals(Signal("level", "1", initial=1.0)),
+    )
+    out.controller("level", design, period="1/50", inputs={"rate": rate})
+    return out
+
+
+def walk(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    """x: latitude (deg); p: speed north (m/s)."""
+    dx[0] = p[0] / METRES_PER_DEGREE
+
+
+WALKER = Model(
+    name="walker",
+    states=Signals(Signal("latitude", "deg", initial=HOME_DEG)),
+    derivative=walk,
+    parameters=Signals(Signal("speed", "m/s", initial=0.1)),
+)
+
+
+def north_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
+    y[0] = (u[0] - u[1]) * METRES_PER_DEGREE
+
+
+def position(until: float = 20.0) -> Scenario:
+    """How far north of home, while somebody walks 0.1 m each second."""
+    out = Scenario("position", until=until)
+    out.plant("walker", WALKER, step=0.1)
+    design = PythonController(
+        north_law,
+        inputs=Signals("latitude [deg]", "home [deg]"),
+        outputs=Signals("north [m]"),
+    )
+    inputs: dict[str, str | float] = {"latitude": "walker.latitude", "home": HOME_DEG}
+    out.controller("position", design, period="1/10", inputs=inputs)
+    return out
+
+
+def busy_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
+    y[0] = sum(math.sin(k * u[1]) for k in range(1, int(u[0]) + 1))
+
+
+def busy(terms: int = 20, until: float = 0.1) -> Scenario:
+    """A sum of ``terms`` sines, a thousand times a second."""
+    out = Scenario("busy", until=until)
+    design = PythonController(
+        busy_law, inputs=Signals("terms [1]", "angle [rad]"), outputs=Signals("sum [1]")
+    )
+    inputs: dict[str, str | float] = {"terms": float(terms), "angle": 0.1}
+    out.controller("busy", design, period="1/1000", inputs=inputs)
+    return out
+
+
+def deep_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
+    y[0] = u[0]
+
+
+def deep(deepest: int = 60, until: float = 0.6) -> Scenario:
+    """Calls itself, once deeper in each step, up to ``deepest``."""
+    out = Scenario("deep", until=until)
+    out.source("wanted", Signals("depth [1]"))
+    for depth in range(1, deepest + 1):
+        out.at(f"{depth - 1}/100", "wanted.depth", depth)
+    design = PythonController(deep_law, inputs=Signals("wanted [1]"), outputs=Signals("depth [1]"))
+    out.controller("deep", design, period="1/100", inputs={"wanted": "wanted.depth"})
+    return out

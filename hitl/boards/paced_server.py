@@ -80,8 +80,8 @@ def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int
     with ExitStack() as stack:
         board = stack.enter_context(closing(_booted(url, firmware)))
         terminal = stack.enter_context(closing(Terminal(link)))
-        line = PacedLine(board, terminal, WallClock(spin_ns=0), parse_url(url).baud)
         stack.enter_context(scheduling.request())
+        line = PacedLine(board, terminal, WallClock(spin_ns=0), parse_url(url).baud)
         wake = _Anything(terminal, line, control)
         _say(port=terminal.port, baud=line.baud, emulator=" ".join(board.emulator))
         while os.getppid() == parent:

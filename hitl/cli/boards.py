@@ -1,4 +1,4 @@
-"""``rtsim board``: the emulated board."""
+"""``rtsim board``: the emulated board, fetched and served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import click
 
 from rtsim.cli.commands import Commands
 
-COMMANDS = {"install": "hitl.cli.boards_install:install"}
+COMMANDS = {
+    "serve": "hitl.cli.board_serve:serve",
+    "install": "hitl.cli.boards_install:install",
+}
 
 
 @click.group(cls=Commands, known=lambda: COMMANDS)

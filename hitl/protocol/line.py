@@ -15,6 +15,7 @@ BITS_PER_BYTE = 10
 """8, a start bit and a stop bit."""
 MOST_ERROR_PERCENT = 1.0
 """Of the board's rate; the adapter at the other end has an error of its own."""
+_SAME_RATE = 0.03
 _COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 1000000, 2000000)
 
 
@@ -69,6 +70,12 @@ def offered(clock_hz: int = 16_000_000) -> tuple[int, ...]:
 
 def _listed(clock_hz: int) -> str:
     return ", ".join(map(str, offered(clock_hz)))
+
+
+def nominal(actual: float) -> int:
+    """What the rate that a board really makes is called: 117647 bit/s is 115200 baud."""
+    name = min(_COMMON, key=lambda rate: abs(actual / rate - 1.0))
+    return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
 def wire_ns(size: int, baud: int) -> int:

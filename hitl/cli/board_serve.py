@@ -1,0 +1,124 @@
+"""``rtsim board serve``: an emulated board in real time, at a port that any program opens."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import click
+
+from hitl.boards.paced import PacedBoard, Status
+from hitl.boards.urls import parse_url
+from hitl.cli.images import controller_option, firmware_option, image_for
+from hitl.protocol.line import BaudRate, nominal
+from rtsim.cli.common import reports_errors
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.progress import ProgressLine
+from rtsim.clock import Wake
+
+_EVERY_S = 0.5
+
+
+@click.command()
+@click.argument("url", default="board:uno")
+@firmware_option
+@controller_option
+@click.option(
+    "--link", type=click.Path(path_type=Path), metavar="PATH",
+    help="A name for the port, as long as it is there.",
+)  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True, help="A line of JSON when it serves, one when it ends."
+)
+@reports_errors
+def serve(
+    url: str, firmware: Path | None, controller: str | None, link: Path | None, as_json: bool
+) -> None:
+    """Run the emulated board at URL in real time, until Ctrl-C; prints its port.
+
+    Any program opens the port as that of a board at a cable. Opening it resets the board.
+    """
+    image = image_for(parse_url(url), firmware, controller)
+    with sigterm_interrupts(), _ctrl_c(), PacedBoard(url, image.path, link=link) as board:
+        baud = nominal(board.baud)
+        at = f"serial://{link.absolute() if link else board.port}?baud={baud}"
+        with suppress(KeyboardInterrupt):
+            _greet(board, at, baud, as_json)
+            _watch(board, at, shown=sys.stderr.isatty() and not as_json)
+        _sum_up(board.status(), as_json)
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """SIGINT interrupts, also where a shell has started this in the background, deaf to it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _greet(board: PacedBoard, at: str, baud: int, as_json: bool) -> None:
+    if as_json:
+        told = {"url": at, "port": board.port, "baud": baud, "emulator": board.emulator}
+        click.echo(json.dumps(told))
+        return
+    click.echo(at)
+    click.echo(f"Emulated by {board.emulator}, in real time; opening the port resets the board.")
+    if not BaudRate(baud).good:
+        click.echo(str(BaudRate(baud)))
+    click.echo(f"Next, in another terminal:   rtsim link-test '{at}'")
+    click.echo("Ctrl-C ends it.")
+
+
+def _watch(board: PacedBoard, at: str, shown: bool) -> None:
+    """Until it is interrupted, or has failed."""
+    nothing = Wake()
+    with closing(ProgressLine(at, enabled=shown)) as line:
+        while True:
+            line.say(in_words(board.status()))
+            nothing.wait(_EVERY_S)
+
+
+def in_words(status: Status) -> str:
+    """One line."""
+    timing = status.timing
+    lost = status.unread + status.lost + status.garbled
+    return (
+        f"{'open' if status.open else 'free'}  x{timing.rate:.4f}  "
+        f"most behind {timing.behind_ns / 1e6:.1f} ms  slipped {100 * timing.slipped_share:.2f} %  "
+        f"in {timing.received}  out {timing.sent}  lost {lost}"
+    )
+
+
+def _sum_up(status: Status, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(status.to_json()))
+        return
+    timing = status.timing
+    click.echo(
+        f"served {timing.wall_ns / 1e9:.1f} s, opened {timing.opened} times; "
+        f"{timing.received} bytes to the board, {timing.sent} from it"
+    )
+    lost = {
+        "unread by a client": status.unread, "lost by the board's receiver": status.lost,
+        "garbled by the rate of the line": status.garbled,
+    }  # fmt: skip
+    for what, count in lost.items():
+        if count:
+            click.echo(f"{count} bytes {what}")
+    if status.restarts:
+        click.echo(f"{status.restarts} resets by the board's watchdog")
+    click.echo(
+        f"{timing.rate:.4f} board seconds a second; at most {timing.behind_ns / 1e6:.2f} ms behind "
+        f"its slice, bytes at most {timing.late_ns / 1e6:.2f} ms late; slipped {timing.slips} "
+        f"times, {timing.slipped_ns / 1e6:.1f} ms in all ({100 * timing.slipped_share:.2f} %)"
+    )

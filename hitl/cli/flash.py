@@ -1,0 +1,122 @@
+"""``rtsim flash``: firmware onto a board, by avrdude; then the board is asked who it is."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from hitl.boards.contract import BoardError
+from hitl.boards.intel_hex import read_image
+from hitl.boards.serial_port import SerialLink
+from hitl.boards.urls import BAUD, parse_url
+from hitl.cli.images import Image, image_of
+from hitl.cli.link_words import about_board, board_json
+from hitl.protocol.errors import SilentBoard
+from hitl.protocol.messages import HelloReply
+from hitl.testing.link_trial import meet
+from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.progress import ProgressLine
+
+BOOT_BAUD = 115_200
+ROOM = 32 * 1024 - 512
+"""Bytes of flash below the boot loader of an Uno."""
+_PATIENCE_S = 120.0
+_LAST_LINES = 8
+_GET_AVRDUDE = (
+    "sudo apt install avrdude   (macOS: brew install avrdude; Windows: winget install avrdude)"
+)
+
+
+@click.command()
+@click.argument("firmware", metavar="FIRMWARE.hex|INTERFACE.toml")
+@click.option("--port", required=True, help="/dev/ttyACM0, COM3")
+@click.option(
+    "--baud", type=click.IntRange(300, 2_000_000), default=BAUD, show_default=True,
+    help="Of the firmware's line.",
+)  # fmt: skip
+@click.option(
+    "--boot-baud", type=click.IntRange(300, 2_000_000), default=BOOT_BAUD, show_default=True,
+    help="Of the boot loader; old ones take 57600.",
+)  # fmt: skip
+@click.option("--no-verify", is_flag=True, help="Do not ask the board who it is.")
+@click.option("--dry-run", is_flag=True, help="Print the command line of avrdude, and do nothing.")
+@json_option
+@reports_errors
+def flash(
+    firmware: str, port: str, baud: int, boot_baud: int, no_verify: bool, dry_run: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Write firmware into the Uno at --port; the firmware of a controller by its interface file."""
+    image = image_of(firmware, baud)
+    read_image(image.path, ROOM)
+    place = parse_url(port).place if port.startswith("serial:") else port
+    command = command_line(image.path, place, boot_baud)
+    if dry_run:
+        _show(command, None, image, as_json)
+        return
+    line = ProgressLine(firmware, enabled=sys.stderr.isatty() and not as_json)
+    with sigterm_interrupts(), closing(line):
+        line.say(f"writing {image.path.name} through {place} (some seconds) …")
+        _write(command, place)
+        line.say("asking the board who it is …")
+        board = None if no_verify else _asked(place, image, baud)
+    _show(command, board, image, as_json)
+
+
+def command_line(image: Path, port: str, boot_baud: int) -> list[str]:
+    """What avrdude is called with for an Uno, by its boot loader; see its manual."""
+    return [
+        "avrdude", "-p", "atmega328p", "-c", "arduino", "-P", port, "-b", str(boot_baud),
+        "-D", "-U", f"flash:w:{image}:i",
+    ]  # fmt: skip
+
+
+def _write(command: list[str], port: str) -> None:
+    found = shutil.which(command[0])
+    if found is None:
+        raise BoardError(f"flashing needs avrdude, which is not there; type: {_GET_AVRDUDE}")
+    try:
+        done = subprocess.run(
+            [found, *command[1:]], capture_output=True, text=True, errors="replace",
+            timeout=_PATIENCE_S, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise BoardError(
+            f"avrdude did not end within {_PATIENCE_S:g} s; press the board's reset and try again"
+        ) from None
+    except OSError as error:
+        raise BoardError(f"cannot run {found}: {error.strerror}") from None
+    if done.returncode:
+        said = "\n".join((done.stderr + done.stdout).strip().splitlines()[-_LAST_LINES:])
+        raise BoardError(
+            f"avrdude could not flash the board at {port} (exit status {done.returncode}); is it "
+            f"an Uno, and the port used by nobody else? It said:\n{said}"
+        )
+
+
+def _asked(port: str, image: Image, baud: int) -> HelloReply:
+    with closing(SerialLink(port, image.baud or baud)) as link:
+        try:
+            return meet(link, image.interface, image.build)[1]
+        except SilentBoard as error:
+            raise BoardError(
+                f"flashed, but {error} (--no-verify for firmware that does not speak to rtsim)"
+            ) from None
+
+
+def _show(command: list[str], board: HelloReply | None, image: Image, as_json: bool) -> None:
+    if as_json:
+        told = None if board is None else board_json(board)
+        show_json({"command": command, "image": str(image.path), "board": told})
+        return
+    click.echo(shlex.join(command))
+    if board is not None:
+        for text in about_board(board, image.interface):
+            click.echo(text)

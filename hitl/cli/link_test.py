@@ -1,0 +1,144 @@
+"""``rtsim link-test``: who is at the far end of a line, what gets lost, how long it takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hitl.boards.contract import BoardError, Link
+from hitl.boards.emulated import EmulatedBoard
+from hitl.boards.paced import PacedBoard
+from hitl.boards.serial_port import SerialLink
+from hitl.boards.urls import BAUD, BoardUrl, open_link, parse_url
+from hitl.cli.images import Image, controller_option, firmware_option, image_for
+from hitl.cli.link_words import about_board, about_trial, board_json, trial_json
+from hitl.interface import load_interface
+from hitl.protocol.line import Budget, nominal
+from hitl.protocol.messages import HelloReply
+from hitl.protocol.verdicts import of_board
+from hitl.testing.link_trial import LinkTrial, meet, try_link
+from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.progress import ProgressLine
+from rtsim.clock import stopwatch
+
+_EVERY_NS = 200_000_000
+
+
+@click.command("link-test")
+@click.argument("url")
+@firmware_option
+@controller_option
+@click.option(
+    "--count", type=click.IntRange(min=1, max=10_000_000), default=200, show_default=True,
+    help="Round trips.",
+)  # fmt: skip
+@click.option("--paced", is_flag=True, help="An emulated board in real time, behind a port.")
+@json_option
+@reports_errors
+def link_test(
+    url: str, firmware: Path | None, controller: str | None, count: int, paced: bool, as_json: bool
+) -> None:
+    """Try the line to the board at URL: its identity, losses, round trips, clock, time budget.
+
+    URL is board:uno, serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status 1 where
+    something was lost, repeated or damaged, or where the board is not what -c expects.
+    """
+    at = parse_url(url)
+    image = _expected(at, firmware, controller, paced)
+    line = ProgressLine(url, enabled=sys.stderr.isatty() and not as_json)
+    with sigterm_interrupts(), closing(line):
+        line.say(f"asking {url} who is there …")
+        with _opened(at, image, paced) as (link, baud):
+            met = meet(link)
+            if isinstance(link, EmulatedBoard):
+                baud = at.baud or nominal(link.baud)
+            trial = try_link(link, met, baud, count, _watch(line))
+    wrong = _wrong(trial.board, image)
+    own_time = at.emulated and not paced
+    if as_json:
+        _show_json(trial, image, wrong, own_time)
+    else:
+        _show(trial, image, wrong, own_time)
+    sys.exit(0 if trial.ok and wrong is None else NO)
+
+
+def _expected(at: BoardUrl, firmware: Path | None, controller: str | None, paced: bool) -> Image:
+    if at.emulated:
+        return image_for(at, firmware, controller)
+    if paced:
+        raise BoardError(f"{at.text} is in real time already; leave --paced out")
+    if firmware is not None:
+        raise BoardError(
+            f"{at.text} runs what it was flashed with; type first: "
+            f"rtsim flash {firmware} --port {at.place}"
+        )
+    return Image(Path(), None if controller is None else load_interface(controller))
+
+
+@contextmanager
+def _opened(at: BoardUrl, image: Image, paced: bool) -> Iterator[tuple[Link, int]]:
+    """The link and the rate of its line, where that is known before anybody was met."""
+    if paced:
+        with PacedBoard(at.text, image.path) as board:
+            baud = nominal(board.baud)
+            with closing(SerialLink(board.port, baud)) as port:
+                yield port, baud
+        return
+    with closing(open_link(at.text, image.path if at.emulated else None)) as link:
+        yield link, at.baud or BAUD
+
+
+def _watch(line: ProgressLine) -> Callable[[int, int], None]:
+    told = [0]
+
+    def watch(done: int, of: int) -> None:
+        now = stopwatch()
+        if now >= told[0]:
+            told[0] = now + _EVERY_NS
+            line.say(f"round trip {done} / {of}")
+
+    return watch
+
+
+def _wrong(board: HelloReply, image: Image) -> str | None:
+    """Why it is not the board that is expected; ``None`` where it is, or nothing is."""
+    error = None
+    if image.interface is not None:
+        error = of_board(board, image.interface, image.build)
+    return None if error is None else str(error)
+
+
+def _budget(trial: LinkTrial, image: Image) -> Budget | None:
+    return None if image.interface is None else Budget.of(image.interface, trial.baud)
+
+
+def _show(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> None:
+    lines = about_board(trial.board, image.interface) + about_trial(trial, own_time)
+    budget = _budget(trial, image)
+    if budget is None:
+        lines.append("budget      -c INTERFACE.toml tells what a step of its controller costs")
+    else:
+        lines.append(f"budget      {budget} (the step's execution time is measured in a flight)")
+    for text in lines:
+        click.echo(text)
+    if wrong is not None:
+        click.secho(f"wrong       {wrong}", fg="red")
+
+
+def _show_json(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> None:
+    budget = _budget(trial, image)
+    more = {} if budget is None else {"rate_hz": budget.rate_hz, "holds": budget.holds}
+    show_json(
+        {
+            "board": board_json(trial.board),
+            **trial_json(trial, own_time),
+            "wrong": wrong,
+            "budget": None if budget is None else {**asdict(budget), **more},
+        }
+    )

@@ -1,0 +1,138 @@
+"""A board and the trial of its link, in words and for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hitl.interface import Interface
+from hitl.protocol.codec import name_hash
+from hitl.protocol.line import BaudRate, offered
+from hitl.protocol.messages import HelloReply
+from hitl.testing.link_trial import LinkTrial
+from rtsim.signals import Vector
+
+_BINS = 12
+_BAR = 40
+_UNO_HZ = 16_000_000
+
+
+def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
+    """What HELLO told, a line each."""
+    if interface is not None and board.name_hash == name_hash(interface.name):
+        carries = f"{interface.name}, name hash {board.name_hash:08x}"
+    else:
+        carries = f"name hash {board.name_hash:08x}"
+    return [
+        f"board       protocol {board.version}, double of {board.double_bytes} bytes, payload up "
+        f"to {board.max_payload} bytes, {board.clock_hz / 1e6:g} MHz",
+        f"            build {board.build:08x}, schema {board.schema:016x}, "
+        f"boot nonce {board.boot_nonce:08x}",
+        f"controller  {carries}",
+    ]
+
+
+def about_trial(trial: LinkTrial, own_time: bool) -> list[str]:
+    """What came of the PINGs, a line each."""
+    lines = [
+        f"line        {_rate(trial)}",
+        f"echo        {trial.sent} sent, {len(trial.trips)} answered, {trial.lost} lost, "
+        f"{trial.repeated} repeated, {trial.garbage} garbage",
+    ]
+    if not trial.trips:
+        return lines
+    ms = trial.delays_ns / 1e6
+    low, middle, high = (f"{np.quantile(ms, q):.3f}" for q in (0.0, 0.5, 1.0))
+    p99 = f", p99 {_p99(ms):.3f}" if len(ms) >= 100 else ""
+    whose = "in the board's own time" if own_time else "by the wall"
+    lines.append(
+        f"round trip  min {low}, median {middle}{p99}, max {high} ms {whose}; "
+        f"{trial.wire_ns / 1e6:.3f} ms of it on the wire"
+    )
+    lines += [f"            {row}" for row in histogram(ms)]
+    if (clock := trial.clock) is not None:
+        lines.append(
+            f"clock       offset {clock.offset_ns / 1e9:.6f} s +- {clock.offset_sigma_ns / 1e3:.1f}"
+            f" us, drift {clock.drift_ppm:+.1f} +- {1e6 * clock.drift_sigma:.1f} ppm; ways that "
+            f"take different times: at most {clock.asymmetry_ns / 1e3:.0f} us more"
+        )
+    return lines
+
+
+def _rate(trial: LinkTrial) -> str:
+    rate = BaudRate(trial.baud, trial.board.clock_hz)
+    if not rate.good:
+        return str(rate)
+    listed = ", ".join(map(str, offered(trial.board.clock_hz)))
+    text = f"{rate}; {trial.board.clock_hz / 1e6:g} MHz divides well to {listed}"
+    if trial.board.clock_hz == _UNO_HZ:
+        text += f", and not to 115200 ({BaudRate(115200).error_percent:+.1f} %)"
+    return text
+
+
+def _p99(sorted_values: Vector) -> float:
+    """One in a hundred was longer."""
+    return float(np.quantile(sorted_values, 0.99, method="inverted_cdf"))
+
+
+def histogram(ms: Vector) -> list[str]:
+    """Bars of the values up to the 99th percentile, and a row of those beyond; ``ms`` is sorted."""
+    low, high = float(ms[0]), _p99(ms)
+    if high - low < 1e-6:
+        high = low
+        edges = np.array([low, low])
+        counts = np.array([int((ms <= high).sum())])
+    else:
+        counts, edges = np.histogram(ms[ms <= high], bins=_BINS, range=(low, high))
+    most = max(int(counts.max()), 1)
+    rows = [
+        f"{start:8.3f} ms {'#' * -(-int(n) * _BAR // most):<{_BAR}} {n}"
+        for start, n in zip(edges, counts, strict=False)
+    ]
+    beyond = int((ms > high).sum())
+    if beyond:
+        rows.append(f"  beyond {high:.3f} ms: {beyond}")
+    return rows
+
+
+def board_json(board: HelloReply) -> dict[str, Any]:
+    """HELLO's answer; what is an identity is text, as it is printed elsewhere."""
+    return {
+        **board._asdict(),
+        "schema": f"{board.schema:016x}",
+        "build": f"{board.build:08x}",
+        "boot_nonce": f"{board.boot_nonce:08x}",
+        "name_hash": f"{board.name_hash:08x}",
+    }
+
+
+def trial_json(trial: LinkTrial, own_time: bool) -> dict[str, Any]:
+    """Times in ns, as their names say."""
+    delays, clock, rate = trial.delays_ns, trial.clock, BaudRate(trial.baud, trial.board.clock_hz)
+    quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
+    return {
+        "ok": trial.ok,
+        "baud": {"rate": trial.baud, "error_percent": rate.error_percent, "good": rate.good},
+        "offered_baud": offered(trial.board.clock_hz),
+        "sent": trial.sent,
+        "answered": len(trial.trips),
+        "lost": trial.lost,
+        "repeated": trial.repeated,
+        "garbage": trial.garbage,
+        "time": "board" if own_time else "wall",
+        "wire_ns": trial.wire_ns,
+        "round_trip_ns": {
+            name: float(np.quantile(delays, q, method="inverted_cdf"))
+            for name, q in quantiles.items()
+        }
+        if len(delays)
+        else None,
+        "clock": None
+        if clock is None
+        else {
+            "offset_ns": clock.offset_ns, "offset_sigma_ns": clock.offset_sigma_ns,
+            "drift_ppm": clock.drift_ppm, "drift_sigma_ppm": 1e6 * clock.drift_sigma,
+            "asymmetry_ns": clock.asymmetry_ns,
+        },
+    }  # fmt: skip

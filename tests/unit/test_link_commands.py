@@ -1,0 +1,253 @@
+"""``rtsim link-test``, ``board serve`` and ``flash`` as they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from emulated_board_parts import IMAGES, need
+from link_parts import board_at_a_terminal
+from protocol_parts import F16, FakeBoard
+
+from hitl.cli.flash import ROOM
+from hitl.cli.flash import flash as flash_command
+from hitl.cli.link_test import link_test
+from hitl.protocol.errors import SilentBoard
+from rtsim.cli import main
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")
+
+ECHO = str(IMAGES / "echo_500000.hex")
+F16_SINGLE = f"{F16.path}:single"
+
+
+def rtsim(*words: str) -> Result:
+    pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
+    return CliRunner().invoke(main, words)
+
+
+def linked(*words: str) -> Result:
+    return rtsim("link-test", *words)
+
+
+def test_the_commands_are_there() -> None:
+    assert main.get_command(None, "link-test") is link_test  # type: ignore[arg-type]
+    assert main.get_command(None, "flash") is flash_command  # type: ignore[arg-type]
+
+
+def test_link_test_at_a_port() -> None:
+    with board_at_a_terminal(FakeBoard(F16, build=0xB1D)) as port:
+        done = linked(f"serial://{port}?baud=500000", "-c", F16_SINGLE)
+    assert done.exit_code == 0, done.output
+    for text in (
+        "protocol 1, double of 4 bytes, payload up to 128 bytes, 16 MHz",
+        "build 00000b1d",
+        "boot nonce 0000b007",
+        "controller  f16_control",
+        "500000 baud (+0.0 %); 16 MHz divides well to 9600, ",
+        "and not to 115200 (+2.1 %)",
+        "200 sent, 200 answered, 0 lost, 0 repeated, 0 garbage",
+        "ms by the wall; 0.560 ms of it on the wire",
+        "ppm; ways that take different times",
+        "request 96 bytes 1.920 ms",
+    ):
+        assert text in done.output
+    bars = [line for line in done.output.splitlines() if "#" in line]
+    assert sum(int(line.split()[-1]) for line in bars) == 198, "99 in 100"
+
+
+def test_link_test_for_machines() -> None:
+    with board_at_a_terminal(FakeBoard(F16)) as port:
+        done = linked(f"serial://{port}?baud=115200", "--count", "40", "--json", "-c", F16_SINGLE)
+    told = json.loads(done.output)
+    assert told["ok"]
+    assert (told["sent"], told["answered"], told["time"]) == (40, 40, "wall")
+    assert told["board"]["boot_nonce"] == "0000b007"
+    assert not told["baud"]["good"]
+    assert told["wire_ns"] == 28 * 10 * 1_000_000_000 // 115_200 + 1
+    trip = told["round_trip_ns"]
+    assert trip["min"] <= trip["median"] <= trip["p99"] <= trip["max"]
+    assert told["budget"]["request_bytes"] == 96
+    assert told["budget"]["holds"]
+
+
+def test_another_controller_is_a_no_and_its_facts_are_told_all_the_same() -> None:
+    with board_at_a_terminal(FakeBoard(F16, name_hash=0xABAD1DEA)) as port:
+        done = linked(f"serial://{port}", "--count", "5", "-c", F16_SINGLE)
+    assert done.exit_code == 1
+    assert "5 sent, 5 answered" in done.output
+    assert "carries another controller than f16_control (name hash abad1dea" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["board:uno"], "is an empty chip; name its image or its controller: --firmware FILE.hex"),
+        (["serial:///dev/nowhere", "--paced"], "is in real time already; leave --paced out"),
+        (["serial:///dev/nowhere", "--firmware", "a.hex"], "rtsim flash a.hex --port /dev/nowhere"),
+        (["serial:///dev/nowhere"], "cannot open serial port /dev/nowhere"),
+        (["usb:3"], "'usb:3' is no board"),
+    ],
+)
+def test_link_test_says_what_to_type(words: list[str], said: str) -> None:
+    done = linked(*words)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_firmware_of_another_kind_does_not_answer() -> None:
+    need("avr8js")
+    done = linked("board:uno", "--firmware", ECHO)
+    assert done.exit_code == 2
+    assert "no board answered within" in done.output
+
+
+# board serve
+
+
+def serving(*words: str) -> subprocess.Popen[str]:
+    need("avr8js")
+    return subprocess.Popen(
+        [sys.executable, "-m", "rtsim", "board", "serve", "--firmware", ECHO, *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) and None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_says_where_and_sums_up_when_it_is_interrupted(number: int) -> None:
+    with serving() as server:
+        assert server.stdout is not None
+        at = server.stdout.readline().strip()
+        assert at.startswith("serial:///dev/")
+        assert at.endswith("?baud=500000")
+        port = at.removeprefix("serial://").partition("?")[0]
+        assert os.path.exists(port)
+        greeting = [server.stdout.readline() for _ in range(3)]
+        assert f"rtsim link-test '{at}'" in greeting[1]
+        assert greeting[2] == "Ctrl-C ends it.\n"
+        server.send_signal(number)
+        out, err = server.communicate(timeout=60)
+    assert server.returncode == 0, err
+    assert "opened 0 times; 0 bytes to the board, 0 from it" in out
+    assert "board seconds a second" in out
+    assert err == ""
+    assert not os.path.exists(port)
+
+
+def test_serve_for_machines(tmp_path: Path) -> None:
+    link = tmp_path / "uno"
+    with serving("--json", "--link", str(link)) as server:
+        assert server.stdout is not None
+        told = json.loads(server.stdout.readline())
+        assert told["url"] == f"serial://{link}?baud=500000"
+        assert os.readlink(link) == told["port"]
+        server.send_signal(signal.SIGINT)
+        out, _ = server.communicate(timeout=60)
+    assert json.loads(out)["slips"] >= 0
+    assert not link.is_symlink()
+
+
+def test_serve_wants_firmware() -> None:
+    done = rtsim("board", "serve")
+    assert done.exit_code == 2
+    assert "board:uno is an empty chip" in done.output
+
+
+# flash
+
+AVRDUDE = """#!{python}
+import os, sys
+with open(os.environ["TOLD"], "w") as file: file.write("\\n".join(sys.argv[1:]))
+print("avrdude: stk500_getsync(): not in sync", file=sys.stderr)
+sys.exit(int(os.environ.get("ENDS", "0")))
+"""
+
+
+@pytest.fixture
+def avrdude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that notes what it was called with; where it does."""
+    program, told = tmp_path / "bin" / "avrdude", tmp_path / "told"
+    program.parent.mkdir()
+    program.write_text(AVRDUDE.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("TOLD", str(told))
+    return told
+
+
+def test_flash_calls_avrdude_and_asks_the_board(avrdude: Path) -> None:
+    with board_at_a_terminal(FakeBoard(F16, build=0xB1D)) as port:
+        done = rtsim("flash", ECHO, "--port", port)
+    assert done.exit_code == 0, done.output
+    words = ["-p", "atmega328p", "-c", "arduino", "-P", port, "-b", "115200", "-D", "-U"]
+    assert avrdude.read_text().splitlines() == [*words, f"flash:w:{ECHO}:i"]
+    assert "build 00000b1d" in done.output
+
+
+def test_flash_may_leave_the_board_alone(avrdude: Path) -> None:
+    words = ["--port", "serial:///dev/nowhere", "--boot-baud", "57600", "--no-verify", "--json"]
+    done = rtsim("flash", ECHO, *words)
+    assert done.exit_code == 0, done.output
+    called = avrdude.read_text().splitlines()
+    assert called[5:8:2] == ["/dev/nowhere", "57600"]
+    told = json.loads(done.output)
+    assert told["command"] == ["avrdude", *called]
+    assert told["board"] is None
+
+
+def test_a_dry_run_needs_no_avrdude_and_does_nothing(avrdude: Path) -> None:
+    done = rtsim("flash", ECHO, "--port", "/dev/ttyACM0", "--dry-run")
+    assert done.exit_code == 0
+    assert done.output.startswith("avrdude -p atmega328p -c arduino -P /dev/ttyACM0 -b 115200 -D")
+    assert not avrdude.exists()
+
+
+def test_flash_says_what_went_wrong(
+    avrdude: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENDS", "1")
+    done = rtsim("flash", ECHO, "--port", "/dev/nowhere")
+    assert done.exit_code == 2
+    assert "could not flash the board at /dev/nowhere (exit status 1)" in done.output
+    assert "not in sync" in done.output
+    assert avrdude.exists()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = rtsim("flash", ECHO, "--port", "/dev/nowhere")
+    assert done.exit_code == 2
+    assert "avrdude, which is not there; type: sudo apt install avrdude" in done.output
+
+
+def test_an_image_that_reaches_into_the_boot_loader_is_not_flashed(
+    avrdude: Path, tmp_path: Path
+) -> None:
+    address = ROOM - 1
+    record = bytes([2, address >> 8, address & 255, 0, 1, 2])
+    lines = [record.hex() + f"{-sum(record) % 256:02x}", "00000001ff"]
+    image = tmp_path / "large.hex"
+    image.write_text("".join(f":{line}\n" for line in lines))
+    done = rtsim("flash", str(image), "--port", "/dev/ttyACM0")
+    assert done.exit_code == 2
+    assert f"ends at byte {ROOM + 1}, but the board has {ROOM} bytes of flash" in done.output
+    assert not avrdude.exists()
+
+
+def test_a_board_that_is_silent_after_it_was_flashed_is_told(
+    avrdude: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_: object) -> None:
+        raise SilentBoard("no board answered within 5 s, nothing came")
+
+    monkeypatch.setattr("hitl.cli.flash.meet", nobody)
+    with board_at_a_terminal(FakeBoard(F16)) as port:
+        done = rtsim("flash", ECHO, "--port", port)
+    assert avrdude.exists()
+    assert done.exit_code == 2
+    assert "flashed, but no board answered within" in done.output
+    assert "--no-verify for firmware that does not speak to rtsim" in done.output

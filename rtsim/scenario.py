@@ -276,6 +276,11 @@ class Scenario:
         """
         self._faults = all_different((*self._faults, *gather(given)))
 
+    @property
+    def declared_faults(self) -> tuple[Fault, ...]:
+        """Checked by themselves; whether they fit the parts is known when it is built."""
+        return self._faults
+
     def only_faults(self, *given: Given) -> None:
         """These, and none that were declared before: a replay flies with the recorded ones."""
         self._faults = gather(given)

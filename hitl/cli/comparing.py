@@ -13,6 +13,7 @@ import click
 from hitl.comparison.back_to_back import BackToBack, Ladder, Watch
 from hitl.results.files import check_result
 from rtsim.cli.common import F
+from rtsim.cli.faults import faults_option
 from rtsim.cli.latency import latency_option
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
@@ -31,6 +32,7 @@ class Asked:
 
     scenario: str
     settings: tuple[str, ...]
+    faults: tuple[Path, ...]
     seed: int
     until: str | None
     latencies: tuple[str, ...]
@@ -80,6 +82,7 @@ _OPTIONS = (
     click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15"
     ),
+    faults_option,
     click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
     click.option("--until", default=None, help="Simulated seconds; default: the scenario's own."),
     latency_option,

@@ -23,6 +23,7 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.controllers.sil import SilController
 from hitl.results.table import Tables
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
+from rtsim.cli.faults import note_lines
 from rtsim.cli.flight import open_recorder, parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
@@ -59,6 +60,8 @@ def test(
     line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
         loaded = load_scenario(asked.scenario, parse_settings(asked.settings))
+        loaded.faults(*asked.faults)
+        note_lines(loaded)
         built: dict[str, SilController] = {}
         given = parse_controllers(controllers, loaded)
         times = parse_latencies(asked.latencies, list(given))

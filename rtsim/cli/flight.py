@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import INTERRUPTED, NO, F
+from rtsim.cli.faults import faults_option, faults_to_json, print_faults
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
@@ -39,6 +40,7 @@ class Flight:
     pace: str
     seed: int
     settings: tuple[str, ...]
+    faults: tuple[Path, ...]
     until: str | None
     path: Path | None
     no_record: bool
@@ -70,6 +72,7 @@ _OPTIONS = (
     click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15"
     ),
+    faults_option,
     click.option("--until", default=None, help="Simulated seconds; default: the scenario's own."),
     click.option(
         "-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write."
@@ -81,7 +84,11 @@ _OPTIONS = (
     ),
     click.option("--realtime", is_flag=True, help="Ask for SCHED_FIFO, locked memory and a CPU."),
     click.option("--plain", is_flag=True, help="Run the equations as plain Python, uncompiled."),
-    click.option("--strict", is_flag=True, help="Exit 1 if anything was late, missed or overran."),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Exit 1 if anything was late, missed or overran, or a fault can do nothing here.",
+    ),
 )
 
 
@@ -120,6 +127,7 @@ class Flown:
             "overruns": self.overruns,
             "late": outcome.late,
             "missed": outcome.missed,
+            **faults_to_json(outcome.system.faults),
             "recording": None if self.path is None else str(self.path),
             "certificate": outcome.certificate.to_json(),
         }
@@ -148,6 +156,7 @@ class Flown:
             out.print(self.outcome.certificate.table())
         if more is not None:
             more()
+        print_faults(out, self.outcome.system.faults)
         if self.path is not None:
             out.print(f"recording: {self.path}", soft_wrap=True)
             out.print(f"next: rtsim report {self.path}", soft_wrap=True)
@@ -157,7 +166,8 @@ class Flown:
         outcome = self.outcome
         if outcome.reason == "interrupted":
             sys.exit(INTERRUPTED)
-        if self.flight.strict and (self.overruns or outcome.late or outcome.missed):
+        idle = outcome.system.faults is not None and outcome.system.faults.idle
+        if self.flight.strict and (self.overruns or outcome.late or outcome.missed or idle):
             sys.exit(NO)
 
 
@@ -172,6 +182,7 @@ def fly(flight: Flight, quiet: bool, prepare: Callable[[Scenario], None] | None 
     with sigterm_interrupts(), closing(line), ExitStack() as stack:
         try:
             scenario = load_scenario(flight.scenario, settled)
+            scenario.faults(*flight.faults)
             if prepare is not None:
                 prepare(scenario)
             if not flight.no_record:

@@ -72,7 +72,9 @@ class Installer:
         if fault.seed is not None:
             streams = self._schedule.own_streams[fault.name] = RandomStreams(fault.seed)
         holds = None if fault.when is None else fault.when.bind(self._ports)
-        return Activity(fault, streams.stream(f"fault/{fault.name}"), holds)
+        activity = Activity(fault, streams.stream(f"fault/{fault.name}"), holds)
+        self._schedule.activities[fault.name] = activity
+        return activity
 
     def _signal(self, fault: Fault) -> None:
         """An input is spoiled on its way in, anything else on each way out."""

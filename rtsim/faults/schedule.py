@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rtsim.faults.activity import Activity
 from rtsim.faults.at_lines import LineFaults
 from rtsim.faults.at_messages import FaultyTransport
 from rtsim.faults.at_signals import FaultyWiring, SignalFault
@@ -72,11 +73,17 @@ class Schedule:
         self.transports: dict[str, FaultyTransport] = {}
         self.lines: dict[str, LineFaults] = {}
         self.tasks: list[FaultTask] = []
+        self.activities: dict[str, Activity] = {}
         self.own_streams: dict[str, RandomStreams] = {}
         """Of the faults that have a seed of their own."""
         self.idle: dict[str, str] = {}
         """Why a fault does nothing in this run, by its name."""
         self._fed: list[Event] | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Activations so far, by the name of the fault."""
+        return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def record(self, event: EventSink) -> None:
         self.present.event = event

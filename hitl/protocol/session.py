@@ -110,6 +110,7 @@ class Session:
         self._began_ns = self._hello_ns = 0
         self._counter = self._sent = 0
         self._packed = b""
+        self._repeated = False
 
     @property
     def waiting(self) -> bool:
@@ -179,6 +180,7 @@ class Session:
         if self._pending is None:
             raise OutOfTurn("nothing to repeat: no request is in flight")
         self.counts.repeated += 1
+        self._repeated = True
         self._out += b"\0" + self._pending.data
 
     def abandon(self) -> None:
@@ -342,6 +344,10 @@ class Session:
         self._sequence = (self._sequence + 1) % 256
         data = encode_message(message, self._sequence)
         self._pending = _Request(message, self._sequence, now_ns, data, tag, values)
+        if self._repeated:
+            # Its end may have found the board's receiver full: what is left there ends here.
+            self._out += b"\0"
+            self._repeated = False
         self._out += data
 
     def _hello(self, now_ns: int) -> None:

@@ -1,0 +1,301 @@
+"""A controller on a board: the runtime's Controller over a session of the protocol and a link."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hitl.boards.contract import BoardError as LinkError
+from hitl.boards.contract import Link
+from hitl.boards.faulty import faulty
+from hitl.boards.urls import BAUD, parse_url
+from hitl.controllers.board_line import line_to
+from hitl.controllers.board_link import link_of
+from hitl.controllers.case import Case
+from hitl.controllers.conversation import Conversation
+from hitl.controllers.evidence import Evidence
+from hitl.controllers.sil import CASES
+from hitl.interface import Interface, load_interface
+from hitl.protocol.errors import BoardError, SilentBoard
+from hitl.protocol.events import Counts, Stepped
+from hitl.protocol.line import Budget
+from hitl.protocol.messages import HelloReply
+from hitl.protocol.session import Session
+from rtsim.errors import ControllerError
+from rtsim.faults.at_lines import LineFaults
+from rtsim.history import feed
+from rtsim.signals import Signals, Vector
+from rtsim.tag import NS_PER_S, Tag
+
+_REPEAT_NS = {False: 2_000_000, True: 50_000_000}
+"""The least time before a request is repeated: in lockstep, and where the wall's clock counts."""
+_CLOCKS = {
+    False: "execution: target's, as it reports; stamps: an emulated target's, in ns since the run "
+    "began, else sent and received are the host's",
+    True: "execution: target's, as it reports; sent and received: host's; ended is received less "
+    "the reply's time on the wire",
+}
+
+
+class _Answer(NamedTuple):
+    outputs: Vector
+    modelled_ns: int
+    """Wire, execution and repeats: what it cost where no clock says it."""
+    stamps: tuple[int, int, int, int]
+
+
+class BoardController:
+    """The controller of an interface file on a board; :meth:`fresh` opens, connects and starts it.
+
+    ``values`` are parameters by name.  ``silence`` is how long a request may stay unanswered,
+    ``patience`` how long connecting, starting and stopping may take (s).  ``firmware`` is an Intel
+    HEX file for an emulated board (``None``: that of the interface).  ``link`` opens another line
+    than that of ``url``.  ``cases`` is where a step that went wrong is saved (``None``: nowhere).
+
+    With ``paced`` the wall's clock counts, as for any controller outside.  Without it the run is in
+    lockstep, and the board's own time says whether an answer is late (``own_time``): cycles of an
+    emulated board; of another one the execution that it reports and the bytes on the wire.
+    """
+
+    outside = True
+
+    def __init__(
+        self,
+        source: Interface | str | Path,
+        values: Mapping[str, object] | None = None,
+        *,
+        url: str = "board:uno",
+        firmware: Path | None = None,
+        link: Callable[[], Link] | None = None,
+        silence: float = 10.0,
+        patience: float = 5.0,
+        cases: Path | None = CASES,
+        paced: bool = False,
+    ) -> None:
+        self.interface = source if isinstance(source, Interface) else load_interface(source)
+        self.inputs: Signals = self.interface.inputs
+        self.outputs: Signals = self.interface.outputs
+        self.parameters: Signals = self.interface.parameters
+        self.values: dict[str, object] = dict(values or {})
+        self.p = self.parameters.initial(self.values)
+        self.name = self.interface.name
+        self.url, self.firmware, self.link = url, firmware, link
+        self.silence, self.patience, self.paced = silence, patience, paced
+        self.own_time = not paced
+        self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
+        """Of each step: execution, ns of the board's clock; the same in its cycles; from the
+        request's first byte to the reply's last, ns of the time that counts."""
+        self.stack = 0
+        """The most bytes of it that were ever in use."""
+        self.baud = parse_url(url).baud or BAUD
+        self._cases = cases
+        self._evidence = Evidence(self.interface, self.p, "board", cases, "again, on the host")
+        self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
+        self._session = Session(
+            self.interface,
+            patience_ns=self._silence_ns,
+            connect_patience_ns=self._patience_ns,
+        )
+        self._open: Conversation | None = None
+        self._link: Link | None = None
+        self._budget = Budget.of(self.interface, self.baud)
+        self._asked = Tag(-1)
+        self._answer: _Answer | None = None
+        self._stamps, self._sent_ns = (0, 0, 0, 0), 0
+
+    @property
+    def board(self) -> HelloReply | None:
+        """What the board said of itself."""
+        return self._session.board
+
+    @property
+    def budget(self) -> Budget:
+        """Of one exchange, with the longest step so far."""
+        return self._budget
+
+    @property
+    def counts(self) -> Counts:
+        """What came besides answers, since the controller was started."""
+        return self._session.counts
+
+    def fresh(self) -> BoardController:
+        """One like it, on a board that was met anew, initialised with the parameters."""
+        out = BoardController(
+            self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
+            silence=self.silence, patience=self.patience, cases=self._cases, paced=self.paced,
+        )  # fmt: skip
+        link: Link | None = None
+        try:
+            link = self.open_link() if self.link is None else self.link()
+            out._meet(link)
+        except BaseException as error:
+            if link is not None:
+                link.close()
+            if isinstance(error, LinkError):
+                raise BoardError(f"{self.name} on {self.url}: {error}") from None
+            raise
+        return out
+
+    def describe(self) -> dict[str, object]:
+        """For a recording's header."""
+        return {
+            "type": type(self).__name__,
+            **self.interface.describe(),
+            "url": self.url,
+            "paced": self.paced,
+            "clocks": _CLOCKS[self.paced],
+        }
+
+    def open_link(self) -> Link:
+        """The line that ``url`` stands for: who spoils it wraps this one."""
+        return link_of(self.interface, self.url, self.firmware, self.paced)
+
+    def _meet(self, link: Link) -> None:
+        """Connect, and start the controller."""
+        session, line = self._session, line_to(link, self.paced, self._silence_ns)
+        self._link = link
+        first = min(self._patience_ns, self._silence_ns) // 4
+        self._open = talk = Conversation(session, line, first, self._stepped)
+        session.connect(line.now())
+        self._converse(talk, 2 * self._patience_ns, "answer")
+        self.baud = round(getattr(link, "baud", 0)) or self.baud
+        self._budget = Budget.of(self.interface, self.baud)
+        talk.expect(self._budget, self.baud)
+        session.start(self.p, line.now())
+        self._converse(talk, self._patience_ns, "start")
+        session.counts = Counts()
+        line.zero()
+
+    def spoil(self, line: LineFaults) -> None:
+        """From now on its bytes go through these faults; before its first request."""
+        talk = self._running()
+        assert self._link is not None
+        talk.line = line_to(faulty(self._link, line), self.paced, self._silence_ns)
+        talk.line.zero()
+
+    def _converse(self, talk: Conversation, patience_ns: int, what: str) -> None:
+        """Ask outside of the run; raises what goes wrong."""
+        now = talk.line.now()
+        talk.ask(now)
+        talk.listen(now + patience_ns)
+        error = talk.error
+        if error is None and talk.session.waiting:
+            error = SilentBoard(f"the board did not {what} within {self.patience:g} s")
+        if error is not None:
+            talk.error = error
+            error.args = (f"{self.name} on {self.url}: {error}",)
+            raise error
+
+    def stamps(self) -> tuple[int, int, int, int]:
+        """Of the latest answer, ns: sent, begun, ended, received; :meth:`describe` says by whom."""
+        return self._stamps
+
+    def advance(self, tag: Tag) -> None:
+        """Let an emulated board run up to ``tag``; what comes meanwhile is heard."""
+        talk = self._running()
+        reach = talk.line.reach(tag)
+        if reach is not None:
+            talk.drift(reach)
+
+    def anchor(self, tag: Tag) -> None:
+        """The board's time is ``tag`` now."""
+        self._running().line.anchor(tag)
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        """Ask for a step; what cannot be sent is told when the answer is asked for."""
+        talk = self._running()
+        self._evidence.add(tag, inputs)
+        self._asked, self._answer = tag, None
+        self.advance(tag)
+        if talk.error is not None:
+            return
+        now = self._sent_ns = talk.line.now()
+        try:
+            self._session.step(tag, inputs.copy(), now)
+        except ControllerError as error:
+            talk.error = error
+        else:
+            talk.ask(now)
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:
+        if tag != self._asked:
+            raise ControllerError(f"asked for the answer of {tag}, but {self._asked} is pending")
+        talk, allowed_ns = self._running(), round(patience * NS_PER_S)
+        if self._answer is None:
+            talk.listen(talk.line.until(tag, allowed_ns))
+        if talk.error is not None:
+            raise self.explained(tag, talk.error)
+        answer = self._answer
+        if answer is None or not talk.line.in_time(answer.modelled_ns, allowed_ns):
+            self._evidence.history.heard(None)
+            return None
+        self._evidence.history.heard(answer.outputs)
+        self._stamps = answer.stamps
+        return answer.outputs
+
+    def _stepped(self, step: Stepped, ns: int) -> None:
+        """An answer to a step was complete at ``ns``."""
+        talk, budget = self._running(), self._budget
+        assert self._session.board is not None
+        took = step.cycles * NS_PER_S // self._session.board.clock_hz
+        repeats_ns = ((1 << talk.repeats) - 1) * talk.repeat_ns
+        self.cycles.append(step.cycles)
+        self.took_ns.append(took)
+        self.exchange_ns.append(ns - self._sent_ns)
+        self.stack = max(self.stack, step.stack)
+        if took > budget.execution_ns:
+            self._budget = budget = Budget.of(self.interface, self.baud, took)
+            talk.repeat_ns = max(2 * budget.exchange_ns, _REPEAT_NS[self.paced])
+        ended = ns - budget.reply_ns
+        modelled = budget.request_ns + took + budget.reply_ns + repeats_ns
+        self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
+
+    def silent(self, tag: Tag) -> ControllerError:
+        """What to say when nothing came in all the time that a request may take."""
+        text = f"the board did not answer within {self.silence:g} s of its time: an endless loop?"
+        return self.explained(tag, SilentBoard(text))
+
+    def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
+        """``error`` with the inputs at that step, and the case that runs it on the host."""
+        return self._evidence.explained(tag, error)
+
+    def case(self, error: str = "") -> Case:
+        """All steps so far."""
+        return self._evidence.case(error)
+
+    def save(self) -> dict[str, Any]:
+        """Every step since the start: the board's memory is not known, what led to it is."""
+        return self._evidence.history.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Feed a board that has just been started every step again, in lockstep."""
+        feed(saved, self._evidence.history, self.name, self.send, self._again)
+        for measured in (self.took_ns, self.cycles, self.exchange_ns):
+            del measured[:]
+
+    def _again(self, tag: Tag) -> Vector:
+        answer = self.receive(tag, self.silence)
+        if answer is None:
+            raise self.silent(tag)
+        return answer
+
+    def close(self) -> None:
+        """Terminate the controller and let go of the line; raises what goes wrong at the end."""
+        talk = self._open
+        if talk is None:
+            return
+        try:
+            if talk.error is None and not self._evidence.failed:
+                self._session.abandon()
+                self._session.stop(talk.line.now())
+                self._converse(talk, self._patience_ns, "stop")
+        finally:
+            self._open = None
+            talk.line.close()
+
+    def _running(self) -> Conversation:
+        if self._open is None:
+            raise ControllerError(f"{self.name} is on no board: take fresh(), or build a system")
+        return self._open

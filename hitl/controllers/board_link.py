@@ -1,0 +1,42 @@
+"""Opens the line that a controller on a board talks over, with the firmware that belongs to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hitl.boards.contract import BoardError, Link
+from hitl.boards.paced import PacedBoard
+from hitl.boards.serial_port import SerialLink
+from hitl.boards.urls import BAUD, open_link, parse_url
+from hitl.interface import Interface
+
+
+class ServedLink:
+    """An emulated board in real time, in a process of its own, through its pseudo-terminal."""
+
+    def __init__(self, url: str, image: Path) -> None:
+        self._served = PacedBoard(url, image)
+        try:
+            self.baud = round(self._served.baud) or BAUD
+            self._port = SerialLink(self._served.port, self.baud)
+        except BaseException:
+            self._served.close()
+            raise
+        self.send, self.receive, self.wait = self._port.send, self._port.receive, self._port.wait
+
+    def close(self) -> None:
+        """End both."""
+        try:
+            self._port.close()
+        finally:
+            self._served.close()
+
+
+def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> Link:
+    """The board at ``url``; an emulated one runs ``image``, or the firmware of ``interface``."""
+    at = parse_url(url)
+    if not at.emulated:
+        return open_link(url)
+    if image is None:
+        raise BoardError(f"{url} is an empty chip: name the firmware of {interface.name}")
+    return ServedLink(url, image) if paced else open_link(url, image)

@@ -1,0 +1,104 @@
+"""A session on a line: time passes, what was lost is asked for again, the first error is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hitl.boards.contract import BoardError as LinkError
+from hitl.controllers.board_line import Line
+from hitl.protocol.errors import BoardError
+from hitl.protocol.events import Failed, Stepped
+from hitl.protocol.line import BITS_PER_BYTE, Budget
+from hitl.protocol.session import HELLO_EVERY_NS, Session, State
+from rtsim.errors import ControllerError
+from rtsim.tag import NS_PER_S
+from rtsim.tasks import FAR
+
+
+class Conversation:
+    """``stepped`` is told each answer to a step, and when it was complete.
+
+    A request that is not answered after ``repeat_ns`` is sent again, with its sequence: a board
+    that took it sends its answer again.  Each wait is twice the one before: it may be computing.
+    """
+
+    def __init__(
+        self, session: Session, line: Line, repeat_ns: int, stepped: Callable[[Stepped, int], None]
+    ) -> None:
+        self.session, self.line, self.repeat_ns = session, line, repeat_ns
+        self.error: ControllerError | None = None
+        """What ended it."""
+        self.repeats = 0
+        """Of the latest request."""
+        self._stepped = stepped
+        self._byte_ns = self._reply_ns = 0
+        self._again_ns = FAR
+        self._reply_bytes = self._rest = 1
+
+    def expect(self, budget: Budget, baud: int) -> None:
+        """How long its replies are, on the wire."""
+        self._reply_bytes, self._reply_ns = budget.reply_bytes, budget.reply_ns
+        self._byte_ns = BITS_PER_BYTE * NS_PER_S // baud
+
+    def ask(self, now_ns: int) -> None:
+        """Send the request that the session was just given."""
+        self.repeats, self._again_ns = 0, now_ns + self.repeat_ns
+        self._rest = self._reply_bytes
+        try:
+            self.line.send(self.session.outgoing())
+        except LinkError as error:
+            self.error = BoardError(str(error))
+
+    def listen(self, until_ns: int) -> None:
+        """Until the request is answered, something is wrong, or it is ``until_ns``."""
+        self._pass(until_ns, stop=True)
+
+    def drift(self, until_ns: int) -> None:
+        """Let time pass up to ``until_ns``, answered or not, unless something is wrong."""
+        self._pass(until_ns, stop=False)
+
+    def _pass(self, until_ns: int, stop: bool) -> None:
+        line, session = self.line, self.session
+        try:
+            while self.error is None:
+                if session.waiting:
+                    self._urge()
+                if self.error is not None or (stop and not session.waiting):
+                    return
+                rest_ns = (self._rest - 1) * self._byte_ns if stop else None
+                for ns, data in line.run(min(until_ns, self._next_ns()), rest_ns):
+                    self._rest -= len(data)
+                    self._again_ns = max(self._again_ns, ns + self._reply_ns)  # it is speaking
+                    self._hear(data, ns)
+                if line.now() >= until_ns:
+                    return
+        except LinkError as error:
+            self.error = BoardError(str(error))
+
+    def _next_ns(self) -> int:
+        """When to speak again though nothing comes."""
+        if self.session.state is State.CONNECTING:
+            return self.line.now() + HELLO_EVERY_NS
+        return self._again_ns if self.session.waiting else FAR
+
+    def _urge(self) -> None:
+        """Repeat a request whose reply is overdue; give up when the session's patience ends."""
+        session, now = self.session, self.line.now()
+        for event in session.poll(now):
+            assert isinstance(event, Failed)
+            self.error = event.error
+            return
+        if session.state is State.READY and now >= self._again_ns:
+            session.repeat()
+            self.repeats += 1
+            self._again_ns = now + (self.repeat_ns << self.repeats)
+            self._rest = self._reply_bytes
+        if data := session.outgoing():
+            self.line.send(data)
+
+    def _hear(self, data: bytes, ns: int) -> None:
+        for event in self.session.receive(data, ns):
+            if isinstance(event, Stepped):
+                self._stepped(event, ns)
+            elif isinstance(event, Failed) and self.error is None:
+                self.error = event.error

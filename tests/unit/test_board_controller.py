@@ -1,0 +1,356 @@
+"""A controller on a board in lockstep: its time, what is late, what is lost, what goes wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from board_parts import HZ, MS, MS_CYCLES, Rig, answers, told
+
+from hitl.controllers.case import Case
+from hitl.protocol.errors import BoardError, BoardReset, OldFirmware, SilentBoard, WrongController
+from rtsim.errors import ControllerError
+from rtsim.record.exact import compare_exact
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"
+EXCHANGE = 1_222_500
+"""ns: 32 bytes, 1000 cycles, 26 bytes at 500,000 baud."""
+
+
+def ticks(*ms: int) -> list[tuple[int, float]]:
+    """The answers to requests of these ms: the tick's number."""
+    return [(at, at / 10) for at in ms]
+
+
+def steps(*ms: float) -> list[int]:
+    """Cycles of steps that take so long."""
+    return [round(one * MS_CYCLES) for one in ms]
+
+
+# -- its own time ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allowed_ms", [0, 5, 10, 25])
+def test_two_runs_are_the_same_to_the_cycle(allowed_ms: int, tmp_path: Path) -> None:
+    runs = []
+    for _ in range(2):
+        rig = Rig(tmp_path, takes=steps(1, 2, 0.5, 1), lost=[1], noise={2: b"xx\0\1\0"})
+        recording, error = rig.fly(allowed_ms)
+        assert error is None
+        flown = rig.on_board
+        seen = flown.cycles.tolist(), flown.exchange_ns.tolist(), rig.board.cycles, flown.counts
+        runs.append((recording, seen))
+    assert compare_exact(runs[0][0], runs[1][0]) is None
+    assert runs[0][1] == runs[1][1]
+    measured = [run[0].rows("measured/c").integers.tolist() for run in runs]
+    assert measured[0] == measured[1]
+
+
+@pytest.mark.parametrize(
+    ("allowed_ms", "initiated"),
+    [
+        (0, (0, 10, 20, 30, 40, 50, 60)),
+        (1.2225, (0, 10, 20, 30, 40, 50)),
+        (5, (0, 10, 20, 30, 40, 50)),
+        (10, (0, 10, 20, 30, 40, 50)),
+    ],
+)
+def test_answers_in_time(allowed_ms: float, initiated: tuple[int, ...], tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    recording, error = rig.fly(allowed_ms)
+    assert error is None
+    assert told(recording) == []
+    assert answers(recording) == ticks(*initiated)
+    flown = rig.on_board
+    assert set(flown.exchange_ns) == {EXCHANGE}
+    assert set(flown.took_ns) == {62_500}
+    assert (set(flown.cycles), flown.stack) == ({1000}, 200)
+    assert flown.budget.exchange_ns == EXCHANGE
+    assert flown.counts.repeated == flown.counts.duplicate == 0
+    sent, begun, ended, received = flown.stamps()
+    assert (ended - begun, received - sent, received - ended) == (62_500, EXCHANGE, 520_000)
+    assert sent == initiated[-1] * MS, "the run's time is the board's"
+
+
+def test_one_cycle_too_late(tmp_path: Path) -> None:
+    """Complete at the very cycle of g + L it is in time; one cycle more, and it is late."""
+    for extra, wanted in ((0, []), (1, [(11, LATE)])):
+        recording, _ = Rig(tmp_path, takes=[1000, 1000 + extra]).fly(EXCHANGE / MS)
+        assert [one for one in told(recording) if one[1] == LATE] == wanted
+
+
+RUNS: dict[str, tuple[list[float], float, list[tuple[int, str]], tuple[int, ...]]] = {
+    "late": ([1, 5], 5, [(15, LATE), (20, DISCARDED)], (0, 20, 30, 40, 50)),
+    "busy": (
+        [1, 25], 5, [(15, LATE), (20, MISSED), (30, MISSED), (40, DISCARDED)], (0, 40, 50),
+    ),
+    "late at a tick": ([1, 10], 10, [(20, LATE), (20, MISSED), (30, DISCARDED)], (0, 30, 40, 50)),
+    "allowed more than a period": (
+        [1, 12], 15, [(10, MISSED), (30, MISSED), (50, MISSED)], (0, 20, 40),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_late_holds(name: str, tmp_path: Path) -> None:
+    takes, allowed_ms, events, initiated = RUNS[name]
+    rig = Rig(tmp_path, takes=steps(*takes))
+    recording, error = rig.fly(allowed_ms, late="hold")
+    assert error is None
+    assert told(recording) == events
+    assert answers(recording) == ticks(*initiated)
+    asked = recording.time("messages/c.inputs").tolist()
+    assert rig.board.board.steps == len(asked), "one request at a time: a missed tick sends none"
+
+
+def test_late_fails(tmp_path: Path) -> None:
+    recording, error = Rig(tmp_path, takes=steps(1, 5)).fly(5, late="fail")
+    assert "no answer after 5000000 ns, allowed 5000000 ns" in str(error)
+    assert told(recording)[0] == (15, LATE)
+
+
+def test_late_stretches(tmp_path: Path) -> None:
+    """The board ran on while the simulation stood: from there its time is the tag's again."""
+    rig = Rig(tmp_path, takes=steps(1, 25, 1, 25))
+    recording, error = rig.fly(5, late="stretch")
+    assert error is None
+    assert told(recording) == [(15, LATE), (35, LATE)]
+    assert answers(recording) == ticks(0, 10, 20, 30, 40, 50)
+    exchange = rig.on_board.exchange_ns
+    assert [round(ns / MS, 1) for ns in exchange] == [2.2, 26.2, 2.2, 26.2, 1.2, 1.2]
+
+
+def test_with_no_latency_its_time_runs_ahead(tmp_path: Path) -> None:
+    """25 ms of a step and 10 of a period: it is asked when it is done, and catches up."""
+    rig = Rig(tmp_path, takes=steps(25, 1))
+    recording, error = rig.fly(0)
+    assert error is None
+    assert told(recording) == []
+    assert answers(recording) == ticks(0, 10, 20, 30, 40, 50, 60)
+    begun = recording.rows("measured/c").integers[:, 1].tolist()
+    assert begun[1] == begun[0] + 25 * MS + EXCHANGE - 62_500, "asked at once when it was done"
+    assert begun[3:] == [30 * MS, 40 * MS, 50 * MS, 60 * MS]
+
+
+# -- what is lost, and what is noise --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allowed_ms", [0, 9])
+def test_lost_replies_are_asked_for_again(allowed_ms: int, tmp_path: Path) -> None:
+    rig = Rig(tmp_path, lost=[2, 4])
+    recording, error = rig.fly(allowed_ms)
+    assert error is None
+    assert told(recording) == []
+    ms = (0, 10, 20, 30, 40, 50, 60) if allowed_ms == 0 else (0, 10, 20, 30, 40, 50)
+    assert answers(recording) == ticks(*ms)
+    counts, exchange = rig.on_board.counts, rig.on_board.exchange_ns
+    assert counts.repeated == 2
+    assert rig.board.board.steps == 7, "no step is taken twice"
+    assert exchange[2] > 2 * EXCHANGE
+    assert exchange[1] == EXCHANGE
+
+
+def test_the_first_reply_may_be_lost(tmp_path: Path) -> None:
+    """Nobody knows how long a step takes: the repeat comes after a part of the patience."""
+    rig = Rig(tmp_path, lost=[0])
+    recording, error = rig.fly(0)
+    assert error is None
+    assert answers(recording) == ticks(0, 10, 20, 30, 40, 50, 60)
+    assert rig.on_board.exchange_ns[0] > 0.125e9
+    recording, error = Rig(tmp_path, lost=[0]).fly(5)
+    assert error is None
+    assert told(recording) == [(5, LATE), *((ms, MISSED) for ms in range(10, 61, 10))]
+
+
+def test_a_repeat_meets_a_board_that_computes(tmp_path: Path) -> None:
+    """Its end finds the receiver full; what is left of it does not swallow the next request."""
+    rig = Rig(tmp_path, takes=steps(0.1, 60), controller={"silence": 1.0})
+    recording, error = rig.fly(0)
+    assert error is None
+    assert answers(recording) == ticks(0, 10, 20, 30, 40, 50, 60)
+    assert rig.board.dropped > 0
+    assert rig.on_board.counts.repeated >= 4
+    assert rig.board.board.steps == 7
+
+
+def test_garbage_is_counted(tmp_path: Path) -> None:
+    noise = {1: b"\1\2\3\0", 2: b"\5\5\0\7\0", 4: b"\xff" * 50 + b"\0"}
+    rig = Rig(tmp_path, noise=noise)
+    recording, error = rig.fly(5)
+    assert error is None
+    assert answers(recording) == ticks(0, 10, 20, 30, 40, 50)
+    assert sum(rig.on_board.counts.garbage.values()) == 4
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allowed_ms", [0, 5])
+@pytest.mark.parametrize("notice", [True, False], ids=["noticed", "silent"])
+def test_a_reset_ends_the_run(notice: bool, allowed_ms: int, tmp_path: Path) -> None:
+    rig = Rig(tmp_path, resets_at=30 * MS_CYCLES, notice=notice)
+    recording, error = rig.fly(allowed_ms)
+    assert isinstance(error, BoardReset)
+    lines = str(error).splitlines()
+    assert lines[0].startswith("faulty failed at 0.0")
+    assert "the board has reset after step" in lines[0]
+    assert lines[1].startswith("inputs: fault=")
+    assert lines[2].startswith(f"again, on the host: rtsim sil case {tmp_path}/cases/faulty-")
+    case = Case.load(Path(lines[2].rpartition(" ")[2]))
+    assert (case.kind, case.names) == ("board", ("fault", "x"))
+    assert case.last["fault"] == case.tag.ns / (10 * MS)
+    assert recording.events[-1].text == str(error)
+
+
+def test_a_reset_under_hold(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, resets_at=30 * MS_CYCLES)
+    recording, error = rig.fly(5, failure="hold")
+    assert error is None
+    kinds = [kind for _, kind in told(recording)]
+    assert kinds[0] == FAILED
+    assert set(kinds[1:]) == {MISSED}
+    assert len(answers(recording)) + len(kinds) - 1 == 6 + (kinds.count(MISSED) > 3)
+
+
+@pytest.mark.parametrize("failure", ["end", "hold"])
+@pytest.mark.parametrize("allowed_ms", [0, 5])
+def test_silence(allowed_ms: int, failure: str, tmp_path: Path) -> None:
+    """Its patience is of its own time, and ends the run, or the controller."""
+    rig = Rig(tmp_path, silent_from=3, controller={"silence": 0.025})
+    recording, error = rig.fly(allowed_ms, failure=failure)
+    text = str(error) if failure == "end" else recording.events[-1].text
+    if failure == "end":
+        assert isinstance(error, SilentBoard)
+        assert "the board did not answer" in text
+        assert "inputs: fault=3, x=0.25" in text
+    else:
+        assert FAILED in {kind for _, kind in told(recording)}
+    if allowed_ms:
+        assert told(recording)[:3] == [(35, LATE), (40, MISSED), (50, MISSED)]
+
+
+@pytest.mark.parametrize(
+    ("hello", "kind", "text"),
+    [
+        ({"version": 2}, OldFirmware, "speaks version 2"),
+        ({"name_hash": 7}, WrongController, "carries another controller than faulty"),
+        ({"schema": 7}, WrongController, "has other signals"),
+        ({"double_bytes": 4}, WrongController, "is a float64, and the board's double has 4"),
+    ],
+)
+def test_what_is_found_at_connecting(
+    hello: dict[str, int], kind: type[BoardError], text: str, tmp_path: Path
+) -> None:
+    rig = Rig(tmp_path, hello=hello)
+    with pytest.raises(kind, match=rf"faulty on board:uno: .*{text}"):
+        rig.controller.fresh()
+    assert rig.board.closed
+
+
+def test_nobody_answers_at_connecting(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, silent_from=0)
+    with pytest.raises(SilentBoard, match=r"faulty on board:uno: no board answered within 0\.5"):
+        rig.controller.fresh()
+    assert rig.board.closed
+    assert 0.5 <= rig.board.cycles / HZ <= 0.8, "not beyond its patience"
+
+
+def test_a_line_that_breaks(tmp_path: Path) -> None:
+    _, error = Rig(tmp_path, breaks_at=3).fly(5)
+    assert isinstance(error, BoardError)
+    assert "the line is gone" in str(error)
+    with pytest.raises(BoardError, match="faulty on board:uno: the line is gone"):
+        Rig(tmp_path, breaks_at=0).controller.fresh()
+
+
+def test_a_board_that_refuses_an_input(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    controller = rig.controller.fresh()
+    rig.board.board.status = 1
+    controller.send(Tag(0), np.array([0.0, 1.0]))
+    with pytest.raises(ControllerError, match=r"(?s)faulty failed at 0\..*inputs: fault=0, x=1"):
+        controller.receive(Tag(0), 1.0)
+    controller.close()
+    assert rig.board.closed
+
+
+def test_a_parameter_that_does_not_fit(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.controller.values["start"] = 1e12
+    with pytest.raises(ControllerError, match="start"):
+        rig.controller.fresh()
+    assert rig.board.closed
+
+
+# -- the rest of the contract ---------------------------------------------------------------------
+
+
+def test_the_end_is_told_to_the_board(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, stop_lost=1)
+    rig.fly(5)
+    assert rig.board.board.requests[-1] == ()
+    assert rig.on_board.counts.repeated == 1
+    rig = Rig(tmp_path, stop_lost=10**6)
+    controller = rig.controller.fresh()
+    with pytest.raises(SilentBoard, match=r"did not stop within 0\.5 s"):
+        controller.close()
+    assert rig.board.closed
+    controller.close()
+
+
+def test_what_is_not_on_a_board_says_so(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    with pytest.raises(ControllerError, match="faulty is on no board: take fresh"):
+        rig.controller.send(Tag(0), np.zeros(2))
+    controller = rig.controller.fresh()
+    with pytest.raises(ControllerError, match="asked for the answer of"):
+        controller.receive(Tag(0), 0.0)
+    controller.close()
+
+
+def test_what_a_recording_says_of_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    recording, _ = rig.fly(5)
+    about = recording.header["scenario"]["parts"]["c"]
+    assert (about["type"], about["url"], about["paced"]) == ("BoardController", "board:uno", False)
+    assert "target's" in about["clocks"]
+
+
+def test_an_answer_is_not_that_of_another_run(tmp_path: Path) -> None:
+    """Each fresh one has a board of its own, and its measurements are its own."""
+    rig = Rig(tmp_path)
+    first = rig.controller.fresh()
+    first.send(Tag(0), np.array([1.0, 0.0]))
+    assert first.receive(Tag(0), 1.0) is not None
+    second = rig.controller.fresh()
+    assert (len(first.took_ns), len(second.took_ns), len(rig.controller.took_ns)) == (1, 0, 0)
+    first.close()
+    second.close()
+
+
+def test_it_is_restored_by_being_asked_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    inputs = [np.array([float(k), 0.5]) for k in range(4)]
+
+    def ask(controller: Any, k: int) -> Vector:
+        controller.send(Tag(k * 10 * MS), inputs[k])
+        answer: Vector = controller.receive(Tag(k * 10 * MS), 1.0)
+        return answer
+
+    first = rig.controller.fresh()
+    for k in range(3):
+        ask(first, k)
+    kept = first.save()
+    json.dumps({**kept, "tags": [], "inputs": []})
+    first.close()
+    second = rig.controller.fresh()
+    second.restore(kept)
+    assert rig.board.board.steps == 3
+    assert ask(second, 3)[0] == 3.0
+    assert len(second.took_ns) == 1
+    second.close()

@@ -197,6 +197,8 @@ class FedController:
         said = left[0] if left else None
         if isinstance(said, str):
             raise ControllerError(said)
+        if said is not None and np.isnan(said).any():
+            self._history.checksum = None  # one that came too late: what it was is not known
         self._history.heard(said)
         return said
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rtsim.checkpoint.file import Checkpoint
 from rtsim.control.commands import CommandError, from_json
 from rtsim.control.desk import AT_A_TAG, Waiting
 from rtsim.controller import Controller, FedController
@@ -23,19 +25,43 @@ from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Fed, simulate
+from rtsim.source_hash import source_hash
 from rtsim.tag import NS_PER_S, Tag
 from rtsim.trace import COMMAND, INSERTED, request_topic
 
 
-def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
+def rerun(
+    recording: Recording,
+    scenario: Scenario | None = None,
+    *,
+    start: Checkpoint | None = None,
+    stop_ns: int | None = None,
+) -> Recording:
     """The same run once more, as fast as possible; compare the two for the verdict.
 
-    ``scenario`` is loaded from where the recording says, unless it is given.  Raises
-    :class:`RecordingError` where the recording does not say enough.
+    ``scenario`` is loaded from where the recording says, unless it is given.  From ``start`` on,
+    one of its checkpoints, up to the first tag at or after ``stop_ns``; by default all of it.
+    Raises :class:`RecordingError` where the recording does not say enough.
     """
-    header = recording.header
-    scenario = scenario or scenario_of(recording)
     recorder = MemoryRecorder()
+    scenario = scenario or scenario_of(recording)
+    # What ended the recorded run ends this one: the recordings are compared, not the errors.
+    with suppress(RtsimError):
+        refly(recording, scenario, start=start, stop_ns=stop_ns, recorder=recorder)
+    return recorder.recording()
+
+
+def refly(
+    recording: Recording,
+    scenario: Scenario,
+    *,
+    start: Checkpoint | None = None,
+    stop_ns: int | None = None,
+    **how: Any,
+) -> None:
+    """:func:`rerun` with what else :func:`simulate` takes; raises what ends the run."""
+    header = recording.header
+    start = start or continued(recording)
     fed = Fed(
         fed_inlets(scenario, recording),
         fed_controllers(scenario, recording),
@@ -43,43 +69,77 @@ def rerun(recording: Recording, scenario: Scenario | None = None) -> Recording:
         recording.events,
         fed_commands(recording),
     )
-    # What ended the recorded run ends this one: the recordings are compared, not the errors.
-    with suppress(RtsimError):
-        simulate(
-            scenario,
-            seed=int(header["seed"]),
-            until=Fraction(int(header["until"]), NS_PER_S),
-            compile=bool(header["compile"]),
-            fed=fed,
-            recorder=recorder,
-            stop_ns=recording.end_ns,
+    simulate(
+        scenario,
+        seed=int(header["seed"]),
+        until=Fraction(int(header["until"]), NS_PER_S),
+        compile=bool(header["compile"]),
+        fed=fed,
+        stop_ns=recording.end_ns if stop_ns is None else stop_ns,
+        start=start,
+        **how,
+    )
+
+
+def continued(recording: Recording) -> Checkpoint | None:
+    """The checkpoint that the recording goes on from; ``None`` for one of a whole run."""
+    continues = recording.header.get("continues")
+    if continues is None:
+        return None
+    path = Path(str(continues["checkpoint"]))
+    beside = Path(recording.source).with_name(path.name)
+    found = next((p for p in (beside, path) if p.is_file()), None)
+    if found is None:
+        raise RecordingError(
+            f"{recording.source} goes on from the checkpoint {path}, which is not there; "
+            "put it beside the recording"
         )
-    return recorder.recording()
+    checkpoint = Checkpoint.open(found)
+    if checkpoint.digest != continues["sha256"]:
+        raise RecordingError(
+            f"{recording.source} goes on from another checkpoint than {found} is now; "
+            "put the one that it names beside the recording"
+        )
+    return checkpoint
 
 
 def scenario_of(recording: Recording) -> Scenario:
-    """Build the scenario that the recording was made of."""
-    origin: Mapping[str, Any] = recording.header.get("scenario", {}).get("origin", {})
+    """Build the scenario that the recording was made of, fed where it was flown by C."""
+    return scenario_from(
+        recording.header, recording.source, lambda name: fed_controller(recording, name)
+    )
+
+
+def scenario_from(
+    header: Mapping[str, Any], source: str, instead: Callable[[str], Controller]
+) -> Scenario:
+    """Build the scenario that ``header`` tells of; ``instead`` gives what replaced a controller.
+
+    Raises :class:`RecordingError`, naming ``source``, where that was run from Python.
+    """
+    origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
     if not origin.get("reference"):
         raise RecordingError(
-            f"{recording.source} does not say which scenario it was made of: it was run from "
-            "Python; use rtsim.replay.rerun(recording, scenario)"
+            f"{source} does not say which scenario it was made of: it was run from Python; "
+            "use rtsim.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
         )
     scenario = load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
-    scenario.only_faults(*recording.header.get("scenario", {}).get("faults", ()))
+    scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
         latency = None if how["latency"] is None else from_plain(how["latency"])
         known = {**how, "latency": latency}
-        scenario.replace_controller(name, fed_controller(recording, name), **known)
+        scenario.replace_controller(name, instead(name), **known)
     for name, latency in origin.get("latencies", {}).items():
         scenario.allow(name, from_plain(latency))
     return scenario
 
 
-def changed_since(recording: Recording, scenario: Scenario) -> list[str]:
-    """In words, what the scenario declares otherwise than when it was recorded."""
+def changed_since(header: Mapping[str, Any], scenario: Scenario) -> list[str]:
+    """In words, what of the scenario is otherwise than when it was recorded."""
     out: list[str] = []
-    _differences("", recording.header.get("scenario", {}), scenario.describe(), out)
+    _differences("", header.get("scenario", {}), scenario.describe(), out)
+    if header.get("source_hash") != source_hash(*scenario.functions()):
+        out.append("the sources of the scenario's functions have changed since")
     return out
 
 
@@ -128,7 +188,8 @@ def fed_controller(recording: Recording, name: str) -> FedController:
     part = recording.header.get("scenario", {}).get("parts", {}).get(name, {})
     about = {key: part[key] for key in part.get("about", ())}
     parameters = Signals(*(_constant(n, v) for n, v in part.get("parameters", {}).items()))
-    return FedController(inputs, outputs, _script(recording, name), about, parameters)
+    script = _script(recording, name, _under_way(continued(recording), name))
+    return FedController(inputs, outputs, script, about, parameters)
 
 
 def _constant(name: str, value: float | list[float]) -> Signal:
@@ -138,7 +199,20 @@ def _constant(name: str, value: float | list[float]) -> Signal:
     return Signal(name, initial=value)
 
 
-def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | str | None]]:
+_NONE = Tag(-1), 0
+
+
+def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
+    """The request that was under way at a checkpoint, and how often it had been asked for."""
+    saved = {} if start is None else start.state["tasks"].get(name, {})
+    if saved.get("request") is None:
+        return _NONE
+    return Tag(*saved["request"][0]), int((saved["controller"] or {}).get("asked", 0))
+
+
+def _script(
+    recording: Recording, name: str, before: tuple[Tag, int] = _NONE
+) -> dict[Tag, list[Vector | str | None]]:
     """For each request, what the controller said each time it was asked."""
     track = recording.track(f"messages/{name}")
     answers = {
@@ -151,14 +225,15 @@ def _script(recording: Recording, name: str) -> dict[Tag, list[Vector | str | No
         )
     }
     out: dict[Tag, list[Vector | str | None]] = defaultdict(list)
-    under_way = Tag(-1)
+    under_way, asked = before
+    out[under_way] += [None] * asked
     for tag, kind, text in _happenings(recording, name):
         if kind == "Request":
             under_way = tag
         elif kind == "Late" or (kind == "Missed" and out[under_way]):
             out[under_way].append(None)
         elif kind == "Discarded":
-            out[under_way].append(np.zeros(track.signals.size))
+            out[under_way].append(np.full(track.signals.size, np.nan))  # it was not recorded
         elif kind == "Failed":
             out[under_way].append(text)
             break  # from here on nobody asks it

@@ -139,6 +139,37 @@ class Recording:
         return max([*ends, *(e.tag.ns for e in self.events)], default=0)
 
     @property
+    def continues(self) -> Mapping[str, Any]:
+        """The checkpoint that it goes on from; empty for the recording of a whole run."""
+        out: Mapping[str, Any] = self.header.get("continues") or {}
+        return out
+
+    def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
+        """Without the first ``rows`` of each track and the first ``events``.
+
+        Counted from the start of the flight, which of one that continues lies before its own.
+        """
+        gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
+
+        def rest(track: TrackData) -> TrackData:
+            skipped = rows.get(track.name, 0) - int(gone.get(track.name, 0))
+            return replace(track, words=track.words[max(0, skipped) :])
+
+        tracks = {name: rest(track) for name, track in self.tracks.items()}
+        return replace(self, tracks=tracks, events=self.events[max(0, events - told) :])
+
+    def up_to(self, ns: int) -> Recording:
+        """Without what was recorded at later tags; a message is recorded when it is complete."""
+
+        def first(track: TrackData) -> TrackData:
+            complete = "completed" in track.integers
+            at = track.integer("completed") if complete else track.rows.ns
+            return replace(track, words=track.words[at <= ns])
+
+        tracks = {name: first(track) for name, track in self.tracks.items()}
+        return replace(self, tracks=tracks, events=[e for e in self.events if e.tag.ns <= ns])
+
+    @property
     def trace_rows(self) -> int:
         """Rows of the deterministic tracks: what a replay makes again."""
         return sum(len(t) for t in self.tracks.values() if t.spec.deterministic)

@@ -284,10 +284,10 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
 @pytest.mark.rule("replay")
 def test_what_the_scenario_declares_otherwise_is_told() -> None:
     live = trace_of(unstable(until=1))
-    assert changed_since(live, unstable(until=1)) == []
+    assert changed_since(live.header, unstable(until=1)) == []
     other = unstable(until=1, step=0.02)
     other.set("plant.stiffness", 3.0)
-    assert changed_since(live, other) == [
+    assert changed_since(live.header, other) == [
         "parts.plant.parameters.stiffness: 2.0 in the recording, 3.0 now",
         "parts.plant.step: 10000000 in the recording, 20000000 now",
     ]

@@ -1,0 +1,40 @@
+"""Controllers started again from what a recording says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hitl.building.build import FLAGS
+from hitl.controllers.in_process import InProcess
+from hitl.controllers.sil import SilController
+from rtsim.errors import CheckpointError
+
+
+def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
+    """What :meth:`SilController.describe` told of, built again with parameters ``values``."""
+    if "endpoint" in about:
+        raise CheckpointError(
+            f"{about['interface']} was served at {about['endpoint']}, with keys that no recording "
+            "holds; go on from Python: simulate(scenario, start=checkpoint)"
+        )
+    return SilController(_reference(about), values, kind=_kind(about))
+
+
+def in_process(about: Mapping[str, Any], values: Mapping[str, object]) -> InProcess:
+    """The same for :class:`InProcess`."""
+    return InProcess(_reference(about), values, kind=_kind(about))
+
+
+def _reference(about: Mapping[str, Any]) -> str:
+    variant = about.get("variant")
+    return f"{about['interface']}:{variant}" if variant else str(about["interface"])
+
+
+def _kind(about: Mapping[str, Any]) -> str:
+    kind = str(about.get("build"))
+    if kind not in FLAGS:
+        raise CheckpointError(
+            f"{about['interface']} was flown as a {kind} build, which cannot be made again"
+        )
+    return kind

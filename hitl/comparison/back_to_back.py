@@ -125,6 +125,7 @@ def climb(
     given = Recording.open(recording) if isinstance(recording, str | Path) else recording
     design = _Side(DESIGN, conditions.designs(), {})
     sides = [design, *(_Side.of(rung, conditions) for rung in rungs)]
+    conditions.watch.checked()
     if closed or given is None:
         design.flown = Flown(conditions.fly_design(), {}, None)
     _refuse_unknown(rules, sides[1:], design.flown if closed else None)

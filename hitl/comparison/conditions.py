@@ -33,6 +33,8 @@ class Watch:
     steps: Observer | None = None
     met: Callable[[str, Controller], None] = lambda *_: None
     """A controller of this name was started."""
+    checked: Callable[[], None] = lambda: None
+    """What was asked for is possible, as far as can be told before anything flies."""
 
 
 class Flown(NamedTuple):

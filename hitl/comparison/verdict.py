@@ -14,6 +14,7 @@ from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.record.comparison import Comparison
+from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult
 
@@ -216,13 +217,25 @@ def _what_the_loop_adds(flight: Flight) -> str:
         return f"the flight ended early: {headline(flight.error)}"
     if flight.late or flight.missed:
         return (
-            f"{flight.late} answers were late and {flight.missed} requests missed; allow more time "
-            "(--latency), or fly with --pace max"
+            f"{flight.late} answers were late and {flight.missed} requests missed; {_time(flight)}"
         )
     return (
         "it makes more of differences that the open loop allows, or the "
         f"{flight.sides.translation} depends on more than its inputs; hold the open loop to a "
         "smaller tolerance"
+    )
+
+
+def _time(flight: Flight) -> str:
+    """What to do about answers that are late."""
+    exchanges = [t.exchange.max for t in flight.targets.values() if t.exchange is not None]
+    if not exchanges:
+        return "allow more time (--latency), or fly with --pace max"
+    longest = max(exchanges)
+    tenths = -(-longest * 105 // 10_000_000)  # of ms, and 5 % more
+    return (
+        f"the longest exchange observed took {duration(longest)}: allow more time, such as "
+        f"--latency {tenths / 10_000:g}"
     )
 
 

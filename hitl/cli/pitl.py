@@ -1,0 +1,178 @@
+"""``rtsim pitl``: a scenario with its controller on a board, beside its C on this host."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from hitl.cli.common import parse_controllers
+from hitl.cli.comparing import Asked, comparison_options, watch_of
+from hitl.comparison.back_to_back import Ladder, climb
+from hitl.comparison.on_boards import Met, OnBoards, in_words, meet, rungs
+from hitl.comparison.on_target import hello
+from hitl.firmware import Firmware
+from hitl.results.table import Tables
+from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.flight import open_recorder, parse_settings
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
+from rtsim.cli.progress import ProgressLine
+from rtsim.cli.tables import console
+from rtsim.compiling import announced
+from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES
+from rtsim.loading import load_scenario
+from rtsim.scenario import Scenario
+from rtsim.simulation import MAX
+
+SHIPPED = {
+    "f16": ("autopilot", "firmware/core/f16_control.toml:single"),
+    "unstable": ("controller", "firmware/core/unstable_control.toml:single"),
+}
+"""By scenario: the part whose place is taken, and by what, where nothing is typed."""
+
+
+@click.command()
+@comparison_options
+@click.option(
+    "--board",
+    "url",
+    default="board:uno",
+    show_default=True,
+    metavar="URL",
+    help="board:uno[?backend=simavr] is emulated, serial:///dev/ttyACM0 or serial://COM3 is real.",
+)
+@click.option(
+    "-c",
+    "--controller",
+    "controllers",
+    multiple=True,
+    metavar="[NAME=]INTERFACE",
+    help="C that takes the place of NAME: controller=pid.toml:single.  [default: what ships]",
+)
+@click.option(
+    "--firmware", type=click.Path(path_type=Path), metavar="FILE.hex", help="Of an emulated board."
+)
+@click.option(
+    "--late",
+    type=click.Choice(LATE_POLICIES),
+    default=None,
+    help="What follows an answer that is not there in time.  [default: the scenario's own]",
+)
+@click.option(
+    "--failure",
+    type=click.Choice(FAILURE_POLICIES),
+    default=None,
+    help="What follows a failure: end the run, or hold.  [default: the scenario's own]",
+)
+@json_option
+@reports_errors
+def pitl(
+    asked: Asked,
+    url: str,
+    controllers: tuple[str, ...],
+    firmware: Path | None,
+    late: str | None,
+    failure: str | None,
+    as_json: bool,
+) -> None:
+    """Hold a controller on a board against its C on this host, and that against its design.
+
+    The design of SCENARIO flies first.  What it was given goes step by step through all three;
+    then the scenario flies with the C on the host and with the board in the loop: in lockstep, or
+    by the wall clock with --pace 1.0.  Exit 1 where something differs beyond its tolerance.
+    """
+    asked.check()
+    rules, writers = asked.rules(), asked.writers()
+    line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
+    with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
+        loaded = load_scenario(asked.scenario, parse_settings(asked.settings))
+        loaded.faults(*asked.faults)
+        given = _controllers(controllers, asked.scenario, loaded)
+        times = parse_latencies(asked.latencies, list(given))
+        line.say(f"building {', '.join(given.values())} …")
+        paced = asked.pace != MAX and not asked.open_only
+        both = rungs(given, url, paced=paced, firmware=firmware)
+
+        def met() -> None:
+            """One that is absent, or another than expected, is told before anything flies."""
+            line.say(f"meeting {url} …")
+            found = meet(both.board)
+            line.close()
+            if not as_json:
+                _print_met(url, both, found)
+
+        recorder = None
+        if asked.path is not None:
+            recorder = stack.enter_context(open_recorder(asked.path, loaded.name, asked.force))
+        result = climb(
+            loaded,
+            both.rungs,
+            pace=asked.pace,
+            latency=allowed(times),
+            late=late,
+            failure=failure,
+            until=asked.until,
+            seed=asked.seed,
+            tolerances=rules,
+            recording=asked.recording,
+            closed=not asked.open_only,
+            recorder=recorder,
+            watch=replace(watch_of(line), checked=met),
+        )
+        for file, write in writers.items():
+            line.say(f"writing {file} …")
+            write(result, file)
+    files = [*writers, *([asked.path] if asked.path else [])]
+    _show(result, both, files, times, as_json)
+    sys.exit(0 if result.ok else NO)
+
+
+def _controllers(
+    controllers: tuple[str, ...], reference: str, scenario: Scenario
+) -> dict[str, str]:
+    """By name; without any, what ships for this scenario."""
+    name, interface = SHIPPED.get(reference, ("", ""))
+    if not controllers and name in scenario.parts:
+        controllers = (f"{name}={interface}",)
+    return parse_controllers(controllers, scenario)
+
+
+def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
+    """On connect: who is there, and what the line leaves of a period."""
+    out = console()
+    for name, one in met.items():
+        out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)
+        if name in both.images:
+            out.print(f"firmware {in_words(both.images[name])}", soft_wrap=True, markup=False)
+        budget = f"{one.baud} baud, before the first step: {one.budget}"
+        out.print(budget, soft_wrap=True, markup=False)
+
+
+def _show(result: Ladder, both: OnBoards, files: list[Path], times: Given, as_json: bool) -> None:
+    if as_json:
+        images = {name: _told(image) for name, image in both.images.items()}
+        more = {"firmware": images, "files": [str(f) for f in files]}
+        show_json({**result.to_json(), **more})
+        return
+    out = console()
+    out.print(Tables(result), crop=False)
+    for file in files:
+        out.print(f"written: {file}", soft_wrap=True)
+    print_latencies(out, times)
+    out.print(result.in_words.splitlines()[0], soft_wrap=True)
+
+
+def _told(image: Firmware) -> dict[str, object]:
+    return {
+        "path": str(image.path),
+        "build": f"{image.build:08x}",
+        "baud": image.baud,
+        "flash_bytes": image.flash_bytes,
+        "ram_bytes": image.ram_bytes,
+        "compiler": image.compiler,
+        "prebuilt": image.prebuilt,
+    }

@@ -1,0 +1,143 @@
+"""The two rungs above a design: its C on this host, and the same C on a board."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from hitl.boards.urls import BAUD, parse_url
+from hitl.building.build import build
+from hitl.comparison.back_to_back import Rung
+from hitl.controllers.board import BoardController
+from hitl.controllers.sil import CASES, SilController
+from hitl.firmware import Firmware
+from hitl.firmware import firmware as firmware_of
+from hitl.interface import Interface, InterfaceError, load_interface
+from hitl.interface.targets import check_target
+from hitl.protocol.line import Budget
+from hitl.protocol.messages import HelloReply
+from rtsim.errors import ScenarioError
+
+HOST, BOARD = "host C", "board"
+_PROCESSOR = "avr"
+"""Of the emulated board; another one says at HELLO what it can hold."""
+
+
+class OnBoards(NamedTuple):
+    """What :func:`rungs` makes."""
+
+    rungs: list[Rung]
+    images: dict[str, Firmware]
+    """By controller, of emulated boards whose image was not given."""
+
+    @property
+    def board(self) -> Rung:
+        return self.rungs[-1]
+
+
+class Met(NamedTuple):
+    """A board that was met, before anything flies."""
+
+    board: HelloReply
+    budget: Budget
+    baud: int
+
+
+def rungs(
+    controllers: Mapping[str, str | Path],
+    url: str,
+    *,
+    paced: bool = False,
+    firmware: Path | None = None,
+    cases: Path | None = CASES,
+) -> OnBoards:
+    """Interface files by the name of the part whose place each takes, built and not started.
+
+    With ``paced`` the board flies by the wall clock; it steps in lockstep all the same.
+    ``firmware`` is an Intel HEX file for an emulated board.  Raises :class:`InterfaceError` for
+    what the board's processor cannot hold, :class:`ScenarioError` for two on one real board.
+    """
+    emulated = parse_url(url).emulated
+    if not emulated and len(controllers) > 1:
+        raise ScenarioError(
+            f"{url} carries one controller, not {', '.join(controllers)}; give one of them, or "
+            "type: --board board:uno"
+        )
+    if not emulated and firmware is not None:
+        raise ScenarioError(
+            f"{firmware} is for an emulated board; {url} runs what was flashed: rtsim flash"
+        )
+    interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
+    for interface in interfaces.values() if emulated else ():
+        check_processor(interface)
+    images = {}
+    if emulated and firmware is None:
+        baud = parse_url(url).baud or BAUD
+        images = {n: firmware_of(i, baud=baud) for n, i in interfaces.items()}
+    hosts = {n: SilController(build(i), cases=cases) for n, i in interfaces.items()}
+
+    def boards(paced: bool) -> dict[str, BoardController]:
+        return {
+            name: BoardController(
+                interface,
+                url=url,
+                firmware=images[name].path if name in images else firmware,
+                cases=cases,
+                paced=paced,
+            )
+            for name, interface in interfaces.items()
+        }
+
+    board = Rung(BOARD, boards(False), boards(True) if paced else None)
+    return OnBoards([Rung(HOST, hosts), board], images)
+
+
+def check_processor(interface: Interface) -> None:
+    """:class:`InterfaceError` where an Uno cannot hold a type, with the variant that fits."""
+    try:
+        check_target(interface, _PROCESSOR)
+    except InterfaceError as error:
+        fitting = _fitting(interface)
+        if not fitting:
+            raise
+        text = str(error).partition(";")[0]
+        raise InterfaceError(f"{text}; type: {interface.path.name}:{fitting[0]}") from None
+
+
+def _fitting(interface: Interface) -> list[str]:
+    """The variants that the processor can hold."""
+    out = []
+    for variant in tomllib.loads(interface.path.read_text(encoding="utf-8")).get("variants", {}):
+        try:
+            check_target(load_interface(f"{interface.path}:{variant}"), _PROCESSOR)
+        except InterfaceError:
+            continue
+        out.append(variant)
+    return out
+
+
+def in_words(image: Firmware) -> str:
+    """What an image is and takes."""
+    made = "as it ships" if image.prebuilt else "built here"
+    return (
+        f"{made} ({image.compiler}), {image.flash_bytes} bytes of flash, {image.ram_bytes} bytes "
+        f"of RAM beside the stack"
+    )
+
+
+def meet(rung: Rung) -> dict[str, Met]:
+    """Start the boards of ``rung`` once and let go of them: one that is absent is told before
+    anything flies.
+    """
+    out = {}
+    for name, prototype in rung.controllers.items():
+        assert isinstance(prototype, BoardController)
+        controller = prototype.fresh()
+        try:
+            assert controller.board is not None
+            out[name] = Met(controller.board, controller.budget, controller.baud)
+        finally:
+            controller.close()
+    return out

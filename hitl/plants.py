@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,8 @@ from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
 from rtsim.controller import Controller
 from rtsim.errors import ScenarioError
+from rtsim.faults import Fault
+from rtsim.faults.reading import Given, gather
 from rtsim.latency import Latencies, latency_of
 from rtsim.loading import load_scenario
 from rtsim.record.reading import Recording
@@ -62,6 +64,13 @@ def beside(folder: Path, reference: Reference) -> Reference:
     if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
         return str(folder / reference)
     return reference
+
+
+def faults_beside(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
+    """Checked faults; files are relative to ``folder``."""
+    single = isinstance(given, str | Path | Fault | Mapping)
+    several: Sequence[Given] = [given] if single else given  # type: ignore[assignment,list-item]
+    return gather(folder / one if isinstance(one, str | Path) else one for one in several)
 
 
 def in_c(
@@ -136,12 +145,17 @@ class Plant:
         late: str | None = None,
         failure: str | None = None,
         build: str = PLAIN,
+        faults: Given | Sequence[Given] = (),
     ) -> Recording:
         """The recording of a flight, in memory; without ``controllers`` the design flies.
+
+        ``faults`` are those of :meth:`Scenario.faults`, one or several; files are relative to
+        ``folder``.
 
         ``latency`` (s), ``late`` and ``failure`` are those of :meth:`Scenario.replace_controller`.
         """
         scenario = made(self._reference, self._settings)
+        scenario.faults(*faults_beside(self._folder, faults))
         flown = in_c(controllers or {}, build, self._cases, self._folder)
         for name, controller in flown.items():
             scenario.replace_controller(

@@ -1,4 +1,4 @@
-"""Fixtures for a user's own tests of a controller in C: ``sil``, ``plant`` and ``back_to_back``.
+"""Fixtures for a user's own tests: ``sil``, ``plant``, ``back_to_back`` and ``faults``.
 
 Each is a function that makes what :mod:`hitl` calls by the same name.  Files are looked for beside
 the test file; what goes wrong is saved below ``tmp_path``.  Every pytest of the environment loads
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hitl.contexts import Reported
     from hitl.plants import InPlace, Plant, Reference
     from hitl.stepping import Sil
+    from rtsim.faults import Fault
+    from rtsim.faults.reading import Given
 
 CASES = "cases"
 
@@ -51,6 +53,19 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plant
         return Plant(scenario, settings, cases=tmp_path / CASES, folder=folder)
 
     return declared
+
+
+@pytest.fixture
+def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
+    """``faults("faults.toml")``, or the entries of faults as dicts: for ``plant(...).fly``."""
+    from hitl.plants import faults_beside
+
+    folder = request.path.parent
+
+    def described(*given: Given) -> tuple[Fault, ...]:
+        return faults_beside(folder, given)
+
+    return described
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@
 
 #define CANARY 0xC5
 #define WINDOW 32 /* bytes below the mark that are looked at before each reply */
+#define SLICE 16  /* bytes that are looked at before the serial line is asked again */
 #define GUARD 8   /* bytes above the data that tell of an overflow when one has changed */
 
 extern uint8_t __heap_start;                           /* the first byte above the data */
@@ -17,7 +18,8 @@ const uint32_t rtsim_clock_hz = F_CPU;
 
 static uint32_t nonce __attribute__((section(".noinit")));
 static uint8_t cause __attribute__((section(".noinit")));
-static uint8_t *mark;              /* the lowest byte of stack known to have been used */
+static uint8_t *mark;               /* the lowest byte of stack known to have been used */
+static uint8_t *scanned;            /* all below is as it was painted */
 static volatile uint16_t overflows; /* of Timer 1 */
 
 /* Before main, with the stack still empty.  A boot loader clears MCUSR, and optiboot hands it over in
@@ -107,7 +109,25 @@ static void look(uint8_t *at)
 
 void rtsim_uno_scan(void)
 {
-    look(bottom());
+    scanned = bottom();
+}
+
+uint8_t rtsim_uno_scanning(void)
+{
+    uint8_t *from = scanned, *end = mark;
+    uint8_t left = SLICE;
+    if (from >= end) {
+        return 0;
+    }
+    while (*from == CANARY) {
+        from++;
+        if (from == end || --left == 0) {
+            scanned = from;
+            return 1;
+        }
+    }
+    mark = from;
+    return 1;
 }
 
 /* The whole stack takes too long before each reply: what a step newly used adjoins what was used,

@@ -13,8 +13,10 @@ extern "C" {
 void rtsim_uno_begin(void);
 uint32_t rtsim_uno_nonce(void); /* another one after each reset */
 uint8_t rtsim_uno_cause(void);  /* MCUSR at the reset; 0 where a boot loader kept it to itself */
-/* Looks through the whole stack for its mark: at most 6 cycles a byte that was never used. */
+/* Looks through the whole stack for its mark: begins, and goes on a slice at a time, in less time
+ * than a byte takes to arrive; 0 where nothing is left to do. */
 void rtsim_uno_scan(void);
+uint8_t rtsim_uno_scanning(void);
 
 #ifdef __cplusplus
 }

@@ -38,19 +38,16 @@ static void doze()
 
 void loop()
 {
-    bool answered = false;
-
     while (Serial.available()) {
         uint16_t size;
         const uint8_t *frame = rtsim_board_feed(Serial.read(), &size);
         if (frame) {
             Serial.write(frame, size);
-            answered = true;
+            rtsim_uno_scan();
         }
     }
-    if (answered) {
-        rtsim_uno_scan();
-    }
     rtsim_idle();
-    doze();
+    if (!rtsim_uno_scanning()) {
+        doze();
+    }
 }

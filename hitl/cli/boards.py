@@ -1,4 +1,4 @@
-"""``rtsim board``: the emulated board, fetched and served."""
+"""``rtsim board``: firmware, built; the emulated board, fetched and served."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 from rtsim.cli.commands import Commands
 
 COMMANDS = {
+    "build": "hitl.cli.board_build:build",
     "serve": "hitl.cli.board_serve:serve",
     "install": "hitl.cli.boards_install:install",
 }

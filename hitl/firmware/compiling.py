@@ -1,4 +1,4 @@
-"""A sketch compiled by avr-gcc around Arduino's core; built once and kept (:mod:`hitl.building.store`)."""
+"""A sketch compiled by avr-gcc around Arduino's core; built once and kept."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class _Job:
     def _made(self, work: Path, core: Path) -> Path:
         place, made = self.sketch.write(work), work / "made"
         made.mkdir()
-        objects = []
+        objects: list[Path] = []
         for name in self.sketch.files:
             if name.endswith((".c", ".cpp", ".ino")):
                 objects.append(work / f"{len(objects)}.o")
@@ -142,7 +142,8 @@ class _Job:
             self.tools.compile(source, into, *more)
         except BuildError as error:
             path = self.sketch.interface.path
-            said = re.sub(rf"^{re.escape(path.name)}:", lambda _: f"{path}:", str(error), flags=re.M)
+            name = rf"^{re.escape(path.name)}:"
+            said = re.sub(name, lambda _: f"{path}:", str(error), flags=re.M)
             raise BuildError(said) from error
 
 
@@ -166,8 +167,8 @@ def _check_room(name: str, flash: int, ram: int) -> None:
 def _too_small(name: str, region: str, over: int) -> BoardError:
     if region == "text":
         return BoardError(
-            f"{name} takes {FLASH + over} bytes of flash, and an Uno has {FLASH - BOOT_LOADER} beside "
-            "its boot loader; leave parts of it out"
+            f"{name} takes {FLASH + over} bytes of flash, and an Uno has {FLASH - BOOT_LOADER} "
+            "beside its boot loader; leave parts of it out"
         )
     return BoardError(
         f"{name} takes {over} bytes of RAM more than an Uno has; make its objects smaller"

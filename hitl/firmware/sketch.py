@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from hitl.protocol.verdicts import payload_needed
 LEAST_PAYLOAD = 64
 """Parameters are sent in pieces of the largest payload."""
 UNIT = "rtsim_unit.c"
+_MARK = "src/rtsim/board.h"
 _OWN = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
         "protocol/messages.h", "uno/uno.c", "uno/uno.h")  # fmt: skip
 
@@ -56,9 +58,15 @@ class Sketch:
         return _hash(self.files)
 
     def write(self, folder: Path) -> Path:
-        """Into ``folder/NAME``; returns that.  What is there and not of this sketch stays."""
+        """Into ``folder/NAME``; returns that.  An older sketch there is replaced.
+
+        Raises :class:`BoardError` where something else is there.
+        """
         place = folder / self.name
+        if place.exists() and not (place / _MARK).is_file():
+            raise BoardError(f"{place} is no sketch of rtsim and is not written over; give another")
         try:
+            shutil.rmtree(place / "src", ignore_errors=True)
             for name, text in self.files.items():
                 path = place / name
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """A controller's own C as a sketch needs it: one flat folder that any Arduino tool compiles.
 
-Arduino IDE takes neither ``-I`` nor ``-D``.  So ``#include`` lines are rewritten to the name that the
-header has in the folder, and definitions stand at the top of each source.  What is included is found
-by its text, without a compiler: a prebuilt image is known by these files.
+Arduino IDE takes neither ``-I`` nor ``-D``.  So ``#include`` lines are rewritten to the name that
+the header has in the folder, and definitions stand at the top of each source.  What is included is
+found by its text, without a compiler: a prebuilt image is known by these files.
 """
 
 from __future__ import annotations

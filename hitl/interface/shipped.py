@@ -1,4 +1,4 @@
-"""The project's own C: beside the packages in a checkout, inside of them where they are installed."""
+"""The project's own C: beside the packages in a checkout, inside of them where installed."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ COMMON = (
     "name", "where", "kind", "at", "every", "probability", "when", "until", "duration", "count",
     "seed",
 )  # fmt: skip
+_LARGEST = 1e300
+_LONGEST_SHOWN = 60
 LINE_ENDS = ("to_board", "from_board", "board")
 
 
@@ -112,7 +114,7 @@ class _Reader:
             known = (*known, "period")
         for key in given:
             if key not in known:
-                raise FaultError.of(key, str(UnknownName("entry", key, known, f"a {kind.name}")))
+                raise FaultError.of(key, str(UnknownName("entry", key, known, kind.name)))
         self._trigger(kind)
         times = {k: self._ns(k) for k in _TIMES}
         if times["until"] is not None and times["until"] <= (times["at"] or 0):
@@ -146,7 +148,7 @@ class _Reader:
             raise FaultError.of("count", "duration and count; give one of the two")
         if lasting and (kind.once or kind.name == "burst"):
             instead = "length says how long" if kind.name == "burst" else "it happens at once"
-            raise FaultError.of(lasting[0], f"a {kind.name} has no {lasting[0]}: {instead}")
+            raise FaultError.of(lasting[0], f"{kind.name} has no {lasting[0]}: {instead}")
         if "every" in self.given and not (lasting or kind.once or kind.name == "burst"):
             raise FaultError.of("every", "every needs an end; give duration (s) or count (items)")
 
@@ -163,12 +165,12 @@ class _Reader:
         part, dot, signal = where.partition(".")
         if kind.level == "message":
             if dot or not part.isidentifier():
-                text = f"where = {where!r}; a {kind.name} is at the messages of a part: {wanted}"
+                text = f"where = {where!r}; {kind.name} is at the messages of a part: {wanted}"
                 raise FaultError.of("where", text)
             return where
         if not dot or not part.isidentifier() or not signal:
             what = "signal" if kind.level == "signal" else "end"
-            text = f"where = {where!r}; a {kind.name} is at part.{what}: {wanted}"
+            text = f"where = {where!r}; {kind.name} is at part.{what}: {wanted}"
             raise FaultError.of("where", text)
         if kind.level == "line":
             ends = ("board",) if kind.once else LINE_ENDS[:2]
@@ -183,14 +185,14 @@ class _Reader:
             name, wanted = parameter.name, WANTED[parameter.check]
             if name not in self.given:
                 if parameter.needed:
-                    text = f"a {kind.name} needs {name}: {wanted}"
+                    text = f"{kind.name} needs {name}: {wanted}"
                     raise FaultError.of("kind", text)
                 continue
             value = self.given[name]
             if parameter.check == "seconds":
                 out[name] = float(self._ns(name, zero=True) or 0)
             elif not _passes(parameter.check, value):
-                raise FaultError.of(name, f"{name} = {value!r}; write {wanted}")
+                raise FaultError.of(name, f"{name} = {_shown(value)}; write {wanted}")
             else:
                 out[name] = float(value)
         return out
@@ -205,9 +207,9 @@ class _Reader:
                 raise ScenarioError("no number of seconds")
             ns = to_ns(value, key)
         except (RtsimError, OverflowError, ValueError) as error:
-            raise FaultError.of(key, f"{key} = {value!r} ({error}); {wanted}") from None
+            raise FaultError.of(key, f"{key} = {_shown(value)} ({error}); {wanted}") from None
         if ns < 0 or (ns == 0 and not zero and key != "at"):
-            raise FaultError.of(key, f"{key} = {value!r}; {wanted}")
+            raise FaultError.of(key, f"{key} = {_shown(value)}; {wanted}")
         return ns
 
     def _period(self, key: str) -> Period | None:
@@ -218,7 +220,7 @@ class _Reader:
             return None
         value = self.given["probability"]
         if not _passes("number", value) or not 0.0 <= value <= 1.0:
-            raise FaultError.of("probability", f"probability = {value!r}; write 0 to 1")
+            raise FaultError.of("probability", f"probability = {_shown(value)}; write 0 to 1")
         return float(value)
 
     def _condition(self) -> Condition | None:
@@ -243,19 +245,28 @@ class _Reader:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-            raise FaultError.of(key, f"{key} = {value!r}; write a whole number >= {least}")
+            raise FaultError.of(key, f"{key} = {_shown(value)}; write a whole number >= {least}")
         return value
 
 
 def _passes(check: Check, value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    if not math.isfinite(value) or abs(value) > 1e300:
+    if abs(value) > _LARGEST or not math.isfinite(value):
         return False
     if check in ("whole", "natural", "bit"):
         least, most = (1 if check == "natural" else 0), (7 if check == "bit" else 2**31)
         return isinstance(value, int) and least <= value <= most
     return check == "number" or value > 0 or (value == 0 and check == "not negative")
+
+
+def _shown(value: object) -> str:
+    """Of what may be anything: a number of a million digits has no text."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a very large number"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _plain(value: Any) -> Any:

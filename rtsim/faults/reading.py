@@ -26,7 +26,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
     text = _text(path)
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise FaultError(f"{path}{_line_of(error)}: not TOML: {error}") from None
     for key in data:
         if key != "fault":

@@ -12,7 +12,7 @@ from hitl.boards.contract import Link
 from hitl.boards.faulty import faulty
 from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import line_to
-from hitl.controllers.board_link import link_of
+from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
 from hitl.controllers.conversation import Conversation
 from hitl.controllers.evidence import Evidence
@@ -26,6 +26,7 @@ from hitl.protocol.session import Session
 from rtsim.errors import ControllerError
 from rtsim.faults.at_lines import LineFaults
 from rtsim.history import feed
+from rtsim.record.measured import ARRIVED, TAKEN
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 
@@ -33,9 +34,9 @@ _REPEAT_NS = {False: 2_000_000, True: 50_000_000}
 """The least time before a request is repeated: in lockstep, and where the wall's clock counts."""
 _CLOCKS = {
     False: "execution: target's, as it reports; stamps: an emulated target's, in ns since the run "
-    "began, else sent and received are the host's",
-    True: "execution: target's, as it reports; sent and received: host's; ended is received less "
-    "the reply's time on the wire",
+    "began, else sent and received are the host's, begun is sent plus the request on the wire",
+    True: "execution: target's, as it reports; sent and received: host's; begun is sent plus the "
+    "request's time on the wire",
 }
 
 
@@ -52,7 +53,9 @@ class BoardController:
     ``values`` are parameters by name.  ``silence`` is how long a request may stay unanswered,
     ``patience`` how long connecting, starting and stopping may take (s).  ``firmware`` is an Intel
     HEX file for an emulated board (``None``: that of the interface).  ``link`` opens another line
-    than that of ``url``.  ``cases`` is where a step that went wrong is saved (``None``: nowhere).
+    than that of ``url``.  ``build`` is what the board has to say of its firmware's (``None``: at a
+    port, that of the interface's sources).  ``cases`` is where a step that went wrong is saved
+    (``None``: nowhere).
 
     With ``paced`` the wall's clock counts, as for any controller outside.  Without it the run is in
     lockstep, and the board's own time says whether an answer is late (``own_time``): cycles of an
@@ -73,6 +76,7 @@ class BoardController:
         patience: float = 5.0,
         cases: Path | None = CASES,
         paced: bool = False,
+        build: int | None = None,
     ) -> None:
         self.interface = source if isinstance(source, Interface) else load_interface(source)
         self.inputs: Signals = self.interface.inputs
@@ -84,19 +88,22 @@ class BoardController:
         self.url, self.firmware, self.link = url, firmware, link
         self.silence, self.patience, self.paced = silence, patience, paced
         self.own_time = not paced
+        self._stamped = not paced and parse_url(url).emulated
+        """Each byte says in which cycle it came."""
         self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
         """Of each step: execution, ns of the board's clock; the same in its cycles; from the
         request's first byte to the reply's last, ns of the time that counts."""
         self.stack = 0
         """The most bytes of it that were ever in use."""
         self.baud = parse_url(url).baud or BAUD
-        self._cases = cases
+        self._cases, self._build = cases, build
         self._evidence = Evidence(self.interface, self.p, "board", cases, "again, on the host")
         self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
         self._session = Session(
             self.interface,
             patience_ns=self._silence_ns,
             connect_patience_ns=self._patience_ns,
+            build=build,
         )
         self._open: Conversation | None = None
         self._link: Link | None = None
@@ -122,9 +129,13 @@ class BoardController:
 
     def fresh(self) -> BoardController:
         """One like it, on a board that was met anew, initialised with the parameters."""
+        build = self._build
+        if build is None and self.link is None:
+            build = build_of(self.interface, self.url)
         out = BoardController(
             self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
-            silence=self.silence, patience=self.patience, cases=self._cases, paced=self.paced,
+            build=build, silence=self.silence, patience=self.patience, cases=self._cases,
+            paced=self.paced,
         )  # fmt: skip
         link: Link | None = None
         try:
@@ -146,6 +157,8 @@ class BoardController:
             "url": self.url,
             "paced": self.paced,
             "clocks": _CLOCKS[self.paced],
+            "received": ARRIVED if self._stamped else TAKEN,
+            "reply_ns": Budget.of(self.interface, self.baud).reply_ns,
         }
 
     def open_link(self) -> Link:
@@ -248,7 +261,8 @@ class BoardController:
         if took > budget.execution_ns:
             self._budget = budget = Budget.of(self.interface, self.baud, took)
             talk.repeat_ns = max(2 * budget.exchange_ns, _REPEAT_NS[self.paced])
-        ended = ns - budget.reply_ns
+        # Of one that is taken when it is due, only line and step say when it came.
+        ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         modelled = budget.request_ns + took + budget.reply_ns + repeats_ns
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 

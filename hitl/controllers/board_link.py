@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hitl.boards.contract import BoardError, Link
+from hitl.boards.contract import Link
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BAUD, open_link, parse_url
+from hitl.firmware import firmware
+from hitl.firmware.sketch import sketch_of
 from hitl.interface import Interface
 
 
@@ -38,5 +40,12 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
     if not at.emulated:
         return open_link(url)
     if image is None:
-        raise BoardError(f"{url} is an empty chip: name the firmware of {interface.name}")
+        image = firmware(interface, baud=at.baud or BAUD).path
     return ServedLink(url, image) if paced else open_link(url, image)
+
+
+def build_of(interface: Interface, url: str) -> int | None:
+    """The build that a board at a port has to carry; ``None`` where any will do."""
+    if parse_url(url).emulated or not interface.sources:
+        return None  # it runs the image that it is given; this firmware is not of a C controller
+    return sketch_of(interface, BAUD).build

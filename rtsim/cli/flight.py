@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from itertools import count
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from rtsim.cli.checkpoints import GoingOn, at_option, every_option, taking
 from rtsim.cli.common import INTERRUPTED, NO, F
 from rtsim.cli.faults import faults_option, faults_to_json, print_faults
 from rtsim.cli.interrupts import sigterm_interrupts
@@ -49,12 +50,16 @@ class Flight:
     realtime: bool
     plain: bool
     strict: bool
+    checkpoint_every: str | None = None
+    checkpoint_at: tuple[str, ...] = ()
 
     def pacing(self) -> Pace:
         scheduling = Request.realtime() if self.realtime else Request()
         return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=scheduling)
 
     def check(self) -> None:
+        if not self.scenario:
+            raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:
@@ -64,7 +69,6 @@ class Flight:
 
 
 _OPTIONS = (
-    click.argument("scenario"),
     click.option(
         "--pace", default="max", show_default=True, help="'max', or a rate: 1.0 is real time."
     ),
@@ -89,11 +93,22 @@ _OPTIONS = (
         is_flag=True,
         help="Exit 1 if anything was late, missed or overran, or a fault can do nothing here.",
     ),
+    every_option,
+    at_option,
 )
 
 
 def flight_options(command: F) -> F:
     """Argument and options of a flight, handed to ``command`` as its argument ``flight``."""
+    return _with_options(command, click.argument("scenario"))
+
+
+def optional_flight_options(command: F) -> F:
+    """The same where something else may say which scenario; ``flight.scenario`` is empty then."""
+    return _with_options(command, click.argument("scenario", required=False, default=""))
+
+
+def _with_options(command: F, argument: Callable[[Any], Any]) -> F:
     names = [field.name for field in fields(Flight)]
 
     @wraps(command)
@@ -102,7 +117,7 @@ def flight_options(command: F) -> F:
         return command(flight=flight, **options)
 
     decorated: Any = packed
-    for option in reversed(_OPTIONS):
+    for option in reversed((argument, *_OPTIONS)):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
 
@@ -114,6 +129,7 @@ class Flown:
     flight: Flight
     outcome: Outcome
     path: Path | None
+    checkpoints: tuple[Path, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """As plain data."""
@@ -129,6 +145,7 @@ class Flown:
             "missed": outcome.missed,
             **faults_to_json(outcome.system.faults),
             "recording": None if self.path is None else str(self.path),
+            **({"checkpoints": [str(p) for p in self.checkpoints]} if self.checkpoints else {}),
             "certificate": outcome.certificate.to_json(),
         }
 
@@ -159,6 +176,9 @@ class Flown:
         print_faults(out, self.outcome.system.faults)
         if self.path is not None:
             out.print(f"recording: {self.path}", soft_wrap=True)
+            if self.checkpoints:
+                count, last = len(self.checkpoints), self.checkpoints[-1]
+                out.print(f"checkpoints: {count}, the last one {last}", soft_wrap=True)
             out.print(f"next: rtsim report {self.path}", soft_wrap=True)
 
     def exit(self) -> None:
@@ -171,8 +191,22 @@ class Flown:
             sys.exit(NO)
 
 
-def fly(flight: Flight, quiet: bool, prepare: Callable[[Scenario], None] | None = None) -> Flown:
-    """Load, record, run.  ``prepare`` may change the scenario before anything is recorded."""
+def fly(
+    flight: Flight,
+    quiet: bool,
+    prepare: Callable[[Scenario], None] | None = None,
+    going_on: GoingOn | None = None,
+) -> Flown:
+    """Load, record, run.  ``prepare`` may change the scenario before anything is recorded.
+
+    ``going_on`` takes the place of a start, and of what the flight says of scenario and seed.
+    """
+    if going_on is not None:
+        compile, seed = bool(going_on.number("compile")), going_on.number("seed")
+        until = going_on.until(flight.until)
+        flight = replace(
+            flight, scenario=going_on.reference, plain=not compile, seed=seed, until=until
+        )
     flight.check()
     settled = parse_settings(flight.settings)
     pace = flight.pacing()
@@ -181,14 +215,18 @@ def fly(flight: Flight, quiet: bool, prepare: Callable[[Scenario], None] | None 
     path = None
     with sigterm_interrupts(), closing(line), ExitStack() as stack:
         try:
-            scenario = load_scenario(flight.scenario, settled)
-            scenario.faults(*flight.faults)
+            if going_on is None:
+                scenario = load_scenario(flight.scenario, settled)
+                scenario.faults(*flight.faults)
+            else:
+                scenario = going_on.scenario
             if prepare is not None:
                 prepare(scenario)
             if not flight.no_record:
                 name = Path(flight.scenario.partition(".py")[0]).stem
                 file = open_recorder(flight.path, name, flight.force)
                 recorder, path = stack.enter_context(file), file.path
+            kept = taking(flight.checkpoint_every, flight.checkpoint_at, path, pace.rate is None)
             with announced(line.compiling):
                 outcome = simulate(
                     scenario,
@@ -198,10 +236,12 @@ def fly(flight: Flight, quiet: bool, prepare: Callable[[Scenario], None] | None 
                     recorder=recorder,
                     compile=not flight.plain,
                     observe=line.show,
+                    start=None if going_on is None else going_on.beside(path),
+                    checkpoints=None if kept is None else kept[0],
                 )
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt
-    return Flown(flight, outcome, path)
+    return Flown(flight, outcome, path, () if kept is None else tuple(kept[1].paths))
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:

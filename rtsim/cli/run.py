@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import click
 
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, flight_options, fly
+from rtsim.cli.flight import Flight, fly, optional_flight_options
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -15,20 +20,30 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.tables import console
+from rtsim.errors import ScenarioError
 from rtsim.parts import ControllerPart
 from rtsim.scenario import Scenario
 
 
 @click.command()
-@flight_options
+@optional_flight_options
 @latency_option
+@click.option(
+    "--from",
+    "start",
+    type=click.Path(path_type=Path),
+    metavar="CHECKPOINT",
+    help="Go on from there: scenario, seed and parameters are those of its run.",
+)
 @json_option
 @reports_errors
-def run(flight: Flight, latencies: tuple[str, ...], as_json: bool) -> None:
+def run(flight: Flight, latencies: tuple[str, ...], start: Path | None, as_json: bool) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
     The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.
     """
+    if start is not None:
+        go_on(flight, latencies, start, as_json)
     given: Given = {}
 
     def prepare(scenario: Scenario) -> None:
@@ -45,3 +60,27 @@ def run(flight: Flight, latencies: tuple[str, ...], as_json: bool) -> None:
     else:
         flown.print(lambda: print_latencies(console(), given))
     flown.exit()
+
+
+def go_on(flight: Flight, latencies: tuple[str, ...], start: Path, as_json: bool) -> None:
+    """The same from a checkpoint; ends the command."""
+    given = {
+        "SCENARIO": flight.scenario,
+        "--seed": flight.seed,
+        "--set": flight.settings,
+        "--faults": flight.faults,
+        "--plain": flight.plain,
+        "--latency": latencies,
+    }
+    for name, value in given.items():
+        if value:
+            raise ScenarioError(
+                f"--from {start} says what is run, and {name} would change it; leave one out"
+            )
+    flown = fly(flight, quiet=as_json, going_on=GoingOn.open(Checkpoint.open(start), flight.force))
+    if as_json:
+        show_json(flown.summary())
+    else:
+        flown.print()
+    flown.exit()
+    sys.exit(0)

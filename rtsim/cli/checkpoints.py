@@ -1,0 +1,83 @@
+"""What commands share that take checkpoints or go on from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.checkpoint.taking import Files, Taking, path_beside
+from rtsim.errors import CheckpointError, ScenarioError
+from rtsim.record.fingerprint import differences, fingerprint
+from rtsim.resuming import live_scenario
+from rtsim.scenario import Scenario
+from rtsim.tag import NS_PER_S
+
+every_option = click.option(
+    "--checkpoint-every",
+    metavar="S",
+    default=None,
+    help="Keep the whole run each S simulated seconds, beside the recording (docs/checkpoints.md).",
+)
+at_option = click.option(
+    "--checkpoint-at",
+    metavar="T",
+    multiple=True,
+    help="Keep the whole run at the first tag at or after T s; may be given several times.",
+)
+
+
+def taking(
+    every: str | None, at: tuple[str, ...], path: Path | None, at_once: bool
+) -> tuple[Taking, Files] | None:
+    """What was asked for with the two options; ``path`` is that of the recording."""
+    if every is None and not at:
+        return None
+    if path is None:
+        raise ScenarioError(
+            "checkpoints lie beside a recording, and there is none: leave --no-record out"
+        )
+    files = Files(path, at_once)
+    return Taking(files, every=every, at=at), files
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """A checkpoint, and the scenario that flies on from it."""
+
+    checkpoint: Checkpoint
+    scenario: Scenario
+
+    @classmethod
+    def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
+        """Load its scenario; says on stderr where bits are not promised."""
+        header = checkpoint.header
+        scenario = live_scenario(header, checkpoint.source, force)
+        for line in differences(header.get("fingerprint", {}), fingerprint()):
+            click.secho(f"note: bits are not promised: {line}", err=True, fg="yellow")
+        return cls(checkpoint, scenario)
+
+    @property
+    def reference(self) -> str:
+        """The scenario, as it was typed."""
+        return str(self.checkpoint.header["scenario"]["origin"]["reference"])
+
+    def number(self, key: str) -> int:
+        """``seed``, ``until`` or ``compile`` of the run."""
+        try:
+            return int(self.checkpoint.header[key])
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(f"{self.checkpoint.source} does not say its {key}") from None
+
+    def until(self, asked: str | None) -> str:
+        """When the run ends: as asked for, or as it would have ended."""
+        return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
+
+    def beside(self, recording: Path | None) -> Checkpoint:
+        """The checkpoint in a file that the recording can name."""
+        if self.checkpoint.source != "memory" or recording is None:
+            return self.checkpoint
+        path = self.checkpoint.save(path_beside(recording, self.checkpoint.ns))
+        return replace(self.checkpoint, source=str(path))

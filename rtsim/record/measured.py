@@ -15,6 +15,8 @@ from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
+ARRIVED, TAKEN = "arrived", "taken"
+"""What a controller's header says of the stamp ``received``."""
 FEWEST = 100
 """Below that, none of them lies beyond a p99."""
 MOST = 4096
@@ -31,14 +33,15 @@ class MeasuredLatency:
     late: int
     """Answers that were not there when due: how long they took is not known."""
     to: str
-    """What was waited for: ``"answer"`` received here, or the ``"end"`` of its step over there."""
+    """Up to what: the ``"answer"`` here, the ``"end"`` of its step over there, or that and the
+    answer's time on the ``"wire"``."""
     model: Empirical
 
     @property
     def in_words(self) -> str:
         model = self.model
         late = f"; {self.late} more were Late, and are not in it" if self.late else ""
-        to = "" if self.to == ANSWER else " to the end of the step"
+        to = _IN_WORDS[self.to]
         return (
             f"n {self.answers}, median {duration(model.quantile(0.5))}, "
             f"p99 {duration(model.quantile(0.99))}, maximum {duration(max(model.samples))}"
@@ -58,15 +61,17 @@ class MeasuredLatency:
         }
 
 
-ANSWER, END = "answer", "end"
+ANSWER, END, WIRE = "answer", "end", "wire"
+_IN_WORDS = {ANSWER: "", END: " to the end of the step", WIRE: " by execution and wire time"}
 
 
 def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     """The latencies of ``controller``'s answers; :class:`RecordingError` where there are too few.
 
-    A request that was waited for took from ``sent`` to ``received``.  Where answers are taken when
-    they are due, ``received`` says no more than that; then ``ended`` counts, unless it is of
-    another machine's clock.
+    A request that was waited for took from ``sent`` to ``received``; so did one whose controller
+    says that ``received`` is when the answer ``arrived``.  Where answers are taken when they are
+    due, ``received`` says no more than that; then ``ended`` counts, unless it is of another
+    machine's clock, and ``reply_ns`` is added where the controller knows it.
     """
     track = _track(recording, controller)
     took, to = _took(recording, controller, track)
@@ -104,16 +109,17 @@ def _track(recording: Recording, controller: str) -> TrackData:
 
 def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDArray[np.int64], str]:
     """Of each answer [ns], and up to what."""
-    sent = track.integer("sent")
-    if _waited_for(recording, controller):
+    sent, about = track.integer("sent"), _about(recording, controller)
+    if about.get("received") == ARRIVED or _waited_for(recording, controller):
         return track.integer("received") - sent, ANSWER
-    if "stamps" in _about(recording, controller):
+    if "stamps" in about:
         raise RecordingError(
             f"{recording.source}: the answers of {controller} were taken when they were due, and "
             "its other stamps are of another clock, so how long they took is not in it; "
             "fly it with --pace max and no --latency"
         )
-    return track.integer("ended") - sent, END
+    reply_ns = about.get("reply_ns", 0)
+    return track.integer("ended") - sent + int(reply_ns), WIRE if reply_ns else END
 
 
 def _waited_for(recording: Recording, controller: str) -> bool:

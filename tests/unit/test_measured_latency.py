@@ -35,14 +35,14 @@ class Stamping:
     inputs = Signals("x [1]")
     outputs = Signals("y [1]")
 
-    def __init__(self, took_ns: Sequence[int], way_ns: int = 0, other_clock: bool = False) -> None:
+    def __init__(self, took_ns: Sequence[int], way_ns: int = 0, **about: object) -> None:
         self._took = took_ns
         self._way = way_ns
-        self._other_clock = other_clock
+        self._about = about
         self._steps = -1
 
     def describe(self) -> dict[str, object]:
-        return {"stamps": "of another clock"} if self._other_clock else {}
+        return dict(self._about)
 
     def send(self, tag: Tag, inputs: Vector) -> None:  # noqa: ARG002
         self._steps += 1
@@ -69,12 +69,12 @@ def recorded(
     took_ns: Sequence[int] | NDArray[np.int64],
     latency: float = 0.0,
     way_ns: int = 0,
-    other_clock: bool = False,
+    **about: object,
 ) -> Recording:
     """One answer for each of ``took_ns``."""
     out = scenario(latency)
     taken = [int(ns) for ns in took_ns]
-    out.replace_controller("law", Stamping(taken, way_ns, other_clock))
+    out.replace_controller("law", Stamping(taken, way_ns, **about))
     return trace_of(out, until=(len(taken) - 1) * PERIOD_S + latency)
 
 
@@ -139,7 +139,7 @@ def test_who_was_waited_for_took_up_to_its_answer() -> None:
     assert set(found.model.samples) == {MS + 7}
     assert found.to == "answer"
     # Another machine's clock does not matter: sent and received are of this one.
-    served = measured_latency(recorded([MS] * FEWEST, way_ns=7, other_clock=True), "law")
+    served = measured_latency(recorded([MS] * FEWEST, way_ns=7, stamps="of another clock"), "law")
     assert set(served.model.samples) == {MS + 7}
 
 
@@ -148,6 +148,21 @@ def test_an_answer_that_was_taken_when_due_took_up_to_the_end_of_its_step() -> N
     found = measured_latency(recorded([MS] * FEWEST, latency=0.005, way_ns=9 * MS), "law")
     assert set(found.model.samples) == {MS}
     assert "to the end of the step" in found.in_words
+
+
+def test_a_controller_may_know_when_its_answers_arrived() -> None:
+    """A board in lockstep: its own time says it, whatever was allowed."""
+    run = recorded([MS] * FEWEST, latency=0.005, way_ns=7, received="arrived")
+    found = measured_latency(run, "law")
+    assert (set(found.model.samples), found.to) == ({MS + 7}, "answer")
+
+
+def test_a_controller_may_know_how_long_its_replies_are() -> None:
+    """A board by the wall's clock: its bytes lay in a buffer until they were due."""
+    run = recorded([MS] * FEWEST, latency=0.005, way_ns=9 * MS, reply_ns=1000)
+    found = measured_latency(run, "law")
+    assert (set(found.model.samples), found.to) == ({MS + 1000}, "wire")
+    assert "by execution and wire time" in found.in_words
 
 
 def test_late_answers_are_told() -> None:
@@ -187,7 +202,7 @@ def test_stamps_that_run_backwards() -> None:
 
 
 def test_taken_when_due_and_stamped_by_another_clock() -> None:
-    run = recorded([MS] * FEWEST, latency=0.005, other_clock=True)
+    run = recorded([MS] * FEWEST, latency=0.005, stamps="of another clock")
     with pytest.raises(RecordingError, match="of another clock"):
         measured_latency(run, "law")
 

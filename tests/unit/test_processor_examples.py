@@ -41,7 +41,7 @@ def test_on_the_host_each_does_what_its_design_does(
     scenario = load_scenario(f"{folder / 'scenario.py'}:{name}")
     result = back_to_back(scenario, {name: f"{name}.toml"}, folder=folder, cases=tmp_path)
     result.assert_ok()
-    assert result.open[name].steps > 50
+    assert result.open[name].steps >= 20
 
 
 @pytest.mark.parametrize("name", ["level", "position", "position_float", "busy", "deep"])
@@ -58,7 +58,7 @@ def test_a_latitude_in_float32_moves_in_steps_of_42_cm(folder: Path) -> None:
         exact = walker.fly()["messages/position.north"]
     steps = np.unique(np.diff(np.unique(coarse["messages/position.north"])))
     assert steps == pytest.approx([0.4239], abs=0.0005)
-    assert np.abs(coarse["messages/position.north"] - exact).max() > 0.3
+    assert np.abs(coarse["messages/position.north"] - exact).max() > 0.2
     assert np.abs(whole - exact).max() < 0.0112
 
 

@@ -10,6 +10,6 @@ void level_init(void)
 
 float level_step(float rate)
 {
-    level += 0.02 * rate;
+    level += 0.005 * rate;
     return (float)level;
 }

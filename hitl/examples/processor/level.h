@@ -2,6 +2,6 @@
 #define LEVEL_H
 
 void level_init(void);
-float level_step(float rate); /* called each 0.02 s */
+float level_step(float rate); /* called each 0.005 s */
 
 #endif

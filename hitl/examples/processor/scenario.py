@@ -16,11 +16,11 @@ HOME_DEG = 45.5017
 
 
 def level_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    s[0] += 0.02 * u[0]
+    s[0] += 0.005 * u[0]
     y[0] = s[0]
 
 
-def level(rate: float = 2e-6, until: float = 10.0) -> Scenario:
+def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
     """An integral that grows by ``rate`` 1/s from 1: by less than a float32 can hold, each step."""
     out = Scenario("level", until=until)
     design = PythonController(
@@ -29,7 +29,7 @@ def level(rate: float = 2e-6, until: float = 10.0) -> Scenario:
         outputs=Signals("level [1]"),
         memory=Signals(Signal("level", "1", initial=1.0)),
     )
-    out.controller("level", design, period="1/50", inputs={"rate": rate})
+    out.controller("level", design, period="1/200", inputs={"rate": rate})
     return out
 
 
@@ -42,7 +42,7 @@ WALKER = Model(
     name="walker",
     states=Signals(Signal("latitude", "deg", initial=HOME_DEG)),
     derivative=walk,
-    parameters=Signals(Signal("speed", "m/s", initial=0.1)),
+    parameters=Signals(Signal("speed", "m/s", initial=1.0)),
 )
 
 
@@ -50,8 +50,8 @@ def north_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
     y[0] = (u[0] - u[1]) * METRES_PER_DEGREE
 
 
-def position(until: float = 20.0) -> Scenario:
-    """How far north of home, while somebody walks 0.1 m each second."""
+def position(until: float = 2.0) -> Scenario:
+    """How far north of home, while somebody walks 1 m each second."""
     out = Scenario("position", until=until)
     out.plant("walker", WALKER, step=0.1)
     design = PythonController(
@@ -68,7 +68,7 @@ def busy_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
     y[0] = sum(math.sin(k * u[1]) for k in range(1, int(u[0]) + 1))
 
 
-def busy(terms: int = 20, until: float = 0.1) -> Scenario:
+def busy(terms: int = 20, until: float = 0.02) -> Scenario:
     """A sum of ``terms`` sines, a thousand times a second."""
     out = Scenario("busy", until=until)
     design = PythonController(
@@ -83,12 +83,12 @@ def deep_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
     y[0] = u[0]
 
 
-def deep(deepest: int = 60, until: float = 0.6) -> Scenario:
-    """Calls itself, once deeper in each step, up to ``deepest``."""
+def deep(deepest: int = 100, until: float = 0.24) -> Scenario:
+    """Calls itself, four times deeper in each step, up to ``deepest``."""
     out = Scenario("deep", until=until)
     out.source("wanted", Signals("depth [1]"))
-    for depth in range(1, deepest + 1):
-        out.at(f"{depth - 1}/100", "wanted.depth", depth)
+    for step in range(deepest // 4):
+        out.at(f"{step}/100", "wanted.depth", 4 * (step + 1))
     design = PythonController(deep_law, inputs=Signals("wanted [1]"), outputs=Signals("depth [1]"))
     out.controller("deep", design, period="1/100", inputs={"wanted": "wanted.depth"})
     return out

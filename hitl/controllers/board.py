@@ -12,7 +12,7 @@ from hitl.boards.contract import Link
 from hitl.boards.faulty import faulty
 from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import line_to
-from hitl.controllers.board_link import link_of
+from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
 from hitl.controllers.conversation import Conversation
 from hitl.controllers.evidence import Evidence
@@ -53,7 +53,9 @@ class BoardController:
     ``values`` are parameters by name.  ``silence`` is how long a request may stay unanswered,
     ``patience`` how long connecting, starting and stopping may take (s).  ``firmware`` is an Intel
     HEX file for an emulated board (``None``: that of the interface).  ``link`` opens another line
-    than that of ``url``.  ``cases`` is where a step that went wrong is saved (``None``: nowhere).
+    than that of ``url``.  ``build`` is what the board has to say of its firmware's (``None``: at a
+    port, that of the interface's sources).  ``cases`` is where a step that went wrong is saved
+    (``None``: nowhere).
 
     With ``paced`` the wall's clock counts, as for any controller outside.  Without it the run is in
     lockstep, and the board's own time says whether an answer is late (``own_time``): cycles of an
@@ -74,6 +76,7 @@ class BoardController:
         patience: float = 5.0,
         cases: Path | None = CASES,
         paced: bool = False,
+        build: int | None = None,
     ) -> None:
         self.interface = source if isinstance(source, Interface) else load_interface(source)
         self.inputs: Signals = self.interface.inputs
@@ -93,13 +96,14 @@ class BoardController:
         self.stack = 0
         """The most bytes of it that were ever in use."""
         self.baud = parse_url(url).baud or BAUD
-        self._cases = cases
+        self._cases, self._build = cases, build
         self._evidence = Evidence(self.interface, self.p, "board", cases, "again, on the host")
         self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
         self._session = Session(
             self.interface,
             patience_ns=self._silence_ns,
             connect_patience_ns=self._patience_ns,
+            build=build,
         )
         self._open: Conversation | None = None
         self._link: Link | None = None
@@ -125,9 +129,13 @@ class BoardController:
 
     def fresh(self) -> BoardController:
         """One like it, on a board that was met anew, initialised with the parameters."""
+        build = self._build
+        if build is None and self.link is None:
+            build = build_of(self.interface, self.url)
         out = BoardController(
             self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
-            silence=self.silence, patience=self.patience, cases=self._cases, paced=self.paced,
+            build=build, silence=self.silence, patience=self.patience, cases=self._cases,
+            paced=self.paced,
         )  # fmt: skip
         link: Link | None = None
         try:

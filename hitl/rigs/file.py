@@ -57,6 +57,7 @@ MOST_BYTES = 1 << 20
 WATCHDOG_S = (0.002, 60.0)
 SLICE_S = (1e-5, 1e-2)
 DEFAULT_SLICE_S = 2e-4
+SETTLE_S = (0.0, 60.0)
 
 
 def load_rig(path: str | Path) -> Rig:
@@ -92,6 +93,7 @@ class _Reader:
             raise self.top.error("to_pins", "neither [to_pins] nor [from_pins]: nothing is wired")
         self._apart(to_pins, from_pins)
         devices = self._devices()
+        emulation = Table(self.lines, "emulation", self.top.table("emulation"), ("slice", "settle"))
         rig = Rig(
             path=self.path,
             name=self._name(),
@@ -103,7 +105,8 @@ class _Reader:
             from_pins=from_pins,
             devices=devices,
             wires=(),
-            slice_ns=to_ns(self._slice()),
+            slice_ns=to_ns(self._seconds(emulation, "slice", DEFAULT_SLICE_S, SLICE_S)),
+            settle_ns=to_ns(self._seconds(emulation, "settle", 0.0, SETTLE_S)),
             lines=self.lines,
         )
         return read_wires(self.lines, self.top.data.get("wires", []), rig)
@@ -119,10 +122,6 @@ class _Reader:
         if not isinstance(value, bool):
             raise self.top.error(key, f"{key} = {value!r}; write true or false")
         return value
-
-    def _slice(self) -> float:
-        table = Table(self.lines, "emulation", self.top.table("emulation"), ("slice",))
-        return self._seconds(table, "slice", DEFAULT_SLICE_S, SLICE_S)
 
     def _seconds(
         self, table: Table, key: str, default: float | None, limits: tuple[float, float]

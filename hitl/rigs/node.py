@@ -13,22 +13,17 @@ from rtsim.errors import ControllerError
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 
-BYTE_CYCLES = 440
-"""That the node needs to take a byte from its ring, through its parser."""
-TAKING_CYCLES = 1300
-"""From a request's last byte to the stamp, by the emulator; :file:`test_io_node.py` holds both."""
+TAKING_CYCLES = 800
+"""From a request's last byte to the node's stamp of it, less what an edge's own stamp is late: by
+the emulator; ``test_rig_illumination.py`` holds it."""
 _WRAP = 1 << 32
 _COUNTS = 1 << 16
+_EDGES = ("rises", "falls")
 
 
 def delay_ns(size: int, baud: int) -> int:
-    """From a tag to the node's stamp of the request of ``size`` bytes that was sent at it.
-
-    Each byte takes the line its ten bits, and the node some cycles to read: what comes faster
-    waits in its ring.
-    """
-    byte_ns = max(wire_ns(1, baud), BYTE_CYCLES * NS_PER_S // CLOCK_HZ)
-    return size * byte_ns + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
+    """From a tag to the node's stamp of the request of ``size`` bytes that was sent at it."""
+    return wire_ns(size, baud) + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
 
 
 class NodeWriter:
@@ -79,7 +74,8 @@ class NodeReader:
         self._pulse = {pin: k for k, pin in enumerate(rig.pulse_pins)}
         self._at = {s.name: outputs.slice(s.name) for s in outputs}
         self._request_ns = request_ns
-        self._seen: dict[str, list[int]] = dict.fromkeys(("rises", "falls"), [0] * MOST_PULSES)
+        self._seen: dict[str, list[int]] = {}
+        self._before = [0] * MOST_PULSES
         self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
         self.silences = 0
 
@@ -87,9 +83,16 @@ class NodeReader:
         """(n,), of the node's answer to the request of ``tag``."""
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
+        if not self._seen:
+            self._begin(node)
         out = [self._value(c, tag, node) for c in self._channels]
-        self._seen = {edge: node[edge] for edge in self._seen}
+        self._seen = {edge: node[edge] for edge in _EDGES}
         return np.array(out)
+
+    def _begin(self, node: dict[str, list[int]]) -> None:
+        """Edges before the run began are none of its."""
+        self._seen = {edge: node[edge] for edge in _EDGES}
+        self._before = [sum(both) for both in zip(*self._seen.values(), strict=True)]
 
     def _value(self, channel: Channel, tag: Tag, node: dict[str, list[int]]) -> float:
         place = channel.field
@@ -100,7 +103,7 @@ class NodeReader:
             return node["analog"][ADC_PINS.index(channel.pin)] * place.scale + place.bias
         k = self._pulse[channel.pin]
         if channel.measure == "count":
-            return float((node["rises"][k] + node["falls"][k]) % _COUNTS)
+            return float((node["rises"][k] + node["falls"][k] - self._before[k]) % _COUNTS)
         if channel.measure == "width":
             return node["width"][k] * place.scale
         edges = f"{channel.measure}s"

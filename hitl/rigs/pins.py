@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from enum import IntEnum
-from pathlib import Path
+
+from hitl.interface.shipped import FIRMWARE
 
 PINS = (*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6)))
 """By their printed names; D0 and D1 are the serial line."""
@@ -18,7 +19,7 @@ CLOCK_HZ = 16_000_000
 SUPPLY_V = 5.0
 ADC_STEPS = 1024
 DUTY_STEPS = 255
-INTERFACE = Path(__file__).resolve().parents[2] / "firmware" / "io_node" / "io_node.toml"
+INTERFACE = FIRMWARE / "io_node" / "io_node.toml"
 
 
 class NodeKind(IntEnum):

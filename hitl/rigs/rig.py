@@ -104,6 +104,8 @@ class Rig:
     devices: tuple[Device, ...]
     wires: tuple[Wire, ...]
     slice_ns: int
+    settle_ns: int
+    """How long emulated boards are at their safe values before the run begins."""
     lines: Lines = field(repr=False, compare=False)
 
     @property

@@ -1,0 +1,158 @@
+"""A rig as the runtime's Controller: named signals in, the I/O node's pins, named signals out.
+
+The node is flown by :class:`hitl.controllers.board.BoardController` as any board, with the same
+handshake; what is added here is the meaning of its pins.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+
+from hitl.boards import open_board, parse_url
+from hitl.boards.emulated import EmulatedBoard
+from hitl.controllers.board import BoardController
+from hitl.firmware import firmware
+from hitl.interface import Interface, load_interface
+from hitl.protocol.line import Budget
+from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
+from hitl.rigs.pins import CLOCK_HZ, INTERFACE
+from hitl.rigs.rig import NODE, Rig
+from hitl.rigs.wiring import Probe, WiredBoards
+from rtsim.errors import ControllerError
+from rtsim.signals import Signals, Vector
+from rtsim.tag import NS_PER_S, Period, Tag
+
+
+def node_interface(period: Period | None = None) -> Interface:
+    """What the I/O node's firmware is built from: the same for every rig."""
+    interface = load_interface(INTERFACE)
+    return interface if period is None else replace(interface, period=period)
+
+
+def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
+    """The emulated boards of ``rig``, wired, at the moment that power comes on."""
+    image = firmware(node_interface(), baud=rig.baud).path
+    boards: dict[str, EmulatedBoard] = {}
+    try:
+        query = "&" if "?" in rig.board else "?"
+        boards[NODE] = open_board(f"{rig.board}{query}baud={rig.baud}", image)
+        for device in rig.devices:
+            boards[device.name] = open_board(device.board, device.firmware)
+        slice_cycles = rig.slice_ns * CLOCK_HZ // NS_PER_S
+        return WiredBoards(boards, rig.wires, slice_cycles, probe)
+    except BaseException:
+        for board in boards.values():
+            board.close()
+        raise
+
+
+class RigController:
+    """What is at the pins of ``rig``, in the place of a scenario's controller.
+
+    ``period`` is the scenario's, for the time budget of the line.  ``paced``: by the wall clock.
+    ``probe`` is told of the voltages between emulated boards.
+    """
+
+    outside = True
+
+    def __init__(
+        self,
+        rig: Rig,
+        period: Period,
+        *,
+        paced: bool = False,
+        silence: float = 10.0,
+        patience: float = 5.0,
+        probe: Probe | None = None,
+    ) -> None:
+        self.rig = rig
+        self.interface = rig.interface(period)
+        self.inputs: Signals = self.interface.inputs
+        self.outputs: Signals = self.interface.outputs
+        self.parameters = Signals()
+        self.name = rig.name
+        self.silence, self.patience = silence, patience
+        self.own_time = not paced
+        self.boards: WiredBoards | None = None
+        """The emulated ones, once they run."""
+        self.last: dict[str, float] = {}
+        """What was driven and read last, by signal."""
+        self._period, self._probe = period, probe
+        node = node_interface(period)
+        emulated = parse_url(rig.board).emulated
+        self.node = BoardController(
+            node, rig.parameters(), url=rig.board if emulated else f"{rig.board}?baud={rig.baud}",
+            link=self._wired if emulated else None, silence=silence, patience=patience, cases=None,
+            paced=paced,
+        )  # fmt: skip
+        self._writer = NodeWriter(rig)
+        size = Budget.of(node, rig.baud).request_bytes
+        self._reader = NodeReader(rig, self.node.outputs, delay_ns(size, rig.baud))
+
+    def _wired(self) -> WiredBoards:
+        self.boards = wired_boards(self.rig, self._probe)
+        return self.boards
+
+    def fresh(self) -> RigController:
+        """One like it at its start: boards powered up, pins at their safe values, all settled."""
+        out = RigController(
+            self.rig, self._period, paced=not self.own_time, silence=self.silence,
+            patience=self.patience, probe=self._probe,
+        )  # fmt: skip
+        out.node = out.node.fresh()
+        if out.boards is not None:
+            out.boards.advance(self.rig.settle_ns * CLOCK_HZ // NS_PER_S)
+            out.anchor(Tag(0))
+        return out
+
+    def describe(self) -> dict[str, object]:
+        """For a recording's header."""
+        return {
+            "type": type(self).__name__,
+            "rig": str(self.rig.path),
+            "schema": f"{self.interface.schema:016x}",
+            "node": self.node.describe(),
+        }
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        """Drive the pins; raises :class:`ControllerError` where a value has no raw one."""
+        drive = self._writer.drive(inputs)
+        self.last.update(zip(self.inputs.names, inputs.tolist(), strict=True))
+        self.node.send(tag, drive)
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:
+        found = self.node.receive(tag, patience)
+        if found is None:
+            return None
+        values = self._reader.values(tag, found)
+        self.last.update(zip(self.outputs.names, values.tolist(), strict=True))
+        return values
+
+    def advance(self, tag: Tag) -> None:
+        self.node.advance(tag)
+
+    def anchor(self, tag: Tag) -> None:
+        self.node.anchor(tag)
+
+    def stamps(self) -> tuple[int, ...]:
+        return self.node.stamps()
+
+    def silent(self, tag: Tag) -> ControllerError:
+        return self.node.silent(tag)
+
+    def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
+        return self.node.explained(tag, error)
+
+    @property
+    def took_ns(self) -> array[int]:
+        """Execution time of each step on the I/O node."""
+        return self.node.took_ns
+
+    @property
+    def silences(self) -> int:
+        """Times that the node's watchdog drove the safe values."""
+        return self._reader.silences
+
+    def close(self) -> None:
+        self.node.close()

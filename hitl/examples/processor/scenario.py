@@ -33,16 +33,16 @@ def level(rate: float = 1e-5, until: float = 0.5) -> Scenario:
     return out
 
 
-def walk(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+def run(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
     """x: latitude (deg); p: speed north (m/s)."""
     dx[0] = p[0] / METRES_PER_DEGREE
 
 
-WALKER = Model(
-    name="walker",
+RUNNER = Model(
+    name="runner",
     states=Signals(Signal("latitude", "deg", initial=HOME_DEG)),
-    derivative=walk,
-    parameters=Signals(Signal("speed", "m/s", initial=1.0)),
+    derivative=run,
+    parameters=Signals(Signal("speed", "m/s", initial=10.0)),
 )
 
 
@@ -50,17 +50,17 @@ def north_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
     y[0] = (u[0] - u[1]) * METRES_PER_DEGREE
 
 
-def position(until: float = 2.0) -> Scenario:
-    """How far north of home, while somebody walks 1 m each second."""
+def position(until: float = 0.2) -> Scenario:
+    """How far north of home, while somebody runs 0.1 m in each step."""
     out = Scenario("position", until=until)
-    out.plant("walker", WALKER, step=0.1)
+    out.plant("runner", RUNNER, step=0.01)
     design = PythonController(
         north_law,
         inputs=Signals("latitude [deg]", "home [deg]"),
         outputs=Signals("north [m]"),
     )
-    inputs: dict[str, str | float] = {"latitude": "walker.latitude", "home": HOME_DEG}
-    out.controller("position", design, period="1/10", inputs=inputs)
+    inputs: dict[str, str | float] = {"latitude": "runner.latitude", "home": HOME_DEG}
+    out.controller("position", design, period="1/100", inputs=inputs)
     return out
 
 

@@ -17,6 +17,11 @@ SHIPPED = (
     ("firmware/core/pid.toml:single", 500_000),
     ("firmware/core/unstable_control.toml:single", 500_000),
     ("firmware/io_node/io_node.toml", 500_000),
+    ("hitl/starter/motor.toml:float", 500_000),  # from here on those of docs/pitl.md
+    *(
+        (f"hitl/examples/processor/{name}.toml", 500_000)
+        for name in ("level", "position", "position_float", "busy", "deep")
+    ),
 )
 """Interface and baud rate of each."""
 

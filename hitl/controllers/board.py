@@ -11,7 +11,7 @@ from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import Link
 from hitl.boards.faulty import faulty
 from hitl.boards.urls import BAUD, parse_url
-from hitl.controllers.board_line import line_to
+from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
 from hitl.controllers.conversation import Conversation
@@ -30,8 +30,6 @@ from rtsim.record.measured import ARRIVED, TAKEN
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 
-_REPEAT_NS = {False: 2_000_000, True: 50_000_000}
-"""The least time before a request is repeated: in lockstep, and where the wall's clock counts."""
 _CLOCKS = {
     False: "execution: target's, as it reports; stamps: an emulated target's, in ns since the run "
     "began, else sent and received are the host's, begun is sent plus the request on the wire",
@@ -253,17 +251,19 @@ class BoardController:
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
-        repeats_ns = ((1 << talk.repeats) - 1) * talk.repeat_ns
+        modelled = budget.request_ns + took + budget.reply_ns
+        waits = (1 << talk.repeats) - 1
+        if modelled < waits * talk.repeat_ns:  # lost, not slow: it costs what it would in cycles
+            modelled += waits * max(2 * budget.exchange_ns, CycleLine.repeat_ns)
         self.cycles.append(step.cycles)
         self.took_ns.append(took)
         self.exchange_ns.append(ns - self._sent_ns)
         self.stack = max(self.stack, step.stack)
         if took > budget.execution_ns:
             self._budget = budget = Budget.of(self.interface, self.baud, took)
-            talk.repeat_ns = max(2 * budget.exchange_ns, _REPEAT_NS[self.paced])
+            talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
         # Of one that is taken when it is due, only line and step say when it came.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
-        modelled = budget.request_ns + took + budget.reply_ns + repeats_ns
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
     def silent(self, tag: Tag) -> ControllerError:

@@ -26,6 +26,9 @@ class Piece(NamedTuple):
 class Line(Protocol):
     """What a controller on a board needs of its line; ns of the time that counts there."""
 
+    repeat_ns: int
+    """The least time before a request is sent again."""
+
     def now(self) -> int: ...
 
     def zero(self) -> None:
@@ -63,6 +66,8 @@ class Line(Protocol):
 
 class CycleLine:
     """A board in lockstep.  0 ns is the cycle at which the run began, or was anchored."""
+
+    repeat_ns = 2_000_000
 
     def __init__(self, board: Board) -> None:
         self._board, self._hz = board, board.clock_hz
@@ -118,6 +123,8 @@ class CycleLine:
 class WallLine:
     """A board that runs by itself, in real time."""
 
+    repeat_ns = 10_000_000
+
     def __init__(self, link: Link) -> None:
         self._link = link
         self.now = stopwatch
@@ -147,6 +154,8 @@ class WallLine:
 
 class ModelLine(WallLine):
     """A board that runs by itself, in lockstep: how long the host waits is not what counts."""
+
+    repeat_ns = 50_000_000
 
     def __init__(self, link: Link, silence_ns: int) -> None:
         super().__init__(link)

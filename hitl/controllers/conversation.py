@@ -60,16 +60,14 @@ class Conversation:
     def _pass(self, until_ns: int, stop: bool) -> None:
         line, session = self.line, self.session
         try:
-            while self.error is None:
-                if session.waiting:
-                    self._urge()
-                if self.error is not None or (stop and not session.waiting):
-                    return
+            while self.error is None and (session.waiting or not stop):
                 rest_ns = (self._rest - 1) * self._byte_ns if stop else None
                 for ns, data in line.run(min(until_ns, self._next_ns()), rest_ns):
                     self._rest -= len(data)
                     self._again_ns = max(self._again_ns, ns + self._reply_ns)  # it is speaking
                     self._hear(data, ns)
+                if session.waiting:
+                    self._urge()
                 if line.now() >= until_ns:
                     return
         except LinkError as error:

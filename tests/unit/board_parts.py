@@ -283,7 +283,9 @@ class Rig:
         scenario = self.scenario(allowed_ms, **policies)
         recorder, error = MemoryRecorder(), None
         try:
-            simulate(scenario, recorder=recorder, clock=self.clock)
+            simulate(
+                scenario, recorder=recorder, clock=self.clock if self.controller.paced else None
+            )
         except RtsimError as problem:
             error = problem
         assert self.board.closed, "the line is left open"

@@ -17,6 +17,7 @@ from rtsim.errors import CheckpointError, RtsimError
 from rtsim.record.reading import Recording
 from rtsim.replay import changed_since, continued, refly, scenario_from, scenario_of
 from rtsim.scenario import Scenario
+from rtsim.simulation import MAX, Pace
 from rtsim.tag import NS_PER_S, Tag
 
 CONTROLLERS = "rtsim.controllers"
@@ -99,25 +100,38 @@ def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
     return True
 
 
-def moment(recording: Recording, ns: int) -> Checkpoint:
+def moment(
+    recording: Recording, ns: int, *, shown_from: int | None = None, pace: Pace | str = MAX
+) -> Checkpoint:
     """A recorded flight at the first tag at or after ``ns``, made by flying it again up to there.
 
-    Raises what ends that flight before, and :class:`CheckpointError` for a time it does not reach.
+    From ``shown_from`` on that takes place at ``pace``, so that a pilot is in the picture.  Raises
+    what ends that flight before, and :class:`CheckpointError` for a time it does not reach.
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(
             f"{recording.source} can be taken over after 0 s and before its end at "
             f"{Tag(recording.end_ns)}, not at {Tag(ns)}"
         )
-    start, _ = nearest(recording, ns)
-    if start is None or start.ns < ns:
-        ring = Ring(0)
-        at = Taking(ring, at=[_seconds(ns)])
-        refly(recording, scenario_of(recording), start=start, stop_ns=ns, checkpoints=at)
-        start = ring.before(recording.end_ns)
-    assert start is not None
+    start, _ = nearest(recording, ns if shown_from is None else shown_from)
+    if shown_from is not None:
+        start = _on_to(recording, start, shown_from, MAX)
+    start = _on_to(recording, start, ns, pace if shown_from is not None else MAX)
     header = {key: value for key, value in recording.header.items() if key != "tracks"}
     return replace(start, header=header)
+
+
+def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace | str) -> Checkpoint:
+    if start is not None and start.ns >= ns:
+        return start
+    ring = Ring(0)
+    at = Taking(ring, at=[_seconds(ns)])
+    scenario = scenario_of(recording)
+    refly(recording, scenario, start=start, stop_ns=ns, checkpoints=at, pace=pace)
+    reached = ring.before(recording.end_ns)
+    if reached is None:
+        raise CheckpointError(f"{recording.source} ended before {Tag(ns)} when it was flown again")
+    return reached
 
 
 def _seconds(ns: int) -> str:

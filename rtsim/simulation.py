@@ -25,7 +25,7 @@ from rtsim.record.tape import NullRecorder, Recorder
 from rtsim.scenario import Scenario
 from rtsim.source_hash import source_hash
 from rtsim.system import System
-from rtsim.tag import NS_PER_S, Duration, Tag, to_ns
+from rtsim.tag import NS_PER_S, START, Duration, Tag, to_ns
 from rtsim.timing.certificate import Certificate, certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp, Policy
@@ -73,11 +73,13 @@ class Outcome:
     late: int
     missed: int
     system: System
+    began: Tag = START
 
     @property
     def speed(self) -> float:
         """Simulated over wall time."""
-        return self.ended.ns / self.wall_ns if self.wall_ns else float("inf")
+        flown = self.ended.ns - self.began.ns
+        return flown / self.wall_ns if self.wall_ns else float("inf")
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,8 @@ def simulate(
         recorder.start(about)
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
-    return _conclude(system, recorder, flown, checkpoints)
+    outcome = _conclude(system, recorder, flown, checkpoints)
+    return outcome if start is None else replace(outcome, began=start.tag)
 
 
 def _nothing() -> None:

@@ -157,8 +157,9 @@ class Flown:
         """A run in one line; whoever paced it wants to know of overruns first."""
         outcome = self.outcome
         paced = outcome.certificate.rate != "max"
+        flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
         return (
-            f"{self.flight.scenario}: {outcome.ended.seconds:g} s in "
+            f"{self.flight.scenario}: {flown:g} s in "
             f"{outcome.wall_ns / NS_PER_S:.3g} s ({outcome.speed:.4g} times real time); "
             + (f"overruns {self.overruns}, " if paced else "")
             + f"late answers {outcome.late}, missed requests {outcome.missed}"

@@ -11,7 +11,7 @@ from rtsim.cli.commands import Commands
 
 COMMANDS = {
     "run": "rtsim.cli.run:run",
-    "replay": "rtsim.cli.recordings:replay",
+    "replay": "rtsim.cli.replaying:replay",
     "compare": "rtsim.cli.recordings:compare",
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",

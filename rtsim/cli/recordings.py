@@ -1,10 +1,9 @@
-"""Commands on recordings: replay, compare, report."""
+"""Commands on recordings: compare, report."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,17 +12,12 @@ from rtsim.cli.tables import Column, console, print_table
 from rtsim.errors import RecordingError, ScenarioError
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
-from rtsim.record.exact import compare_exact
-from rtsim.record.fingerprint import differences, fingerprint
-from rtsim.record.reading import Recording
-from rtsim.replay import changed_since, rerun, scenario_of
+from rtsim.record.reading import Recording, what_both_have
 
 _path = click.Path(path_type=Path)
 _MOST = 20
 """So many failing signals are shown; --all shows the rest."""
 _PAGE = b"<!doctype html>"
-_ELSEWHERE = Tolerance(1e-9, 1e-9)
-"""Default tolerance of a replay under another fingerprint, where bits are not promised."""
 
 
 def tolerances(
@@ -67,9 +61,10 @@ def compare(
 ) -> None:
     """Hold recording B against baseline A, signal by signal; exit 1 where they differ.
 
-    A value passes within max(ABS, REL*|baseline|); without tolerances, bit for bit.
+    A value passes within max(ABS, REL*|baseline|); without tolerances, bit for bit. Where one goes
+    on from a checkpoint, both are compared from there.
     """
-    first, second = Recording.open(a), Recording.open(b)
+    first, second, shared = what_both_have(Recording.open(a), Recording.open(b))
     verdict = compare_recordings(
         first,
         second,
@@ -77,9 +72,13 @@ def compare(
         tags="common" if common else "exact",
     )
     if as_json:
-        show_json({**verdict.to_json(), "truncated": [first.truncated, second.truncated]})
+        since = {} if shared is None else {"since_s": shared.seconds}
+        truncated = [first.truncated, second.truncated]
+        show_json({**verdict.to_json(), "truncated": truncated, **since})
     else:
         say_cut_off(first, second)
+        if shared is not None:
+            console().print(f"compared from {shared} on, where the second flight went on")
         print_comparison(verdict, show_all)
     sys.exit(0 if verdict.ok else NO)
 
@@ -114,71 +113,6 @@ def print_comparison(verdict: Comparison, show_all: bool) -> None:
         out.print("the two have rows at other times; --common pairs rows by time", soft_wrap=True)
     if verdict.extra:
         out.print(f"only in the second: {', '.join(verdict.extra)}", soft_wrap=True)
-
-
-@click.command()
-@click.argument("recording", type=_path)
-@click.option("--abs", "absolute", default=0.0, help="Absolute tolerance, instead of bit for bit.")
-@click.option("--rel", "relative", default=0.0, help="Relative tolerance, instead of bit for bit.")
-@json_option
-@reports_errors
-def replay(recording: Path, absolute: float, relative: float, as_json: bool) -> None:
-    """Run RECORDING again and check every state and message of it, bit for bit; exit 1 if not.
-
-    Where the fingerprint (packages, processor, sources) is another one, that is said, and values
-    are compared by tolerance instead.
-    """
-    recorded = Recording.open(recording)
-    rows = recorded.trace_rows
-    if not rows:
-        why = f": {recorded.truncated}" if recorded.truncated else ""
-        raise RecordingError(f"nothing to replay: {recording} holds no rows of the trace{why}")
-    elsewhere = what_differs(recorded)
-    again = rerun(recorded)
-    result: dict[str, Any] = {
-        "recording": str(recording),
-        "rows": rows,
-        "until_s": recorded.end_ns / 1e9,
-        "truncated": recorded.truncated,
-        "fingerprint_differs": elsewhere,
-    }
-    if absolute or relative or elsewhere:
-        given = {"*": Tolerance(absolute, relative) if absolute or relative else _ELSEWHERE}
-        verdict = compare_recordings(recorded, again, given)
-        result |= {"by": "tolerance", "ok": verdict.ok, "signals": verdict.to_json()["signals"]}
-    else:
-        verdict = None
-        footer = recorded.footer or {}
-        cut = recorded.truncated is not None or footer.get("reason") != "end"
-        found = compare_exact(recorded, again, prefix=cut)
-        difference = None if found is None else str(found)
-        result |= {"by": "bits", "ok": found is None, "difference": difference}
-    if as_json:
-        show_json(result)
-    else:
-        _print_replay(result, verdict)
-    sys.exit(0 if result["ok"] else NO)
-
-
-def what_differs(recorded: Recording) -> list[str]:
-    """Why bits are not promised here; empty where they are."""
-    scenario = scenario_of(recorded)
-    out = differences(recorded.header.get("fingerprint", {}), fingerprint())
-    return out + changed_since(recorded.header, scenario)
-
-
-def _print_replay(result: dict[str, Any], verdict: Comparison | None) -> None:
-    out = console()
-    if result["truncated"]:
-        out.print(f"the recording was cut off: {result['truncated']}")
-    for line in result["fingerprint_differs"]:
-        out.print(f"other fingerprint: {line}")
-    if verdict is not None:
-        print_comparison(verdict, show_all=False)
-    elif result["ok"]:
-        out.print(f"replayed {result['until_s']:g} s: all {result['rows']} rows equal bit for bit")
-    else:
-        out.print(f"replay differs: {result['difference']}")
 
 
 @click.command()

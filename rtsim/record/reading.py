@@ -186,6 +186,15 @@ class Recording:
         return out.hexdigest()
 
 
+def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
+    """Both from where the later of them goes on from a checkpoint, and when that is."""
+    later = max((a, b), key=lambda one: int(one.continues.get("ns", 0))).continues
+    if not later:
+        return a, b, None
+    rows, events = later["rows"], int(later["events"])
+    return a.since(rows, events), b.since(rows, events), Tag(int(later["ns"]))
+
+
 def _assembled(path: Path, parts: Salvaged) -> Recording:
     try:
         return _assemble(path, parts)

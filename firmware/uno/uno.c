@@ -10,7 +10,7 @@
 #define CANARY 0xC5
 #define WINDOW 32 /* bytes below the mark that are looked at before each reply */
 #define SLICE 16  /* bytes that are looked at before the serial line is asked again */
-#define GUARD 8   /* bytes above the data that tell of an overflow when one has changed */
+#define GUARD 16  /* bytes above the data that tell of an overflow when one has changed */
 
 extern uint8_t __heap_start;                           /* the first byte above the data */
 extern uint8_t *__brkval __attribute__((weak));        /* the heap's end, where malloc is used */
@@ -19,7 +19,8 @@ const uint32_t rtsim_clock_hz = F_CPU;
 static uint32_t nonce __attribute__((section(".noinit")));
 static uint8_t cause __attribute__((section(".noinit")));
 static uint8_t *mark;               /* the lowest byte of stack known to have been used */
-static uint8_t *scanned;            /* all below is as it was painted */
+static uint8_t *scanned;            /* all below was as it was painted, when it was looked at */
+static uint8_t again;               /* something may have used more since then */
 static volatile uint16_t overflows; /* of Timer 1 */
 
 /* Before main, with the stack still empty.  A boot loader clears MCUSR, and optiboot hands it over in
@@ -55,7 +56,7 @@ ISR(TIMER1_OVF_vect)
 void rtsim_uno_begin(void)
 {
     nonce = nonce * 1664525u + 1013904223u; /* never the one before */
-    mark = (uint8_t *)RAMEND;
+    mark = scanned = (uint8_t *)RAMEND;
     rtsim_uno_scan();
     TCCR1A = 0;
     TCCR1B = _BV(CS10);
@@ -109,7 +110,7 @@ static void look(uint8_t *at)
 
 void rtsim_uno_scan(void)
 {
-    scanned = bottom();
+    again = 1;
 }
 
 uint8_t rtsim_uno_scanning(void)
@@ -117,7 +118,12 @@ uint8_t rtsim_uno_scanning(void)
     uint8_t *from = scanned, *end = mark;
     uint8_t left = SLICE;
     if (from >= end) {
-        return 0;
+        if (!again) {
+            return 0;
+        }
+        again = 0;
+        scanned = bottom();
+        return 1;
     }
     while (*from == CANARY) {
         from++;

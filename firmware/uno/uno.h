@@ -13,8 +13,9 @@ extern "C" {
 void rtsim_uno_begin(void);
 uint32_t rtsim_uno_nonce(void); /* another one after each reset */
 uint8_t rtsim_uno_cause(void);  /* MCUSR at the reset; 0 where a boot loader kept it to itself */
-/* Looks through the whole stack for its mark: begins, and goes on a slice at a time, in less time
- * than a byte takes to arrive; 0 where nothing is left to do. */
+/* Asks for a look through the whole stack for its mark; does it, a slice at a time, in less time than
+ * a byte takes to arrive; 0 where nothing is left to do.  A look that is begun goes on to its end:
+ * requests that follow one another closely do not starve it. */
 void rtsim_uno_scan(void);
 uint8_t rtsim_uno_scanning(void);
 

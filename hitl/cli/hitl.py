@@ -95,7 +95,7 @@ def hitl(
     """
     rig = load_rig(file)
     if board is not None:
-        rig = replace(rig, board=board)
+        rig = rig.on(board)
     typed = click.get_current_context().get_parameter_source("pace")
     asked = flight.pace if typed is click.core.ParameterSource.COMMANDLINE else None
     flight = replace(flight, pace=running.pace_for(rig, asked))
@@ -173,3 +173,6 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         f"{told['steps']} steps, {told['late']} late, {told['missed']} missed; "
         f"the watchdog drove the safe values {told['silences']} times"
     )
+    if running.free_running(rig) and rig.devices:
+        names = ", ".join(device.name for device in rig.devices)
+        console().print(f"not emulated at a port, and taken to be there: {names}", soft_wrap=True)

@@ -35,8 +35,7 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     image = firmware(node_interface(), baud=rig.baud).path
     boards: dict[str, EmulatedBoard] = {}
     try:
-        query = "&" if "?" in rig.board else "?"
-        boards[NODE] = open_board(f"{rig.board}{query}baud={rig.baud}", image)
+        boards[NODE] = open_board(rig.url, image)
         for device in rig.devices:
             boards[device.name] = open_board(device.board, device.firmware)
         slice_cycles = rig.slice_ns * CLOCK_HZ // NS_PER_S
@@ -82,9 +81,8 @@ class RigController:
         node = node_interface(period)
         emulated = parse_url(rig.board).emulated
         self.node = BoardController(
-            node, rig.parameters(), url=rig.board if emulated else f"{rig.board}?baud={rig.baud}",
-            link=self._wired if emulated else None, silence=silence, patience=patience, cases=None,
-            paced=paced,
+            node, rig.parameters(), url=rig.url, link=self._wired if emulated else None,
+            silence=silence, patience=patience, cases=None, paced=paced,
         )  # fmt: skip
         self._writer = NodeWriter(rig)
         size = Budget.of(node, rig.baud).request_bytes

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hitl.boards import parse_url
 from hitl.interface import Field, Interface
 from hitl.interface.lines import Lines
 from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
@@ -139,6 +140,18 @@ class Rig:
         pulses = [NUMBER[pin] for pin in self.pulse_pins]
         pulses += [NO_PIN] * (MOST_PULSES - len(pulses))
         return {"kinds": kinds, "safe": safe, "pulses": pulses, "watchdog": self.watchdog_ms}
+
+    def on(self, url: str) -> Rig:
+        """The same with its I/O node at ``url``; :class:`BoardError` for one that is none."""
+        baud = parse_url(url).baud or self.baud
+        bare, _, query = url.partition("?")
+        rest = "&".join(part for part in query.split("&") if part and not part.startswith("baud="))
+        return replace(self, board=f"{bare}?{rest}" if rest else bare, baud=baud)
+
+    @property
+    def url(self) -> str:
+        """Of the I/O node, with its rate."""
+        return f"{self.board}{'&' if '?' in self.board else '?'}baud={self.baud}"
 
     def at(self, pin: str) -> Iterator[Channel]:
         """What the rig has at a pin of the I/O node."""

@@ -161,6 +161,14 @@ def test_a_free_running_rig_is_flown_at_rate_one(
         pace_for(rig, asked)
 
 
+def test_another_board_may_bring_its_own_rate() -> None:
+    rig = load_rig(RIG)
+    assert rig.on("serial:///dev/ttyACM0").url == "serial:///dev/ttyACM0?baud=500000"
+    assert rig.on("serial:///dev/ttyACM0?baud=250000").url == "serial:///dev/ttyACM0?baud=250000"
+    other = rig.on("board:uno?baud=250000&backend=simavr")
+    assert (other.url, other.baud) == ("board:uno?backend=simavr&baud=250000", 250_000)
+
+
 def test_a_watchdog_within_the_period_is_refused() -> None:
     rig = load_rig(RIG)
     check_watchdog(rig, Period.of(0.099))

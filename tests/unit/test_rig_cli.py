@@ -1,0 +1,90 @@
+"""``rtsim hitl`` as typed: the example, its recording, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from emulated_board_parts import need
+from rig_parts import EXAMPLE, RIG
+
+from hitl.cli.hitl import hitl
+from rtsim.cli.main import main
+
+SCENARIO = EXAMPLE / "illumination.py"
+ARGUMENTS = (str(SCENARIO), "--rig", str(RIG))
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield
+    os.chdir(before)
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(hitl, [str(a) for a in arguments])
+
+
+def test_the_example_flies_and_its_recording_replays_without_a_board() -> None:
+    need("avr8js")
+    written = typed("--example")
+    assert written.output.splitlines() == [
+        "illumination.toml", "illumination.hex", "illumination.py",
+        "next: rtsim hitl illumination.py --rig illumination.toml",
+    ]  # fmt: skip
+    short = ("illumination.py", "--rig", "illumination.toml", "--until", "0.2", "--json")
+    told = json.loads(typed(*short, "-o", "a.mcap").output)
+    again = json.loads(typed(*short, "-o", "b.mcap").output)
+    assert told["rig"]["signals"] == again["rig"]["signals"]
+    assert told["rig"]["steps"] == 11
+    assert told["rig"]["late"] == told["rig"]["silences"] == 0
+    assert told["rig"]["signals"]["switchings"] >= 1.0
+    for command in (["replay", "a.mcap"], ["compare", "a.mcap", "b.mcap"]):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+    assert "left" not in typed("--example").output
+    assert typed("--example").exit_code == 2, "nothing is written over"
+
+
+def test_what_it_prints_is_a_table_of_the_pins() -> None:
+    need("avr8js")
+    done = typed(*ARGUMENTS, "--until", "0.04", "--no-record")
+    assert done.exit_code == 0, done.output
+    assert "Rig illumination at board:uno" in done.output
+    assert "3 steps, 0 late, 0 missed; the watchdog drove the safe values 0 times" in done.output
+    for name, pin in (("light", "D3"), ("lamp", "D2"), ("lamp_on_at", "D2")):
+        assert any(line.split()[:2] == [name, pin] for line in done.output.splitlines()), name
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--pace", "1"), "is emulated, and runs in lockstep"),
+        (("--board", "serial:///dev/none", "--pace", "max"), "cannot be asked to run faster"),
+        (("--board", "serial:///dev/none", "--pace", "2"), "runs by its own clock, at rate 1"),
+        (("--board", "bord:uno"), "is no board"),
+        (("-c", "swich"), "unknown controller 'swich'"),
+        (("--latency", "0"), "needs time to answer; allow it some"),
+    ],
+)
+def test_what_cannot_be_done_is_said(more: tuple[str, ...], said: str) -> None:
+    done = typed(*ARGUMENTS, "--no-record", *more)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+
+
+def test_the_picture_of_the_wiring_is_printed() -> None:
+    done = typed("--diagram", str(RIG))
+    assert done.exit_code == 0
+    assert done.output.startswith("<svg ")
+    kept = Path(__file__).parents[2] / "docs" / "pictures" / "rig.svg"
+    assert kept.read_text(encoding="utf-8") == done.output, "draw it anew: rtsim hitl --diagram"
+    wrong = typed("--diagram", "none.toml")
+    assert wrong.exit_code == 2
+    assert "give the path of a rig file" in wrong.output

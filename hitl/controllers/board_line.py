@@ -101,23 +101,19 @@ class CycleLine:
             elif board.wait(left / self._hz) and rest_ns > 0:
                 rest = rest_ns * self._hz // NS_PER_S
                 board.advance(max(0, min(self._left(until_ns), rest)))
-        pieces, data = [], bytearray()
         stamped = board.take()
-        for cycle, value in ((s.cycle, s.value) for s in stamped):
-            data.append(value)
-            if value == 0:
-                pieces.append(self._piece(cycle, data))
-                data = bytearray()
-        if data:
-            pieces.append(self._piece(stamped[-1].cycle, data))
+        data = bytes([s.value for s in stamped])
+        pieces, at = [], 0
+        while at < len(data):
+            end = data.find(0, at) + 1 or len(data)
+            cycle = stamped[end - 1].cycle - self._origin
+            pieces.append(Piece(-(-cycle * NS_PER_S // self._hz), data[at:end]))
+            at = end
         return pieces
 
     def _left(self, until_ns: int) -> int:
         """Cycles up to there."""
         return self._origin + until_ns * self._hz // NS_PER_S - self._board.cycles
-
-    def _piece(self, cycle: int, data: bytearray) -> Piece:
-        return Piece(-(-(cycle - self._origin) * NS_PER_S // self._hz), bytes(data))
 
 
 class WallLine:

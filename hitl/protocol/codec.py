@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from itertools import groupby
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ class _Run:
         self.first, self.count = first, count
         self.slice = slice(first, first + count)
         self.bytes = count * self.format.itemsize
+        self._floats = Struct(f"<{count}f")
         self.scale, self.bias = place.scale, place.bias
         self.saturates = place.overflow == "saturate"
         self.low, self.high = 0.0, 0.0
@@ -46,6 +48,10 @@ class _Run:
         if self.type == "float64":
             return values.astype(self.format).tobytes(), 0
         if self.type == "float32":
+            try:
+                return self._floats.pack(*values.tolist()), 0
+            except OverflowError:
+                pass  # the first of them is looked for
             with np.errstate(over="ignore", invalid="ignore"):
                 raw = values.astype(self.format)
             if np.isfinite(raw).all():

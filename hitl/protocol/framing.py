@@ -38,8 +38,10 @@ def crc16(data: bytes) -> int:
 
 def stuffed(data: bytes) -> bytes:
     """COBS of ``data``, without the delimiter: no byte of it is 0."""
-    parts: list[bytes] = []
     blocks = data.split(b"\0")
+    if len(data) < _BLOCK:
+        return b"".join([_CODES[len(block) + 1] + block for block in blocks])
+    parts: list[bytes] = []
     for block in blocks:
         while len(block) >= _BLOCK:
             parts += (b"\xff", block[:_BLOCK])
@@ -54,7 +56,14 @@ def stuffed(data: bytes) -> bytes:
 def unstuffed(data: bytes) -> tuple[bytes, bool]:
     """What COBS ``data`` stands for, and whether its last block is whole.  Never raises."""
     parts: list[bytes] = []
-    at, size, code = 0, len(data), 255
+    at, size = 0, len(data)
+    if size < 255:  # no block is full: there is a zero between each two
+        while at < size:
+            end = at + data[at]
+            parts.append(data[at + 1 : end])
+            at = end
+        return b"\0".join(parts), at == size
+    code = 255
     while at < size:
         if code < 255:
             parts.append(b"\0")

@@ -1,0 +1,179 @@
+"""Whole runs, the same runs cut in two, and the process that flies the second half.
+
+``python checkpoint_parts.py FOLDER NAME...`` goes on from every checkpoint in ``FOLDER/NAME`` and
+prints what came of each: the digest of its trace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from semantics_parts import INTEGRATOR, copy_input, law_of
+
+from rtsim.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.checkpoint.taking import Files, Taking
+from rtsim.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
+from rtsim.loading import load_scenario
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals
+from rtsim.simulation import simulate
+
+HERE = Path(__file__).resolve().parent
+SEED = 11
+SHORT = {"f16": 3, "nesc": 4, "valves": 58, "worker": 3, "library": 3}
+"""How long (s) the built-in scenarios fly here, in which something happens; else their own time."""
+
+
+def summed(t: float, u: object, s: list[float], p: object, y: list[float]) -> None:  # noqa: ARG001
+    """Remembers, so that a restored memory shows."""
+    s[0] += u[0]  # type: ignore[index]
+    y[0] = -0.05 * s[0] - 0.5 * u[0]  # type: ignore[index]
+
+
+def noisy(folder: Path) -> Scenario:  # noqa: ARG001
+    """Noise, late and lost and overtaking messages, a sensor, two grids, changes on the way."""
+    out = Scenario("noisy", until=2)
+    out.noise("gust", Signals("u [1]"), deviation=0.3, period="1/70")
+    out.source("pilot", Signals("u [1]"))
+    out.plant("fast", INTEGRATOR, step=0.003, inputs={"u": "c.y"}, states={"x": 1.0})
+    out.plant("slow", INTEGRATOR, step="1/30", inputs={"u": "gust.u"})
+    link = Reorder(Duplicate(Loss(Gamma(2.0, 0.02), 0.1), 0.2, 0.02), 0.3, 0.05)
+    out.sensor("s", {"x": "fast.x"}, period=0.017, transport=link)
+    out.controller(
+        "c", law_of(summed), period=0.05, inputs={"u": "s.x"},
+        compute=Uniform(0.001, 0.09), transport=SerialLine(9600),
+    )  # fmt: skip
+    out.controller("d", law_of(copy_input), on=("s",), inputs={"u": "slow.x"})
+    for k in range(1, 8):
+        out.at(k * 0.23, "pilot.u", k)
+    return out
+
+
+_C = """
+#include "law.h"
+static double sum;
+void law_initialize(void) { sum = 0.0; }
+double law_step(double x, double v)
+{
+    double force = -(8.0 * x + 4.0 * v) - sum;
+    sum += 0.5 * x;
+    return force;
+}
+"""
+_H = "void law_initialize(void);\ndouble law_step(double x, double v);\n"
+_TOML = """
+name = "law"
+period = "1/10"
+sources = ["law.c"]
+headers = ["law.h"]
+[code]
+initialize = "law_initialize()"
+step = "force = law_step(x, v)"
+[inputs]
+x = { unit = "m" }
+v = { unit = "m/s" }
+[outputs]
+force = { unit = "N/kg" }
+"""
+
+
+def law_in_c(folder: Path) -> Path:
+    """The unstable plant's controller; its sum is a static that nobody outside can read."""
+    if not (folder / "law.toml").exists():
+        for name, text in (("law.c", _C), ("law.h", _H), ("law.toml", _TOML)):
+            (folder / name).write_text(text, encoding="utf-8")
+    return folder / "law.toml"
+
+
+def flown_in_c(folder: Path) -> Scenario:
+    """The unstable plant held by C in a process of its own, an answer under way a third of it."""
+    from hitl.controllers.sil import SilController
+
+    out = load_scenario("unstable", {"latency": "0.013"})
+    out.replace_controller("controller", SilController(law_in_c(folder), cases=None), latency=0.03)
+    return out
+
+
+def flown_by_a_library(folder: Path) -> Scenario:
+    """The same C in this process."""
+    from hitl.controllers.in_process import InProcess
+
+    out = load_scenario("unstable", {"latency": "0.013"})
+    out.replace_controller("controller", InProcess(law_in_c(folder)), latency=0.03)
+    return out
+
+
+OWN = {"noisy": noisy, "worker": flown_in_c, "library": flown_by_a_library}
+
+
+def scenario(name: str, folder: Path) -> Scenario:
+    """A built-in one, or one of this file."""
+    return OWN[name](folder) if name in OWN else load_scenario(name)
+
+
+def until(name: str) -> float | None:
+    return SHORT.get(name)
+
+
+def split_tags(name: str, folder: Path, count: int, seed: int = 0) -> list[str]:
+    """Times in s, as many different ones as asked for, most of them between any two steps."""
+    last = int((until(name) or scenario(name, folder).until_ns / 1e9) * 1e9) - 1
+    drawn = random.Random(f"{seed}/{name}").sample(range(1, last), count)
+    return [f"{ns}/1000000000" for ns in drawn]
+
+
+def cut(name: str, times: list[str], folder: Path) -> Recording:
+    """The whole run; its checkpoints lie in ``folder``."""
+    recorder = MemoryRecorder()
+    taking = Taking(Files(folder / "run.mcap", at_once=True), at=times)
+    simulate(
+        scenario(name, folder), seed=SEED, until=until(name), recorder=recorder, checkpoints=taking
+    )
+    return recorder.recording()
+
+
+def gone_on(folder: Path, name: str) -> dict[str, str]:
+    """From each checkpoint in ``folder``, in this process: file name to digest."""
+    out = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        recorder = MemoryRecorder()
+        # Another seed, so that a stream which is not restored shows.
+        simulate(
+            scenario(name, folder), seed=99, until=until(name), recorder=recorder,
+            start=Checkpoint.open(path),
+        )  # fmt: skip
+        out[path.name] = recorder.recording().digest()
+    return out
+
+
+def gone_on_elsewhere(folder: Path, names: list[str]) -> dict[str, dict[str, str]]:
+    """The same in one new process for the folders of all ``names``."""
+    root = HERE.parents[1]
+    path = os.pathsep.join([str(root), str(HERE), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, __file__, str(folder), *names],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    out: dict[str, dict[str, str]] = json.loads(done.stdout.splitlines()[-1])
+    return out
+
+
+def rest(whole: Recording, path: Path) -> str:
+    """The digest of what the whole run recorded after a checkpoint of it."""
+    checkpoint = Checkpoint.open(path)
+    return whole.since(checkpoint.rows).digest()
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: gone_on(Path(sys.argv[1]) / name, name) for name in sys.argv[2:]}))

@@ -1,0 +1,96 @@
+"""A run that is cut in two is the whole run, bit for bit, whatever it is and wherever it is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_parts import OWN, cut, gone_on, gone_on_elsewhere, rest, split_tags
+
+from rtsim.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.errors import ControllerError, RtsimError
+from rtsim.loading import BUILT_IN
+
+NAMES = sorted([*BUILT_IN, *OWN])
+
+
+def split(names: list[str], folder: Path, count: int) -> None:
+    """Restored in a new process, each of them; what came before and after is the whole."""
+    expected = {}
+    for name in names:
+        (folder / name).mkdir()
+        whole = cut(name, split_tags(name, folder / name, count), folder / name)
+        paths = sorted((folder / name).glob(f"*{SUFFIX}"))
+        assert len(paths) > count // 2  # two times may have the same next tag
+        expected[name] = {path.name: rest(whole, path) for path in paths}
+        assert len(set(expected[name].values())) == len(paths)
+    assert gone_on_elsewhere(folder, names) == expected
+
+
+@pytest.mark.rule("saved-as-a-whole")
+def test_a_run_that_was_cut_is_the_whole_run(tmp_path: Path) -> None:
+    split(NAMES, tmp_path, 4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_wherever_it_is_cut(name: str, tmp_path: Path) -> None:
+    split([name], tmp_path, 200)
+
+
+def test_what_is_cut_has_messages_requests_and_noise_under_way(tmp_path: Path) -> None:
+    """The scenario of this file is what it is said to be."""
+    cut("noisy", split_tags("noisy", tmp_path, 40), tmp_path)
+    states = [Checkpoint.open(path).state for path in tmp_path.glob(f"*{SUFFIX}")]
+    assert any(len(state["bus"]["flight"]) > 2 for state in states)
+    assert any(state["tasks"]["c"]["request"] for state in states)
+    assert any(state["tasks"]["c"]["counts"][1] for state in states)
+    assert any(plant["ns"] < state["ns"] for state in states for plant in state["plants"].values())
+    assert {"noise/gust", "transport/s", "compute/c"} <= set(states[0]["streams"]["streams"])
+
+
+def _less(saved: Any, *path: str) -> None:
+    """Leave out what stands there: nothing, or noughts where something has to stand."""
+    for key in path[:-1]:
+        saved = saved[key]
+    was = saved[path[-1]]
+    saved[path[-1]] = dict.fromkeys(was, 0) if path[-1] == "sequence" else type(was)()
+
+
+BROKEN = {
+    "streams": ("streams", "streams"),
+    "messages": ("bus", "flight"),
+    "sequence": ("bus", "sequence"),
+    "memory": ("tasks", "c", "controller"),
+    "changes": ("next_change",),
+    "values": ("ports", "gust"),
+    "plant": ("plants", "fast", "values"),
+}
+MISFITS = ("memory", "values", "plant")
+"""Without these a system is refused; without the others it would run, otherwise."""
+
+
+@pytest.mark.parametrize("part", BROKEN)
+def test_what_is_left_out_of_a_checkpoint_is_missed(part: str, tmp_path: Path) -> None:
+    """The check above can fail: once for each part of what is saved."""
+    whole = cut("noisy", split_tags("noisy", tmp_path, 4), tmp_path)
+    expected = {path.name: rest(whole, path) for path in sorted(tmp_path.glob(f"*{SUFFIX}"))}
+    for path in tmp_path.glob(f"*{SUFFIX}"):
+        broken = Checkpoint.open(path)
+        _less(broken.state, *BROKEN[part])
+        broken.__dict__.pop("digest")
+        broken.save(path)
+    if part in MISFITS:
+        with pytest.raises(RtsimError, match="does not fit this scenario"):
+            gone_on(tmp_path, "noisy")
+    else:
+        assert gone_on(tmp_path, "noisy") != expected
+
+
+def test_c_that_was_built_otherwise_is_not_gone_on_with(tmp_path: Path) -> None:
+    cut("worker", ["1.5"], tmp_path)
+    source = tmp_path / "law.c"
+    source.write_text(source.read_text().replace("0.5 * x", "0.5000001 * x"))
+    with pytest.raises(ControllerError, match="law was fed its 16 steps again and answered other"):
+        gone_on(tmp_path, "worker")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rtsim.faults.description import Fault
+from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.tag import NS_PER_S, Tag
 
-BEGAN, ENDED, IDLE = "Fault", "FaultEnded", "FaultIdle"
-"""Kinds of events: an activation, the end of one that took more than one item, no effect here."""
 BEFORE_THE_RUN = -1
 EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
 
@@ -23,13 +22,13 @@ class Present:
     def began(self, fault: Fault, ns: int, text: str, values: Mapping[str, float]) -> None:
         """An activation has had its first effect."""
         what = f"{fault.kind.name} at {fault.where}: {text}"
-        self.event(Tag(ns), BEGAN, fault.name, what, {k: float(v) for k, v in values.items()})
+        self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
         """It is over; one of a single item needs no second event."""
         if items > 1 or fault.count is None:
             text = f"{fault.kind.name} at {fault.where} is over"
-            self.event(Tag(ns), ENDED, fault.name, text, {"items": float(items)})
+            self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})
 
 
 def seconds(ns: float) -> float:

@@ -10,10 +10,11 @@ from rtsim.faults.at_lines import LineFaults
 from rtsim.faults.at_messages import FaultyTransport
 from rtsim.faults.at_signals import FaultyWiring, SignalFault
 from rtsim.faults.description import Fault
-from rtsim.faults.present import IDLE, EventSink, Present
+from rtsim.faults.present import EventSink, Present
 from rtsim.plant import Plant
 from rtsim.random_streams import RandomStreams
 from rtsim.record.event import Event
+from rtsim.record.fault_marks import FAULT_IDLE
 from rtsim.tag import Period, Tag
 from rtsim.tasks import Environment
 
@@ -114,7 +115,7 @@ class Schedule:
 
     def _say_idle(self, ns: int) -> None:
         for name, reason in self.idle.items():
-            self.present.event(Tag(ns), IDLE, name, reason, {})
+            self.present.event(Tag(ns), FAULT_IDLE, name, reason, {})
 
     def save(self) -> dict[str, Any]:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from rtsim.record.event import Event
+from rtsim.record.fault_marks import FAULT, FAULT_ENDED, Span
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import thin
 from rtsim.signals import Vector
@@ -24,6 +25,7 @@ from rtsim.timing.frames import NO_SAMPLE
 COLUMNS = 3
 BLUE, ORANGE, RED, GREY = "#1f5fbf", "#d97706", "#c62828", "#8a94a6"
 MOST_LINES = 30
+_FAULTS = (FAULT, FAULT_ENDED)
 _ROW_PX = 165
 _GAP_PX = 54  # tick labels of one row, title of the next
 _BINS_PER_DECADE = 12
@@ -65,7 +67,11 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
 
 
 def trajectories(
-    track: TrackData, events: Iterable[Event], *, when_opened: bool = False
+    track: TrackData,
+    events: Iterable[Event],
+    faults: Sequence[Span] = (),
+    *,
+    when_opened: bool = False,
 ) -> tuple[str, bool]:
     """Small multiples of a track's signals over time, and whether some were thinned."""
     names = [c for s in track.signals for c in s.columns]
@@ -88,7 +94,7 @@ def trajectories(
         mode = "lines+markers" if len(t) < 3 else "lines"
         trace = go.Scatter(x=t, y=y, mode=mode, line=line, name=titles[i], showlegend=False)
         figure.add_trace(trace, i // COLUMNS + 1, i % COLUMNS + 1)
-    _mark(figure, events)
+    _mark(figure, events, faults)
     figure.update_annotations(font_size=12)
     figure.update_xaxes(showticklabels=True, tickfont_size=10)
     figure.update_yaxes(tickfont_size=10, exponentformat="power", minexponent=5)
@@ -106,18 +112,30 @@ def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
     return order, arrival[order] / NS_PER_S
 
 
-def _mark(figure: go.Figure, events: Iterable[Event]) -> None:
-    """A dashed line at each event; the many that would cover a plot are left to the timeline."""
-    seconds = sorted({e.tag.seconds for e in events})
+def _mark(figure: go.Figure, events: Iterable[Event], faults: Sequence[Span]) -> None:
+    """A dashed line at each event, a band where a fault acts.
+
+    The many that would cover a plot are left to the timeline.
+    """
+    seconds = sorted({e.tag.seconds for e in events if e.kind not in _FAULTS})
     if len(seconds) <= MOST_LINES:
         for t in seconds:
             figure.add_vline(x=t, line={"color": RED, "width": 1, "dash": "dot"}, opacity=0.6)
+    if len(faults) <= MOST_LINES:
+        for _, began, ended, _ in faults:
+            figure.add_vline(x=began, line={"color": ORANGE, "width": 1}, opacity=0.6)
+            if ended > began:
+                figure.add_vrect(x0=began, x1=ended, fillcolor=ORANGE, opacity=0.1, line_width=0)
 
 
-def timeline(events: list[Event], end_ns: int) -> str:
-    """Every event at its time, a row for each kind."""
+def timeline(events: list[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:
+    """Every event at its time, a row for each kind and each fault."""
+    events = [e for e in events if not (faults and e.kind in _FAULTS)]
     kinds = list(dict.fromkeys(e.kind for e in events))
+    names = sorted({span.fault for span in faults})
     figure = go.Figure()
+    for name in names:
+        figure.add_trace(_bars(name, [span for span in faults if span.fault == name]))
     for kind in kinds:
         of_kind = [e for e in events if e.kind == kind]
         figure.add_trace(
@@ -132,8 +150,24 @@ def timeline(events: list[Event], end_ns: int) -> str:
             )
         )
     figure.update_xaxes(title="time [s]", range=[0, end_ns / NS_PER_S])
-    figure.update_layout(height=90 + 28 * len(kinds))
+    figure.update_layout(height=90 + 28 * (len(kinds) + len(names)), showlegend=False)
     return plot_html(figure)
+
+
+def _bars(name: str, activations: Sequence[Span]) -> go.Scatter:
+    """A row of the timeline: a mark where a fault began, a line for as long as it acted."""
+    x: list[float | None] = []
+    for span in activations:
+        x += [span.began, span.ended, None]
+    return go.Scatter(
+        x=x,
+        y=[html.escape(f"fault {name}")] * len(x),
+        text=[html.escape(span.text[:200]) for span in activations for _ in range(3)],
+        mode="lines+markers",
+        line={"color": ORANGE, "width": 6},
+        marker={"color": ORANGE, "size": 11, "symbol": "line-ns-open"},
+        hovertemplate="%{x} s: %{text}<extra></extra>",
+    )
 
 
 def latencies(recording: Recording) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import plotly.offline
 
 from rtsim.errors import RecordingError
-from rtsim.record import figures
+from rtsim.record import fault_marks, figures
 from rtsim.record.markup import STYLE, block, duration, flat, mapping, table, text
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import BUCKETS
@@ -45,6 +45,7 @@ def render(recording: Recording) -> str:
         ("trajectories", "Trajectories", _trajectories(recording)),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
+        ("faults", "Faults", _faults(recording)),
         ("events", "Events", _events(recording)),
         ("setup", "Set-up", _setup(recording)),
     ]
@@ -121,10 +122,26 @@ def _events(recording: Recording) -> str:
     ]
     listed = table(("time", "kind", "source", "text", "values"), rows)
     return (
-        figures.timeline(events, recording.end_ns)
+        figures.timeline(events, recording.end_ns, _spans(recording))
         + f"<div class=scroll>{listed}</div>"
         + _more(len(events), "events")
     )
+
+
+def _described(recording: Recording) -> list[Mapping[str, Any]]:
+    listed = mapping(recording.header.get("scenario")).get("faults")
+    return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
+
+
+def _spans(recording: Recording) -> list[fault_marks.Span]:
+    return fault_marks.spans(recording.events, _described(recording), recording.end_ns)
+
+
+def _faults(recording: Recording) -> str:
+    """What was to go wrong, and how often it did."""
+    rows = fault_marks.rows(recording.events, _described(recording))
+    heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
+    return table(heads, rows, numeric=4) if rows else ""
 
 
 def _more(count: int, what: str) -> str:
@@ -136,12 +153,13 @@ def _more(count: int, what: str) -> str:
 def _trajectories(recording: Recording) -> str:
     out = []
     thinned = False
+    faults = _spans(recording)
     # States first, then what was sent, then what each controller sampled.
     for track in sorted(recording.tracks.values(), key=_place):
         if not (track.spec.deterministic and len(track) and track.signals.size):
             continue
         sampled = track.name.startswith("messages/") and track.name.endswith(".inputs")
-        plot, less = figures.trajectories(track, recording.events, when_opened=sampled)
+        plot, less = figures.trajectories(track, recording.events, faults, when_opened=sampled)
         thinned |= less
         kind = "x- and x+" if "side" in track.integers else "each held until the next"
         kind += ", drawn from its arrival on" if "arrival" in track.integers else ""
@@ -154,6 +172,8 @@ def _trajectories(recording: Recording) -> str:
     if not out:
         return ""
     notes = "Time in s. A vertical jump is a change from x- to x+. Dotted lines are events."
+    if faults:
+        notes += " Orange marks are faults."
     if thinned:
         notes += (
             f" Long traces are thinned for display: of each of {BUCKETS} equal parts of the time"

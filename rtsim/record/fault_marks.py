@@ -1,0 +1,71 @@
+"""Activations of faults as a recording tells them: when each began and ended, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rtsim.record.event import Event
+from rtsim.tag import NS_PER_S
+
+FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
+"""Kinds of events: an activation, the end of one that took more than one item, no effect here."""
+_AT_ONCE = ("count", "probability")
+_KINDS_AT_ONCE = ("burst", "board_reset")
+
+
+class Span(NamedTuple):
+    """One activation, s; ``ended`` is ``began`` where it took one item."""
+
+    fault: str
+    began: float
+    ended: float
+    text: str
+
+
+def spans(
+    events: Iterable[Event], described: Sequence[Mapping[str, Any]], end_ns: int
+) -> list[Span]:
+    """Every activation; one that nothing ended lasts to the end, where its description says so."""
+    lasting = {str(f.get("name")) for f in described if _lasts(f)}
+    began: dict[str, Event] = {}
+    out: list[Span] = []
+
+    def close(event: Event, ended_ns: int) -> None:
+        ended = ended_ns / NS_PER_S
+        out.append(Span(event.source, event.tag.seconds, ended, event.text))
+
+    for event in events:
+        if event.kind == FAULT:
+            before = began.pop(event.source, None)
+            if before is not None:
+                close(before, before.tag.ns)
+            began[event.source] = event
+        elif event.kind == FAULT_ENDED and event.source in began:
+            close(began.pop(event.source), event.tag.ns)
+    for name, event in began.items():
+        close(event, end_ns if name in lasting else event.tag.ns)
+    return sorted(out, key=lambda span: (span.began, span.fault))
+
+
+def _lasts(described: Mapping[str, Any]) -> bool:
+    if described.get("kind") in _KINDS_AT_ONCE:
+        return False
+    return "duration" in described or not any(key in described for key in _AT_ONCE)
+
+
+def rows(
+    events: Sequence[Event], described: Sequence[Mapping[str, Any]]
+) -> list[tuple[object, ...]]:
+    """Of each fault: name, kind, where, why it did nothing, activations, the first and last [s]."""
+    counts = Counter(e.source for e in events if e.kind == FAULT)
+    idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
+    out: list[tuple[object, ...]] = []
+    for fault in described:
+        name = str(fault.get("name", ""))
+        times = [e.tag.seconds for e in events if e.kind == FAULT and e.source == name]
+        ends = (f"{times[0]:g}", f"{times[-1]:g}") if times else ("", "")
+        about = idle.get(name, "")
+        out.append((name, fault.get("kind"), fault.get("where"), about, counts[name], *ends))
+    return out

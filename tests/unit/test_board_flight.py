@@ -1,0 +1,98 @@
+"""The F-16's control law on an emulated Uno: its commands, its cycles, its faults, its replay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from emulated_board_parts import BACKENDS, need
+from protocol_parts import f16
+
+from hitl.boards import BoardError
+from hitl.controllers.board import BoardController
+from hitl.controllers.in_process import InProcess
+from hitl.firmware import firmware
+from rtsim.controller import Controller
+from rtsim.loading import load_scenario
+from rtsim.record.exact import compare_exact
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.simulation import simulate
+
+UNTIL = 0.5
+NAME = "autopilot"
+
+
+@pytest.fixture(scope="module")
+def image() -> Path:
+    need("avr8js")
+    try:
+        return firmware(f16()).path
+    except BoardError as error:
+        pytest.skip(str(error))
+
+
+def scenario_with(controller: Controller, allowed: float) -> Scenario:
+    scenario = load_scenario("f16", {"case": "13.1", "compute": str(allowed)})
+    scenario.replace_controller(NAME, controller)
+    return scenario
+
+
+def flown(scenario: Scenario) -> tuple[Recording, Controller]:
+    recorder = MemoryRecorder()
+    outcome = simulate(scenario, until=UNTIL, recorder=recorder)
+    (task,) = (t for t in outcome.system.controllers if t.name == NAME)
+    return recorder.recording(), task.controller
+
+
+def on_board(image: Path, allowed: float, url: str) -> tuple[Recording, BoardController, Scenario]:
+    scenario = scenario_with(BoardController(f16(), url=url, firmware=image), allowed)
+    recording, controller = flown(scenario)
+    assert isinstance(controller, BoardController)
+    return recording, controller, scenario
+
+
+@pytest.mark.parametrize("allowed", [0.0, 0.015])
+def test_two_flights_are_the_same_to_the_cycle(allowed: float, image: Path) -> None:
+    one, first, scenario = on_board(image, allowed, "board:uno")
+    two, second, _ = on_board(image, allowed, "board:uno")
+    assert one.events == []
+    assert compare_exact(one, two) is None
+    assert first.cycles == second.cycles
+    assert first.exchange_ns == second.exchange_ns
+    assert len(first.cycles) == (26 if allowed == 0.0 else 25)
+    assert compare_exact(one, rerun(one, scenario)) is None
+    assert first.board is not None
+    assert first.board.double_bytes == 4
+    assert 0 < first.stack < 1500
+    assert max(first.exchange_ns) <= 1.3 * first.budget.exchange_ns
+
+
+def test_both_emulators_agree_on_the_execution(image: Path) -> None:
+    need(*BACKENDS)
+    one, first, _ = on_board(image, 0.0, "board:uno")
+    two, second, _ = on_board(image, 0.0, "board:uno?backend=simavr")
+    assert compare_exact(one, two) is None
+    assert first.cycles == second.cycles
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_its_commands_are_those_of_the_host(image: Path) -> None:
+    """Bit for bit: floats of 32 bits, and no contraction on either side."""
+    board, _, _ = on_board(image, 0.0, "board:uno")
+    host, _ = flown(scenario_with(InProcess(f16().path.parent / "f16_control.toml:single"), 0.0))
+    commands = [r.rows(f"messages/{NAME}").floats for r in (board, host)]
+    assert commands[0].tobytes() == commands[1].tobytes()
+    assert commands[0].shape == (26, 4)
+
+
+def test_late_by_its_cycles(image: Path) -> None:
+    """3.2 ms of an exchange in 3 ms: every one is late, discarded, and the next is asked for."""
+    recording, controller, scenario = on_board(image, 0.003, "board:uno")
+    kinds = [e.kind for e in recording.events]
+    assert kinds == ["Late", "Discarded"] * 25
+    assert len(controller.cycles) == 25
+    assert compare_exact(recording, rerun(recording, scenario)) is None

@@ -27,6 +27,8 @@ MOST_BEHIND_NS = 20_000_000
 """What is more than this is not caught up with: time slips instead."""
 ON_LINE_NS = 5_000_000
 """Bytes of the host's wait here, not in the emulator, while the line has this much to carry."""
+BOOT_NS = 2_000_000
+"""After a reset nothing goes on the line: firmware that boots has its UART off."""
 _AWAITED_NS = 50_000_000
 """A board that has not begun to answer by then will not, or does not mind a slice."""
 _LOOK_AT_BAUD_NS = 50_000_000
@@ -103,6 +105,7 @@ class PacedLine:
         self._awaited = False
         self._asked = self._answered = 0
         self._line_free = 0
+        self._booted = 0
         self._looked = 0
         self.baud = float(baud or 0) or board.baud
         """Of the line, bit/s."""
@@ -172,12 +175,13 @@ class PacedLine:
         self._awaited = True
         self._asked = self._board.cycles
         self._looked = self._board.cycles
+        self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def _feed(self, due: int) -> None:
         """Bytes of the host's onto the line, as many as it will have carried before long."""
         if not self._inbox:
             return
-        at = max(due, self._board.cycles)
+        at = max(due, self._board.cycles, self._booted)
         byte = self._byte()
         free = max(self._line_free, at)
         room = max(0, at + self._cycles(ON_LINE_NS) - free) // byte

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,6 +16,7 @@ from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BAUD, BoardUrl, open_link, parse_url
+from hitl.cli.board_serve import pacing_in_words
 from hitl.cli.images import Image, controller_option, firmware_option, image_for
 from hitl.cli.link_words import about_board, about_trial, board_json, trial_json
 from hitl.interface import load_interface
@@ -54,17 +56,23 @@ def link_test(
     line = ProgressLine(url, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line):
         line.say(f"asking {url} who is there …")
-        with _opened(at, image, paced) as (link, baud):
+        with _opened(at, image, paced) as (link, baud, server):
             met = meet(link)
             if isinstance(link, EmulatedBoard):
                 baud = at.baud or nominal(link.baud)
             trial = try_link(link, met, baud, count, _watch(line))
+            status = None if server is None else server.status()
     wrong = _wrong(trial.board, image)
     own_time = at.emulated and not paced
     if as_json:
-        _show_json(trial, image, wrong, own_time)
+        pacing = {"pacing": None if status is None else status.to_json()}
+        show_json({**_told(trial, image, wrong, own_time), **pacing})
     else:
-        _show(trial, image, wrong, own_time)
+        _show(trial, image, own_time)
+        if status is not None:
+            click.echo(f"pacing      {pacing_in_words(status.timing)}")
+        if wrong is not None:
+            click.secho(f"wrong       {wrong}", fg="red")
     sys.exit(0 if trial.ok and wrong is None else NO)
 
 
@@ -82,16 +90,18 @@ def _expected(at: BoardUrl, firmware: Path | None, controller: str | None, paced
 
 
 @contextmanager
-def _opened(at: BoardUrl, image: Image, paced: bool) -> Iterator[tuple[Link, int]]:
-    """The link and the rate of its line, where that is known before anybody was met."""
+def _opened(
+    at: BoardUrl, image: Image, paced: bool
+) -> Iterator[tuple[Link, int, PacedBoard | None]]:
+    """The link, the rate of its line unless it is in lockstep, and who serves it, if we do."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
             baud = nominal(board.baud)
             with closing(SerialLink(board.port, baud)) as port:
-                yield port, baud
+                yield port, baud, board
         return
     with closing(open_link(at.text, image.path if at.emulated else None)) as link:
-        yield link, at.baud or BAUD
+        yield link, at.baud or BAUD, None
 
 
 def _watch(line: ProgressLine) -> Callable[[int, int], None]:
@@ -118,7 +128,7 @@ def _budget(trial: LinkTrial, image: Image) -> Budget | None:
     return None if image.interface is None else Budget.of(image.interface, trial.baud)
 
 
-def _show(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> None:
+def _show(trial: LinkTrial, image: Image, own_time: bool) -> None:
     lines = about_board(trial.board, image.interface) + about_trial(trial, own_time)
     budget = _budget(trial, image)
     if budget is None:
@@ -127,18 +137,14 @@ def _show(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> 
         lines.append(f"budget      {budget} (the step's execution time is measured in a flight)")
     for text in lines:
         click.echo(text)
-    if wrong is not None:
-        click.secho(f"wrong       {wrong}", fg="red")
 
 
-def _show_json(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> None:
+def _told(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> dict[str, Any]:
     budget = _budget(trial, image)
     more = {} if budget is None else {"rate_hz": budget.rate_hz, "holds": budget.holds}
-    show_json(
-        {
-            "board": board_json(trial.board),
-            **trial_json(trial, own_time),
-            "wrong": wrong,
-            "budget": None if budget is None else {**asdict(budget), **more},
-        }
-    )
+    return {
+        "board": board_json(trial.board),
+        **trial_json(trial, own_time),
+        "wrong": wrong,
+        "budget": None if budget is None else {**asdict(budget), **more},
+    }

@@ -15,6 +15,9 @@ from rtsim.signals import Vector
 
 _BINS = 12
 _BAR = 40
+_WIDE = 4.0
+"""Where the values spread over more than this, so do the bins."""
+_SAME_MS = 1e-6
 _UNO_HZ = 16_000_000
 
 
@@ -79,13 +82,14 @@ def _p99(sorted_values: Vector) -> float:
 def histogram(ms: Vector) -> list[str]:
     """Bars of the values up to the 99th percentile, and a row of those beyond; ``ms`` is sorted."""
     low, high = float(ms[0]), _p99(ms)
-    if high - low < 1e-6:
-        high = low
-        edges = np.array([low, low])
-        counts = np.array([int((ms <= high).sum())])
-    else:
-        counts, edges = np.histogram(ms[ms <= high], bins=_BINS, range=(low, high))
-    most = max(int(counts.max()), 1)
+    edges = np.linspace(low, high, _BINS + 1)
+    if high > _WIDE * low:
+        edges = np.geomspace(low, high, _BINS + 1)
+    if high - low < _SAME_MS:
+        edges = np.array([low, high])
+    edges[-1] = high
+    counts, _ = np.histogram(ms[ms <= high], bins=edges)
+    most = int(counts.max())
     rows = [
         f"{start:8.3f} ms {'#' * -(-int(n) * _BAR // most):<{_BAR}} {n}"
         for start, n in zip(edges, counts, strict=False)

@@ -58,8 +58,11 @@ class LinkTrial:
 
     @property
     def repeated(self) -> int:
-        """Answers that came once more, or after they were given up."""
-        return self.counts.duplicate + self.counts.stale
+        """Answers that came once more, or after they were given up.
+
+        Not those to a HELLO that was itself repeated while the board booted.
+        """
+        return max(0, self.counts.duplicate + self.counts.stale - self.counts.repeated)
 
     @property
     def garbage(self) -> int:
@@ -104,7 +107,9 @@ def try_link(
 
     One that is not answered within 0.25 s, and four times what it takes on the wire, is lost.
     """
-    (session, board), now, first = met, clock_of(link), secrets.randbits(32)
+    (session, board), now = met, clock_of(link)
+    # An answer of another trial must not pass as one of this; in lockstep there is none.
+    first = secrets.randbits(32) if now is stopwatch else 0
     trips: list[RoundTrip] = []
     patience = _PATIENCE_NS + 4 * LinkTrial(board, baud, 0, (), session.counts, None).wire_ns
     for k in range(count):

@@ -7,23 +7,29 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from emulated_board_parts import IMAGES, need
 from link_parts import board_at_a_terminal
-from protocol_parts import F16, FakeBoard
+from protocol_parts import F16, ROOT, FakeBoard
 
 from hitl.cli.flash import ROOM
 from hitl.cli.flash import flash as flash_command
 from hitl.cli.link_test import link_test
+from hitl.firmware import firmware
+from hitl.interface import load_interface
 from hitl.protocol.errors import SilentBoard
 from rtsim.cli import main
+from rtsim.errors import RtsimError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")
 
 ECHO = str(IMAGES / "echo_500000.hex")
+PID = f"{ROOT / 'firmware' / 'core' / 'pid.toml'}:single"
 F16_SINGLE = f"{F16.path}:single"
 
 
@@ -111,29 +117,43 @@ def test_firmware_of_another_kind_does_not_answer() -> None:
 # board serve
 
 
-def serving(*words: str) -> subprocess.Popen[str]:
+@contextmanager
+def serving(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, started deaf to SIGINT, as a shell starts what is to run in the background."""
     need("avr8js")
-    return subprocess.Popen(
-        [sys.executable, "-m", "rtsim", "board", "serve", "--firmware", ECHO, *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) and None,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "rtsim", "board", "serve", "--firmware", ECHO, *words]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        server = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with server:
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+def line_of(server: subprocess.Popen[str]) -> str:
+    assert server.stdout is not None
+    return server.stdout.readline()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_says_where_and_sums_up_when_it_is_interrupted(number: int) -> None:
     with serving() as server:
-        assert server.stdout is not None
-        at = server.stdout.readline().strip()
+        at = line_of(server).strip()
         assert at.startswith("serial:///dev/")
         assert at.endswith("?baud=500000")
         port = at.removeprefix("serial://").partition("?")[0]
         assert os.path.exists(port)
-        greeting = [server.stdout.readline() for _ in range(3)]
+        greeting = [line_of(server) for _ in range(3)]
         assert f"rtsim link-test '{at}'" in greeting[1]
         assert greeting[2] == "Ctrl-C ends it.\n"
         server.send_signal(number)
-        out, err = server.communicate(timeout=60)
+        out, err = server.communicate(timeout=20)
     assert server.returncode == 0, err
     assert "opened 0 times; 0 bytes to the board, 0 from it" in out
     assert "board seconds a second" in out
@@ -144,12 +164,11 @@ def test_serve_says_where_and_sums_up_when_it_is_interrupted(number: int) -> Non
 def test_serve_for_machines(tmp_path: Path) -> None:
     link = tmp_path / "uno"
     with serving("--json", "--link", str(link)) as server:
-        assert server.stdout is not None
-        told = json.loads(server.stdout.readline())
+        told = json.loads(line_of(server))
         assert told["url"] == f"serial://{link}?baud=500000"
         assert os.readlink(link) == told["port"]
         server.send_signal(signal.SIGINT)
-        out, _ = server.communicate(timeout=60)
+        out, _ = server.communicate(timeout=20)
     assert json.loads(out)["slips"] >= 0
     assert not link.is_symlink()
 
@@ -251,3 +270,56 @@ def test_a_board_that_is_silent_after_it_was_flashed_is_told(
     assert done.exit_code == 2
     assert "flashed, but no board answered within" in done.output
     assert "--no-verify for firmware that does not speak to rtsim" in done.output
+
+
+# with the firmware of a controller
+
+
+@pytest.fixture
+def pid() -> list[str]:
+    """``-c INTERFACE`` for a board of this machine; skips where its firmware cannot be made."""
+    need("avr8js")
+    try:
+        firmware(PID)
+    except RtsimError as error:
+        pytest.skip(str(error))
+    return ["-c", PID]
+
+
+@pytest.mark.parametrize(
+    ("url", "baud"), [("board:uno", 500_000), ("board:uno?baud=115200", 115_200)]
+)
+def test_a_lockstep_trial_is_the_same_each_time_and_near_the_wires_own(
+    pid: list[str], url: str, baud: int
+) -> None:
+    done = [linked(url, *pid, "--count", "30", "--json") for _ in range(2)]
+    assert [one.exit_code for one in done] == [0, 0], done[0].output
+    assert done[0].output == done[1].output
+    told = json.loads(done[0].output)
+    assert (told["time"], told["baud"]["rate"]) == ("board", baud)
+    assert told["round_trip_ns"]["max"] <= 1.3 * told["wire_ns"]
+    assert abs(told["clock"]["drift_ppm"]) <= 3 * told["clock"]["drift_sigma_ppm"]
+    assert told["wrong"] is None
+
+
+def test_link_test_serves_an_emulated_board_itself(pid: list[str]) -> None:
+    done = linked("board:uno", "--paced", *pid, "--count", "20", "--json")
+    told = json.loads(done.output)
+    assert told["sent"] == 20
+    assert told["round_trip_ns"]["min"] > told["wire_ns"], "no byte is faster than its line"
+    assert told["pacing"]["opened"] == 1
+    assert told["pacing"]["rate"] <= 1.0
+
+
+def test_firmware_of_an_interface_is_flashed_and_found(pid: list[str], avrdude: Path) -> None:
+    made = firmware(PID)
+    interface = load_interface(PID)
+    with board_at_a_terminal(FakeBoard(interface, build=made.build)) as port:
+        done = rtsim("flash", pid[1], "--port", port)
+    assert done.exit_code == 0, done.output
+    assert avrdude.read_text().endswith(f"flash:w:{made.path}:i")
+    assert "controller  pid, name hash" in done.output
+    with board_at_a_terminal(FakeBoard(interface, build=made.build ^ 1)) as port:
+        done = rtsim("flash", pid[1], "--port", port)
+    assert done.exit_code == 2
+    assert "flash the new one" in done.output

@@ -9,8 +9,10 @@ from protocol_parts import F16, FakeBoard
 
 from hitl.cli.link_words import about_trial, histogram
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard, WrongController
+from hitl.protocol.framing import encode
 from hitl.protocol.line import nominal
-from hitl.protocol.messages import LAYOUTS
+from hitl.protocol.messages import LAYOUTS, Reset
+from hitl.protocol.wire import encode_message
 from hitl.testing.link_trial import LinkTrial, meet, try_link
 
 TRIP_NS = (28 * BYTE + WORK) * 1_000_000_000 // 16_000_000
@@ -57,6 +59,11 @@ class Damages(LockstepBoard):
         return b"\x02" + answer if k % 10 == 0 else answer
 
 
+class Babbles(LockstepBoard):
+    def spoil(self, k: int, answer: bytes) -> bytes:
+        return encode(0x77, k, b"whole") + answer if k % 10 == 0 else answer
+
+
 class Comes(LockstepBoard):
     """Late: behind the patience for it."""
 
@@ -69,13 +76,30 @@ class Comes(LockstepBoard):
 
 @pytest.mark.parametrize(
     ("link", "counts"),
-    [(Loses(), (5, 0, 0)), (Repeats(), (0, 5, 0)), (Damages(), (5, 0, 5)), (Comes(), (5, 4, 0))],
+    [
+        (Loses(), (5, 0, 0)),
+        (Repeats(), (0, 5, 0)),
+        (Damages(), (5, 0, 5)),
+        (Babbles(), (0, 0, 5)),
+        (Comes(), (5, 4, 0)),
+    ],
 )
 def test_what_goes_wrong_is_counted(link: LockstepBoard, counts: tuple[int, int, int]) -> None:
     trial = tried(link)
     assert (trial.lost, trial.repeated, trial.garbage) == counts
     assert not trial.ok
     assert trial.sent == 50 == len(trial.trips) + trial.lost
+
+
+def test_a_board_that_boots_while_it_is_asked_answers_twice_and_that_is_well() -> None:
+    class Boots(LockstepBoard):
+        def spoil(self, k: int, answer: bytes) -> bytes:
+            return b"\0" + encode_message(Reset(0xB007, 2), 0) + answer if k == 1 else answer
+
+    trial = tried(Boots())
+    assert trial.counts.duplicate == 1
+    assert trial.repeated == 0
+    assert trial.ok
 
 
 def test_a_board_that_answers_nothing_but_hello() -> None:
@@ -120,6 +144,10 @@ def test_a_histogram_holds_every_value_once() -> None:
     assert rows[-1].startswith("  beyond")
     assert int(rows[-1].split()[-1]) == 10
     assert max(row.count("#") for row in rows) == 40
+    wide = np.sort(np.append(values, np.full(100, 30.0)))
+    starts = [float(row.split()[0]) for row in histogram(wide)]
+    assert np.allclose(np.diff(np.log(starts)), np.log(60.0) / 12, atol=0.02)
+    assert sum(int(row.split()[-1]) for row in histogram(wide)) == 1100
     assert histogram(np.array([2.0, 2.0])) == [f"   2.000 ms {'#' * 40} 2"]
 
 

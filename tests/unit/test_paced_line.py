@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hitl.boards.contract import Stamped
 from hitl.boards.paced_line import (
     AHEAD_NS,
+    BOOT_NS,
     MOST_BEHIND_NS,
     ON_LINE_NS,
     SLICE_NS,
@@ -257,6 +258,18 @@ def test_opening_the_port_resets_the_board() -> None:
     assert bench.board.resets == 1
     assert bench.line.state().opened == 1
     assert bench.port.text == said, "what it had still to say is gone"
+
+
+def test_what_is_written_with_the_opening_waits_until_the_board_has_booted() -> None:
+    bench = Bench()
+    bench.run(5 * MS)
+    bench.port.openings = 1
+    bench.port.inbox.extend(b"hello")
+    before = bench.board.cycles
+    bench.run(5 * MS)
+    ((at, _),) = bench.board.stamps
+    assert at >= before + cycles(BOOT_NS)
+    assert bench.port.text == b"hello"
 
 
 def test_a_board_that_does_not_answer_is_not_computed_ahead_for_ever() -> None:

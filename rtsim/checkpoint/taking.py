@@ -12,12 +12,17 @@ from rtsim.clock import stopwatch
 from rtsim.errors import ScenarioError
 from rtsim.tag import NEVER, NS_PER_S, Duration, to_ns
 
-MOST = 100_000
+MOST_FILES = 100_000
 """Checkpoints that one run may write."""
 
 
 class Keeper(Protocol):
     """What becomes of a checkpoint; called between two tags, where every microsecond counts."""
+
+    @property
+    def most(self) -> int | None:
+        """More of one run are not kept; ``None`` where there is no limit."""
+        ...
 
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
@@ -79,9 +84,11 @@ class Taking:
         clock: Callable[[], int] = stopwatch,
     ) -> None:
         """A run stands at ``ns`` and is about to go on; ``clock`` measures what this costs."""
-        if self._every is not None and (until_ns - ns) // self._every > MOST:
+        most = self.keeper.most
+        every = self._every
+        if every is not None and most is not None and (until_ns - ns) // every > most:
             raise ScenarioError(
-                f"checkpoints each {self._every / NS_PER_S:g} s would be more than {MOST}; "
+                f"checkpoints each {every / NS_PER_S:g} s would be more than {most}; "
                 "give a longer interval"
             )
         self._source, self._header, self._clock = source, header, clock
@@ -122,6 +129,8 @@ class Taking:
 class Ring:
     """The last ``seconds`` of a run, in memory: where a pilot or a debugger can go back to."""
 
+    most = None
+
     def __init__(self, seconds: Duration) -> None:
         self._span_ns = to_ns(seconds, "span of a ring")
         self._kept: deque[Checkpoint] = deque()
@@ -150,6 +159,8 @@ class Files:
 
     ``at_once`` writes while the run goes on; in real time they are written at its end.
     """
+
+    most = MOST_FILES
 
     def __init__(self, recording: Path, at_once: bool) -> None:
         self.paths: list[Path] = []

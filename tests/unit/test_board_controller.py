@@ -174,8 +174,17 @@ def test_a_repeat_meets_a_board_that_computes(tmp_path: Path) -> None:
     assert error is None
     assert answers(recording) == ticks(0, 10, 20, 30, 40, 50, 60)
     assert rig.board.dropped > 0
-    assert rig.on_board.counts.repeated >= 4
+    assert rig.on_board.counts.repeated == 4, "each wait is twice the one before"
     assert rig.board.board.steps == 7
+
+
+def test_nothing_is_repeated_while_the_board_speaks(tmp_path: Path) -> None:
+    """At twice the longest exchange so far, 2.45 ms, this reply is under way."""
+    for allowed_ms in (0, 9):
+        rig = Rig(tmp_path, takes=steps(0.0625, 1.6))
+        _, error = rig.fly(allowed_ms)
+        assert error is None
+        assert rig.on_board.counts.repeated == 0
 
 
 def test_garbage_is_counted(tmp_path: Path) -> None:
@@ -272,9 +281,13 @@ def test_a_board_that_refuses_an_input(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     controller = rig.controller.fresh()
     rig.board.board.status = 1
-    controller.send(Tag(0), np.array([0.0, 1.0]))
-    with pytest.raises(ControllerError, match=r"(?s)faulty failed at 0\..*inputs: fault=0, x=1"):
+    inputs = np.array([7.0, 1.0])
+    controller.send(Tag(0), inputs)
+    inputs[:] = 99.0  # whoever asked goes on with them
+    with pytest.raises(ControllerError, match=r"(?s)faulty failed at 0\.") as caught:
         controller.receive(Tag(0), 1.0)
+    assert "fault = 7" in str(caught.value)
+    assert "inputs: fault=7, x=1" in str(caught.value)
     controller.close()
     assert rig.board.closed
 
@@ -319,6 +332,16 @@ def test_what_a_recording_says_of_it(tmp_path: Path) -> None:
     about = recording.header["scenario"]["parts"]["c"]
     assert (about["type"], about["url"], about["paced"]) == ("BoardController", "board:uno", False)
     assert "target's" in about["clocks"]
+
+
+def test_its_time_is_the_tags_where_nobody_but_it_is_asked(tmp_path: Path) -> None:
+    """A table of inputs without a run around it."""
+    controller = Rig(tmp_path).controller.fresh()
+    for k in (0, 1, 2):
+        controller.send(Tag(k * 10 * MS), np.array([1.0, 0.0]))
+        assert controller.receive(Tag(k * 10 * MS), 1.0) is not None
+        assert controller.stamps()[0] == k * 10 * MS
+    controller.close()
 
 
 def test_an_answer_is_not_that_of_another_run(tmp_path: Path) -> None:

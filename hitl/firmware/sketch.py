@@ -31,8 +31,11 @@ from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
 """Parameters are sent in pieces of the largest payload."""
+MOST_BAUD = 1_000_000
+"""A byte costs the firmware about 265 cycles; at 2 Mbaud one comes each 80, and 63 can wait."""
 UNIT = "rtsim_unit.c"
-_MARK = "src/rtsim/board.h"
+_RTSIM = "src/rtsim/"
+_MARK = _RTSIM + "board.h"
 _OWN = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
         "protocol/messages.h", "uno/uno.c", "uno/uno.h")  # fmt: skip
 
@@ -84,6 +87,9 @@ def sketch_of(interface: Interface, baud: int) -> Sketch:
     """
     check_target(interface, "avr")
     BaudRate(baud)
+    if baud > MOST_BAUD:
+        text = f"at {baud} baud bytes come faster than an Uno takes them"
+        raise BoardError(f"{text}; choose at most {MOST_BAUD}")
     payload = max(LEAST_PAYLOAD, payload_needed(interface))
     if payload > MOST_PAYLOAD:
         raise BoardError(
@@ -100,18 +106,22 @@ def sketch_of(interface: Interface, baud: int) -> Sketch:
     return Sketch(interface, baud, build, _files(interface, baud, build, payload, flags), flags)
 
 
+def own_files(payload: int) -> dict[str, str]:
+    """What is the same in all sketches of this largest payload, by path."""
+    files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in _OWN}
+    files[_RTSIM + "rtsim_checks.h"] = text_of(SUPPORT / "rtsim_checks.h")
+    largest = prologue([f"#define RTSIM_MAX_PAYLOAD {payload}"], "protocol.h")
+    files[_RTSIM + "protocol.h"] = largest + files[_RTSIM + "protocol.h"]
+    return files
+
+
 def _files(
     interface: Interface, baud: int, build: int, payload: int, flags: tuple[str, ...]
 ) -> dict[str, str]:
-    name, own = interface.name, "src/rtsim/"
-    files = {own + Path(path).name: text_of(FIRMWARE / path) for path in _OWN}
-    files[own + "rtsim_checks.h"] = text_of(SUPPORT / "rtsim_checks.h")
-    files[own + "protocol.h"] = (
-        prologue([f"#define RTSIM_MAX_PAYLOAD {payload}"], "protocol.h") + files[own + "protocol.h"]
-    )
+    name, files = interface.name, own_files(payload)
     sketch = text_of(FIRMWARE / "uno" / "uno.ino")
     for header in ("board.h", "uno.h"):
-        sketch = sketch.replace(f'#include "{header}"', f'#include "{own}{header}"')
+        sketch = sketch.replace(f'#include "{header}"', f'#include "{_RTSIM}{header}"')
     files[f"{name}.ino"] = prologue([f"#define RTSIM_BAUD {baud}"], f"{name}.ino") + sketch
     for file, text in gathered(interface, unit_text(interface, build), UNIT).items():
         files[f"src/controller/{file}"] = text

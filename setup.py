@@ -6,19 +6,24 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-FIRMWARE = Path(__file__).parent / "firmware"
+HERE = Path(__file__).parent
+
+
+def copied(packages: Path) -> None:
+    """``firmware/`` to ``hitl/firmware/c``, where ``hitl.interface.shipped`` looks for it."""
+    into = packages / "hitl" / "firmware" / "c"
+    shutil.rmtree(into, ignore_errors=True)
+    shutil.copytree(HERE / "firmware", into, ignore=shutil.ignore_patterns("tests", "*.md"))
 
 
 class WithFirmware(build_py):
-    """Copies ``firmware/`` to ``hitl/firmware/c``: ``hitl.interface.shipped`` looks there."""
+    """An editable installation finds it in the checkout."""
 
     def run(self) -> None:
         super().run()
-        if self.editable_mode:
-            return  # it is found in the checkout
-        into = Path(self.build_lib) / "hitl" / "firmware" / "c"
-        shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(FIRMWARE, into, ignore=shutil.ignore_patterns("tests", "*.md"))
+        if not self.editable_mode:
+            copied(Path(self.build_lib))
 
 
-setup(cmdclass={"build_py": WithFirmware})
+if __name__ == "__main__":
+    setup(cmdclass={"build_py": WithFirmware})

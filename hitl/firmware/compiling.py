@@ -21,6 +21,8 @@ from hitl.firmware.sketch import Sketch
 BOOT_LOADER = 512
 """Bytes of flash that optiboot takes."""
 RAM = 2048
+_RAM_BEGINS = 0x800100
+"""As the linker counts: registers come first."""
 LEAST_STACK = 64
 """Bytes: an interrupt of the serial line takes about half of that."""
 _TOOLS = ("avr-gcc", "avr-g++", "avr-gcc-ar", "avr-objcopy", "avr-size")
@@ -117,7 +119,8 @@ class _Job:
         place, made = self.sketch.write(work), work / "made"
         made.mkdir()
         objects: list[Path] = []
-        for name in self.sketch.files:
+        in_order = sorted(self.sketch.files, key=lambda name: (name.endswith(".ino"), name))
+        for name in in_order:  # of the Makefile: the linker's order is part of the image
             if name.endswith((".c", ".cpp", ".ino")):
                 objects.append(work / f"{len(objects)}.o")
                 more = ["-x", "c++", "-include", "Arduino.h"] if name.endswith(".ino") else []
@@ -127,10 +130,9 @@ class _Job:
         try:
             self.tools.run("avr-gcc", *link, "-o", program, *objects, core, "-lm", folder=work)
         except BuildError as error:
-            over = re.search(r"region `(\w+)' overflowed by (\d+) bytes", str(error))
-            if over is None:
-                raise
-            raise _too_small(self.sketch.name, over[1], int(over[2])) from error
+            if refusal := _too_large(self.sketch.name, str(error)):
+                raise refusal from error
+            raise
         self.tools.run("avr-objcopy", *how.HEX, program, made / IMAGE, folder=work)
         flash, ram = _sizes(self.tools.run("avr-size", "-A", program, folder=work))
         (made / ABOUT).write_text(json.dumps({"flash": flash, "ram": ram}), encoding="utf-8")
@@ -156,22 +158,32 @@ def _sizes(said: str) -> tuple[int, int]:
 
 def _check_room(name: str, flash: int, ram: int) -> None:
     if flash > FLASH - BOOT_LOADER:
-        raise _too_small(name, "text", flash - FLASH)
+        raise _too_much_flash(name, flash)
     if ram > RAM - LEAST_STACK:
-        raise BoardError(
-            f"{name} has {ram} bytes of static data, and an Uno has {RAM} bytes of RAM, at least "
-            f"{LEAST_STACK} of them for the stack; make its objects smaller"
-        )
+        raise _too_much_ram(name, ram)
 
 
-def _too_small(name: str, region: str, over: int) -> BoardError:
-    if region == "text":
-        return BoardError(
-            f"{name} takes {FLASH + over} bytes of flash, and an Uno has {FLASH - BOOT_LOADER} "
-            "beside its boot loader; leave parts of it out"
-        )
+def _too_large(name: str, said: str) -> BoardError | None:
+    """What the linker said of memory, in bytes."""
+    if over := re.search(r"region `text' overflowed by (\d+) bytes", said):
+        return _too_much_flash(name, FLASH + int(over[1]))
+    ends = re.findall(r"address 0x([0-9a-f]+) of .* is not within region `data'", said)
+    if ends:
+        return _too_much_ram(name, max(int(end, 16) for end in ends) - _RAM_BEGINS)
+    return None
+
+
+def _too_much_flash(name: str, flash: int) -> BoardError:
     return BoardError(
-        f"{name} takes {over} bytes of RAM more than an Uno has; make its objects smaller"
+        f"{name} takes {flash} bytes of flash, and an Uno has {FLASH - BOOT_LOADER} beside its "
+        "boot loader; leave parts of it out"
+    )
+
+
+def _too_much_ram(name: str, ram: int) -> BoardError:
+    return BoardError(
+        f"{name} has {ram} bytes of static data, and an Uno has {RAM} bytes of RAM, at least "
+        f"{LEAST_STACK} of them for the stack; make its objects smaller"
     )
 
 

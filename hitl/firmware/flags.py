@@ -31,8 +31,8 @@ FLAGS   := {flags}
 C       := {c}
 CPP     := {cpp}
 
-core    := $(wildcard $(ARDUINO)/cores/arduino/*.c $(ARDUINO)/cores/arduino/*.cpp)
-own     := $(wildcard src/*/*.c src/*/*.cpp)
+core    := $(sort $(wildcard $(addprefix $(ARDUINO)/cores/arduino/*,.c .cpp)))
+own     := $(sort $(wildcard src/*/*.c src/*/*.cpp))
 objects := $(addprefix build/,$(addsuffix .o,$(own)) {name}.ino.o)
 include := -I$(ARDUINO)/cores/arduino -I$(ARDUINO)/variants/standard
 

@@ -1,4 +1,4 @@
-"""A controller on a board that runs by itself: in real time, and in lockstep by what it reports."""
+"""A controller on a board that runs by itself, or whose line is bad."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from board_parts import MS, MS_CYCLES, Rig, answers, patch_clock, told
 
 from hitl.controllers.board_line import WallLine
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard
+from rtsim.record.exact import compare_exact
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.simulation import simulate
 from rtsim.testing import FakeClock
 
 LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"
@@ -144,3 +148,37 @@ def test_a_board_with_an_old_build(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(OldFirmware, match="carries build 00000001 of faulty, not 00000007"):
         rig.controller.fresh()
     assert rig.board.closed
+
+
+# -- a line with faults ---------------------------------------------------------------------------
+
+FAULTS = [
+    {"name": "a", "where": "c.from_board", "kind": "bit_flip", "probability": 0.01},
+    {"name": "b", "where": "c.to_board", "kind": "bit_flip", "probability": 0.01},
+    {"name": "d", "where": "c.from_board", "kind": "silence", "at": 1.0, "duration": 0.2},
+]
+
+
+@pytest.mark.parametrize("late", ["hold", "stretch"])
+def test_a_bad_line_in_lockstep(late: str, tmp_path: Path) -> None:
+    """Three seconds of it: no step twice, no answer but its own, the same again, and replayed."""
+    runs = []
+    for _ in range(2):
+        rig = Rig(tmp_path)
+        scenario = rig.scenario(9, late=late)
+        scenario.faults(*FAULTS)
+        recorder = MemoryRecorder()
+        simulate(scenario, recorder=recorder, until=3, seed=3)
+        recording = recorder.recording()
+        assert compare_exact(recording, rerun(recording, scenario)) is None
+        runs.append((recording, rig.on_board.counts))
+        assert rig.board.board.steps <= len(recording.time("messages/c.inputs"))
+    (recording, counts), (again, counted) = runs
+    assert compare_exact(recording, again) is None
+    assert counts == counted
+    assert counts.repeated > 100
+    assert sum(counts.garbage.values()) > 30
+    kinds = {kind for _, kind in told(recording)}
+    wanted = {LATE} if late == "stretch" else {LATE, MISSED, DISCARDED}
+    assert {LATE, MISSED, DISCARDED} & kinds == wanted
+    assert all(value == min(at // 10, 6) for at, value in answers(recording))

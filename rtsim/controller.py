@@ -188,6 +188,7 @@ class FedController:
         self.outputs = outputs
         self._script = {tag: tuple(said) for tag, said in script.items()}
         self._history = History(inputs.size)
+        self._known = True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         self._history.add(tag, inputs)
@@ -211,10 +212,18 @@ class FedController:
 
     def save(self) -> dict[str, Any]:
         """What the one that ran would save, so that either goes on from what the other saved."""
-        return self._history.save()
+        return self._history.save() if self._known else {"known": False}
+
+    def asked_for(self, times: int) -> None:
+        """The request under way was asked for so often in vain before the run went on here."""
+        self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
+        """The memory of one that saved it its own way is not needed to say its answers again."""
         self._history = History(self.inputs.size)
+        self._known = "steps" in saved
+        if not self._known:
+            return
         for tag, inputs in steps_of(saved, self.inputs.size, "what was recorded"):
             self._history.add(tag, inputs)
         self._history.open, self._history.asked = saved["open"], saved["asked"]

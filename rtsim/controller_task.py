@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rtsim.controller import Controller, OwnTimeController
+from rtsim.controller import Controller, FedController, OwnTimeController
 from rtsim.errors import ControllerError, ScenarioError, ShapeError
 from rtsim.latency import ZERO, LatencyModel, draw
 from rtsim.ports import Wiring
@@ -37,6 +37,8 @@ class Request:
     sent: int
     """The clock's own ns when it was sent."""
     late: bool = False
+    asked: int = 0
+    """So often its answer was asked for in vain."""
 
 
 class ControllerTask(Ticking):
@@ -144,6 +146,8 @@ class ControllerTask(Ticking):
             text = f"the answer of {request.tag} was late"
             environment.event(tag, "Discarded", self.name, text, {})
             self.request = None
+        else:
+            request.asked += 1
 
     def _send(self, tag: Tag, inputs: Vector) -> None:
         try:
@@ -228,6 +232,7 @@ class ControllerTask(Ticking):
             raise self._silent(request.tag)
         actual_ns = allowed_ns if self._own is not None else environment.now() - request.sent
         self.lates += 1
+        request.asked += 1
         text = f"{self.name}: no answer after {actual_ns} ns, allowed {allowed_ns} ns"
         values = {"allowed": float(allowed_ns), "actual": float(actual_ns)}
         environment.event(request.due, "Late", self.name, text, values)
@@ -259,7 +264,8 @@ class ControllerTask(Ticking):
     def save(self) -> dict[str, Any]:
         request = None
         if self.request is not None:
-            request = [list(self.request.tag), list(self.request.due), self.request.late]
+            under_way = self.request
+            request = [list(under_way.tag), list(under_way.due), under_way.late, under_way.asked]
         keep = None if self.failed is not None else getattr(self.controller, "save", None)
         return {
             **super().save(),
@@ -287,9 +293,11 @@ class ControllerTask(Ticking):
         self.wiring.into[:] = saved["inputs"]
         self.request = None
         if saved["request"] is not None:
-            tag, due, late = saved["request"]
-            self.request = Request(Tag(*tag), Tag(*due), 0, late)
+            tag, due, late, asked = saved["request"]
+            self.request = Request(Tag(*tag), Tag(*due), 0, late, asked)
         if saved["controller"] is not None:
             self.controller.restore(saved["controller"])  # type: ignore[attr-defined]
+            if isinstance(self.controller, FedController) and self.request is not None:
+                self.controller.asked_for(self.request.asked)
         if dead:
             self.controller.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rtsim.checkpoint.file import Checkpoint
 from rtsim.control.commands import CommandError, from_json
 from rtsim.control.desk import AT_A_TAG, Waiting
 from rtsim.controller import Controller, FedController
-from rtsim.errors import RecordingError, RtsimError
+from rtsim.errors import CheckpointError, RecordingError, RtsimError
 from rtsim.inlets import FedInlet, Inlet
 from rtsim.latency import from_plain
 from rtsim.loading import load_scenario
@@ -45,9 +44,13 @@ def rerun(
     """
     recorder = MemoryRecorder()
     scenario = scenario or scenario_of(recording)
-    # What ended the recorded run ends this one: the recordings are compared, not the errors.
-    with suppress(RtsimError):
+    start = start or continued(recording)
+    try:
         refly(recording, scenario, start=start, stop_ns=stop_ns, recorder=recorder)
+    except CheckpointError:
+        raise
+    except RtsimError:
+        pass  # what ended the recorded run: the recordings are compared, not the errors
     return recorder.recording()
 
 
@@ -207,7 +210,7 @@ def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
-    return Tag(*saved["request"][0]), int((saved["controller"] or {}).get("asked", 0))
+    return Tag(*saved["request"][0]), int(saved["request"][3])
 
 
 def _script(

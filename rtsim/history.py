@@ -30,6 +30,8 @@ class History:
         self._most = max(_ROWS, most_bytes // (8 * (inputs + 2)) // _ROWS * _ROWS)
         self._tags: list[NDArray[np.int64]] = []
         self._values: list[NDArray[np.float64]] = []
+        self._flat: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
+        """The same blocks as vectors: made when a block is, not when thousands are saved."""
         self.steps = 0
         """All of them, the forgotten ones too."""
         self.open = False
@@ -45,8 +47,10 @@ class History:
         if row == 0:
             self._tags.append(np.empty((_ROWS, 2), np.int64))
             self._values.append(np.empty((_ROWS, self.width)))
+            self._flat[0].append(self._tags[-1].reshape(-1))
+            self._flat[1].append(self._values[-1].reshape(-1))
             if len(self._tags) * _ROWS > self._most:
-                del self._tags[0], self._values[0]
+                del self._tags[0], self._values[0], self._flat[0][0], self._flat[1][0]
         self._tags[-1][row] = tag
         self._values[-1][row] = inputs
         self.steps += 1
@@ -96,14 +100,14 @@ class History:
             "open": self.open,
             "asked": self.asked,
             "checksum": self.checksum,
-            "tags": self._views(self._tags),
-            "inputs": self._views(self._values),
+            "tags": self._views(0, 2),
+            "inputs": self._views(1, self.width),
         }
 
-    def _views(self, blocks: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        whole = [block.reshape(-1) for block in blocks]
-        if whole and self._spare:
-            whole[-1] = blocks[-1][: -self._spare].reshape(-1)
+    def _views(self, which: int, width: int) -> list[NDArray[Any]]:
+        whole = self._flat[which].copy()
+        if self._spare:
+            whole[-1] = whole[-1][: (_ROWS - self._spare) * width]
         return whole
 
 

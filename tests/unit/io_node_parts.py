@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from hitl.boards import open_board
 from hitl.boards.emulated import EmulatedBoard
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
-from hitl.protocol.events import Event, Failed, Started, Stepped, Stopped
+from hitl.protocol.events import Connected, Event, Failed, Started, Stepped, Stopped
 from hitl.protocol.session import Session
 from hitl.rigs.pins import CLOCK_HZ, INTERFACE, NUMBER, PINS, NodeKind
 from rtsim.tag import NS_PER_S, Tag
@@ -40,10 +40,10 @@ class Node:
     def ns(self) -> int:
         return self.board.cycles * NS_PER_S // CLOCK_HZ
 
-    def _until(self, kind: type[Event]) -> Event:
+    def _until(self, kind: type[Event], looked: Callable[[], None] | None = None) -> Event:
         for _ in range(200):
             self.board.send(self.session.outgoing())
-            self.board.advance(MS // 4)
+            self._advance(looked)
             for event in self.session.receive(self.board.receive(), self.ns):
                 if isinstance(event, Failed):
                     raise event.error
@@ -52,15 +52,22 @@ class Node:
             self.session.poll(self.ns)
         raise AssertionError(f"no {kind.__name__}")
 
-    def connect(self) -> None:
-        from hitl.protocol.events import Connected
+    def _advance(self, looked: Callable[[], None] | None) -> None:
+        """A quarter of a ms; with ``looked`` in steps of some instructions."""
+        step = MS // 4 if looked is None else 8
+        for _ in range(MS // 4 // step):
+            self.board.advance(step)
+            if looked is not None:
+                looked()
 
+    def connect(self) -> None:
         self.session.connect(self.ns)
         self._until(Connected)
 
     def start(
         self, kinds: Mapping[str, NodeKind], safe: Mapping[str, int] | None = None,
         pulses: tuple[str, ...] = (), watchdog: int = 100,
+        looked: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """What each pin is; all others are unused."""
         values = {
@@ -70,7 +77,7 @@ class Node:
             "watchdog": watchdog,
         }
         self.session.start(self.interface.parameters.initial(values), self.ns)
-        self._until(Started)
+        self._until(Started, looked)
 
     def step(self, **drive: int) -> Read:
         """Drive pins, the others with 0, and read."""

@@ -96,6 +96,20 @@ def test_a_pin_that_is_not_watched_leaves_no_stamp() -> None:
         assert found["levels"][0] == 1 << 3
 
 
+def test_edges_of_one_port_are_none_of_another() -> None:
+    """D2 and D10 have the same bit of their ports."""
+    with node() as it:
+        it.start({"D2": IN, "D10": IN}, pulses=("D2", "D10"))
+        it.board.pins.write("D2", True)
+        it.board.advance(MS)
+        found = it.step()
+        assert (found["rises"][:2], found["falls"][:2]) == ([1, 0], [0, 0])
+        it.board.pins.write("D10", True)
+        it.board.advance(MS)
+        found = it.step()
+        assert (found["rises"][:2], found["falls"][:2]) == ([1, 1], [0, 0])
+
+
 def test_a_pin_that_is_high_at_the_start_has_no_edge_and_no_width() -> None:
     with node() as it:
         it.board.pins.write("D4", True)
@@ -154,6 +168,7 @@ def test_it_is_safe_before_the_first_step_however_long_that_takes() -> None:
     with node() as it:
         assert all(it.is_input(pin) for pin in PINS), "before START nothing is driven"
         it.start(KINDS, SAFE, watchdog=5)
+        assert [p for p in PINS if not it.is_input(p)] == ["D3", "D4", "D5"]
         assert [it.level(p) for p in SAFE] == SAFELY
         it.board.advance(20 * MS)
         assert [it.level(p) for p in SAFE] == SAFELY
@@ -186,6 +201,19 @@ def test_pins_keep_their_safe_values_from_one_start_to_the_next(backend: str) ->
         it.start(KINDS, SAFE)
         assert it.board.pins.edges() == []
         assert [it.level(p) for p in SAFE] == SAFELY
+
+
+def test_a_duty_is_held_through_a_start_to_some_cycles() -> None:
+    with node() as it:
+        it.start({"D3": PWM}, {"D3": 200})
+        duties = set()
+
+        def looked() -> None:
+            made = it.board.pins.pwm("D3")
+            duties.add(None if made is None else round(255 * made.duty))
+
+        it.start({"D3": PWM}, {"D3": 200}, looked=looked)
+        assert duties == {200}
 
 
 def test_a_pin_that_was_driven_is_an_input_for_the_next_rig() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from emulated_board_parts import need
-from rig_parts import EXAMPLE, RIG
+from rig_parts import EXAMPLE, RIG, changed
 
 from hitl.cli.hitl import hitl
 from rtsim.cli.main import main
@@ -48,7 +48,6 @@ def test_the_example_flies_and_its_recording_replays_without_a_board() -> None:
     for command in (["replay", "a.mcap"], ["compare", "a.mcap", "b.mcap"]):
         done = CliRunner().invoke(main, command)
         assert done.exit_code == 0, done.output
-    assert "left" not in typed("--example").output
     assert typed("--example").exit_code == 2, "nothing is written over"
 
 
@@ -77,6 +76,13 @@ def test_what_cannot_be_done_is_said(more: tuple[str, ...], said: str) -> None:
     done = typed(*ARGUMENTS, "--no-record", *more)
     assert done.exit_code == 2, done.output
     assert said in done.output
+
+
+def test_a_watchdog_that_would_bark_within_a_period_is_refused(tmp_path: Path) -> None:
+    rig = changed(tmp_path, "watchdog = 0.1", "watchdog = 0.02")
+    done = typed(str(SCENARIO), "--rig", str(rig), "--no-record")
+    assert done.exit_code == 2, done.output
+    assert "illumination.toml:3: watchdog = 0.02 s is not longer than the period" in done.output
 
 
 def test_the_picture_of_the_wiring_is_printed() -> None:

@@ -13,8 +13,8 @@ import click
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
-from hitl.worker.keys import Keys
 from rtsim.errors import ScenarioError, UnknownName
+from rtsim.keys import Keys
 from rtsim.parts import ControllerPart
 from rtsim.scenario import Scenario
 

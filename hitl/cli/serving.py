@@ -26,8 +26,8 @@ def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int
     Until Ctrl-C.  Beyond loopback only with --keys.
     """
     from hitl.building.build import build
-    from hitl.worker.link import check_address
-    from hitl.worker.serving import Server, keys_of
+    from hitl.worker.serving import Server
+    from rtsim.sockets import check_address, keys_of
 
     check_address(endpoint, encrypted=keys is not None)
     held = None if keys is None else keys_of(keys)

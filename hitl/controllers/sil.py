@@ -12,7 +12,7 @@ from hitl.controllers.case import Case
 from hitl.controllers.evidence import Evidence
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died
-from hitl.worker.keys import Keys
+from rtsim.keys import Keys
 from hitl.worker.messages import Garbage, Heard, Kind
 from hitl.worker.peer import Peer
 from hitl.worker.process import START_S, Worker

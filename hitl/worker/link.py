@@ -1,6 +1,6 @@
 """The ZeroMQ end that the runtime holds: a socket, bound or connected, and its libzmq.
 
-The only module that imports zmq.
+Beside :mod:`rtsim.sockets` the only module that imports zmq.
 """
 
 from __future__ import annotations
@@ -14,29 +14,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import zmq
-from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils.monitor import parse_monitor_message
 
-from hitl.worker.keys import Keys
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError, ScenarioError
+from rtsim.keys import Keys
+from rtsim.sockets import LINGER_MS, MOST_BYTES, TROUBLE, check_address, feel
 
-MOST_BYTES = 1 << 20
-"""Nothing longer is taken from a socket; the longest message has 65,536 values."""
 LOOK_NS = 20_000_000
 """A wait for a message is made of pieces of this length."""
-_LINGER_MS = 200
 _NS_PER_MS = 1_000_000
-_HEARTBEAT_MS, _SILENT_PEER_MS = 1000, 3000
-"""Over TCP: how often the other end is felt for, and when it counts as gone."""
 _LOST = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 _REFUSED = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
-_TROUBLE = (OSError, zmq.ZMQError)
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Link:
@@ -46,7 +39,7 @@ class Link:
         self._folder: Path | None = None
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(kind)
-        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
+        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
         self._socket.setsockopt(zmq.RCVTIMEO, LOOK_NS // _NS_PER_MS)
         self._news = self._socket.get_monitor_socket(_LOST | _REFUSED | zmq.EVENT_CONNECTED)
@@ -65,7 +58,7 @@ class Link:
             link._folder = Path(tempfile.mkdtemp(prefix="rtsim-"))
             link.endpoint = f"ipc://{link._folder}/worker"
             link._socket.bind(link.endpoint)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             link.close()
             raise ControllerError(
                 f"no socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another, short path"
@@ -79,7 +72,7 @@ class Link:
         link = cls(zmq.DEALER)
         link.endpoint = endpoint
         with link._closed_on_error():
-            _feel(link._socket)
+            feel(link._socket)
             if keys is not None:
                 link._socket.curve_serverkey = keys.server.encode()
                 link._socket.curve_publickey = keys.public.encode()
@@ -91,9 +84,14 @@ class Link:
     def _closed_on_error(self) -> Iterator[None]:
         try:
             yield
-        except _TROUBLE as error:
+        except TROUBLE as error:
             self.close()
             raise ScenarioError(f"{self.endpoint}: {error}") from None
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """For who waits at several."""
+        return self._socket
 
     def hide(self) -> None:
         """Both ends hold the connection: the file is no longer needed, and never left behind."""
@@ -147,106 +145,6 @@ class Link:
         self._socket.close()
         self._context.term()
         self.hide()
-
-
-class Listener:
-    """Bound at ``tcp://HOST:PORT``: many may come, each has a name."""
-
-    def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
-        check_address(endpoint, encrypted=keys is not None)
-        self.endpoint = endpoint
-        self._context = zmq.Context(io_threads=1)
-        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
-        self._gate: ThreadAuthenticator | None = None
-        try:
-            _feel(self._socket)
-            if keys is not None:
-                self._admit_only(keys)
-                self._socket.curve_server = True
-                self._socket.curve_publickey = keys.public.encode()
-                self._socket.curve_secretkey = keys.secret.encode()
-            self._socket.bind(endpoint)
-        except _TROUBLE as error:
-            self.close()
-            raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
-
-    def _admit_only(self, keys: Keys) -> None:
-        """Whoever knows the server's public key can encrypt; only the client's own is let in."""
-        if not keys.client:
-            raise ScenarioError(
-                "these keys name no client: take the file that rtsim sil serve wrote"
-            )
-        self._gate = ThreadAuthenticator(self._context)
-        self._gate.start()
-        self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
-
-    def receive(self) -> tuple[bytes, bytes] | None:
-        """Who says what, or ``None``."""
-        try:
-            parts = self._socket.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
-            return None
-        return parts[0], parts[-1]
-
-    def send(self, who: bytes, data: bytes | memoryview) -> bool:
-        """False where nobody of that name is there any more."""
-        try:
-            self._socket.send_multipart((who, data), zmq.NOBLOCK)
-        except zmq.ZMQError:
-            return False
-        return True
-
-    def wait(self, milliseconds: int, link: Link | None = None) -> None:
-        """Until somebody says something, here or at ``link``."""
-        poller = zmq.Poller()
-        for socket in (self._socket, *([] if link is None else [link._socket])):
-            poller.register(socket, zmq.POLLIN)
-        poller.poll(milliseconds)
-
-    def close(self) -> None:
-        self._socket.close()
-        if self._gate is not None:
-            self._gate.stop()
-        self._context.term()
-
-
-class _Only:
-    """Admits one key."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key.encode()
-
-    def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002
-        return key == self._key
-
-
-def _feel(socket: zmq.Socket[bytes]) -> None:
-    """A peer that vanished without a word is noticed."""
-    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_PEER_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, _SILENT_PEER_MS)
-
-
-def key_pair() -> tuple[str, str]:
-    """A new CURVE key: public and secret, as Z85 text."""
-    public, secret = zmq.curve_keypair()
-    return public.decode(), secret.decode()
-
-
-def check_address(endpoint: str, encrypted: bool) -> None:
-    """``tcp://HOST:PORT``; beyond loopback only with keys."""
-    scheme, _, rest = endpoint.partition("://")
-    host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ScenarioError(f"endpoint {endpoint!r}; write tcp://HOST:PORT")
-    if host not in _LOOPBACK and not encrypted:
-        raise ScenarioError(
-            f"{endpoint} is beyond this machine, and the link has no keys; give --keys FILE "
-            "(rtsim sil serve writes one)"
-        )
 
 
 def libzmq() -> Path:

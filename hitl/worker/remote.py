@@ -9,13 +9,13 @@ import numpy as np
 
 from hitl.interface import Interface
 from hitl.worker.ending import Ending
-from hitl.worker.keys import Keys
 from hitl.worker.link import Link
 from hitl.worker.messages import Garbage, Heard, Kind
 from hitl.worker.peer import NOWHEN, Peer
 from hitl.worker.process import END_S
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
+from rtsim.keys import Keys
 from rtsim.tag import NS_PER_S
 
 

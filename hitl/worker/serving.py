@@ -8,16 +8,15 @@ worker with it, also in the midst of an endless step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from hitl.building.build import Build
 from hitl.worker.ending import Died
-from hitl.worker.keys import CLIENT, Keys
-from hitl.worker.link import Listener, key_pair
 from hitl.worker.messages import Heard, Kind, parse, spoken
 from hitl.worker.process import Worker
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
+from rtsim.keys import Keys
+from rtsim.sockets import Listener
 from rtsim.tag import NS_PER_S
 
 _LOOK_MS = 50
@@ -52,7 +51,7 @@ class Server:
 
     def look(self) -> None:
         """Wait a moment for what comes, and pass it on."""
-        self._listener.wait(_LOOK_MS, None if self._worker is None else self._worker.link)
+        self._listener.wait(_LOOK_MS, *([] if self._worker is None else [self._worker.link.socket]))
         while (said := self._listener.receive()) is not None:
             self._from_client(*said)
         if self._worker is not None:
@@ -141,12 +140,3 @@ class Server:
         if worker is not None:
             worker.close()
             self.runs += 1
-
-
-def keys_of(path: Path) -> Keys:
-    """The server's keys in ``path``; new ones there, and the client's beside it, where none are."""
-    if not path.exists():
-        (public, secret), (theirs, their_secret) = key_pair(), key_pair()
-        Keys(public, secret, public, theirs).save(path)
-        Keys(theirs, their_secret, public).save(path.with_name(path.name + CLIENT))
-    return Keys.load(path)

@@ -20,12 +20,13 @@ from sil_parts import alive, built, flown, loop, nothing_left
 
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
-from hitl.worker.keys import CLIENT, Keys
-from hitl.worker.serving import Server, keys_of
+from hitl.worker.serving import Server
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError, ScenarioError
+from rtsim.keys import CLIENT, Keys
 from rtsim.record.tape import MemoryRecorder
 from rtsim.simulation import simulate
+from rtsim.sockets import keys_of
 from rtsim.tag import NS_PER_S, Tag
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -262,7 +263,7 @@ def test_a_taken_address(plain: Build) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"public": 1}', "[" * 10, json.dumps([1, 2])])
 def test_files_that_hold_no_keys(text: str, tmp_path: Path) -> None:
     path = tmp_path / "no.keys"
-    with pytest.raises(ScenarioError, match="rtsim sil serve --keys FILE writes FILE"):
+    with pytest.raises(ScenarioError, match="rtsim keys FILE writes FILE"):
         Keys.load(path)
     path.write_text(text)
     with pytest.raises(ScenarioError, match="holds no keys"):

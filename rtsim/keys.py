@@ -1,4 +1,4 @@
-"""CURVE keys in files: who may talk to a worker that serves beyond this machine."""
+"""CURVE keys in files: who may talk to what serves beyond this machine."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Keys:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ScenarioError(
-                f"{path}: {error.strerror}; rtsim sil serve --keys FILE writes FILE, and "
-                f"FILE{CLIENT} for who connects"
+                f"{path}: {error.strerror}; rtsim keys FILE writes FILE, and FILE{CLIENT} "
+                "for who connects"
             ) from None
         except ValueError as error:
             raise ScenarioError(f"{path} holds no keys: {error}") from None

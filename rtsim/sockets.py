@@ -26,7 +26,8 @@ class Listener:
     """Bound at ``tcp://HOST:PORT`` or ``ipc://PATH``: many may come, each has a name."""
 
     def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
-        check_address(endpoint, encrypted=keys is not None)
+        if not endpoint.startswith("ipc://"):
+            check_address(endpoint, encrypted=keys is not None)
         self.endpoint = endpoint
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
@@ -117,9 +118,7 @@ def keys_of(path: Path) -> Keys:
 
 
 def check_address(endpoint: str, encrypted: bool) -> None:
-    """``tcp://HOST:PORT``, beyond loopback only with keys; or ``ipc://PATH``."""
-    if endpoint.startswith("ipc://") and len(endpoint) > len("ipc://"):
-        return
+    """``tcp://HOST:PORT``; beyond loopback only with keys."""
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
     if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:

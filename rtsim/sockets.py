@@ -5,6 +5,8 @@ Nothing listens beyond this machine unless it was asked to and has keys.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import zmq
@@ -23,18 +25,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Listener:
-    """Bound at ``tcp://HOST:PORT`` or ``ipc://PATH``: many may come, each has a name."""
+    """Bound at ``tcp://HOST:PORT``, or :meth:`local`: many may come, each has a name."""
 
     def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
-        if not endpoint.startswith("ipc://"):
-            check_address(endpoint, encrypted=keys is not None)
-        self.endpoint = endpoint
-        self._context = zmq.Context(io_threads=1)
-        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
-        self._gate: ThreadAuthenticator | None = None
+        check_address(endpoint, encrypted=keys is not None)
+        self._open()
         try:
             feel(self._socket)
             if keys is not None:
@@ -42,10 +37,41 @@ class Listener:
                 self._socket.curve_server = True
                 self._socket.curve_publickey = keys.public.encode()
                 self._socket.curve_secretkey = keys.secret.encode()
-            self._socket.bind(endpoint)
+            self._bind(endpoint)
         except TROUBLE as error:
             self.close()
             raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
+
+    def _open(self) -> None:
+        self._folder: Path | None = None
+        self._gate: ThreadAuthenticator | None = None
+        self._context = zmq.Context(io_threads=1)
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
+
+    def _bind(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._socket.bind(endpoint)
+
+    @classmethod
+    def local(cls) -> Listener:
+        """At a socket file in a new folder that only this user can reach.
+
+        Never at a path that somebody gives: libzmq removes whatever file it finds there.
+        """
+        self = cls.__new__(cls)
+        self._open()
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="rtsim-"))
+            self._bind(f"ipc://{self._folder}/run")
+        except TROUBLE as error:
+            self.close()
+            raise ScenarioError(
+                f"no socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another, short path"
+            ) from None
+        return self
 
     def _admit_only(self, keys: Keys) -> None:
         """Whoever knows the server's public key can encrypt; only the client's own is let in."""
@@ -83,6 +109,8 @@ class Listener:
         if self._gate is not None:
             self._gate.stop()
         self._context.term()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Only:

@@ -244,7 +244,7 @@ def test_keys(plain: Build, tmp_path: Path) -> None:
         ("tcp://127.0.0.1", "write tcp://HOST:PORT"),
         ("tcp://127.0.0.1:0", "write tcp://HOST:PORT"),
         ("tcp://127.0.0.1:99999", "write tcp://HOST:PORT"),
-        ("ipc:///etc/passwd", "write tcp://HOST:PORT"),
+        ("ipc:///somewhere/else", "write tcp://HOST:PORT"),
         ("5555", "write tcp://HOST:PORT"),
     ],
 )

@@ -97,6 +97,11 @@ class Listener:
             return False
         return True
 
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """For who waits at several."""
+        return self._socket
+
     def wait(self, milliseconds: int, *others: zmq.Socket[bytes] | int) -> None:
         """Until somebody says something, here or at one of ``others`` (sockets, file numbers)."""
         poller = zmq.Poller()
@@ -111,6 +116,76 @@ class Listener:
         self._context.term()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Caller:
+    """The other end of a :class:`Listener`; a message at a time."""
+
+    def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
+        if not endpoint.startswith("ipc://"):
+            check_address(endpoint, encrypted=keys is not None)
+        self.endpoint = endpoint
+        self._context = zmq.Context(io_threads=1)
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        try:
+            feel(self._socket)
+            if keys is not None:
+                self._socket.curve_serverkey = keys.server.encode()
+                self._socket.curve_publickey = keys.public.encode()
+                self._socket.curve_secretkey = keys.secret.encode()
+            self._socket.connect(endpoint)
+        except TROUBLE as error:
+            self.close()
+            raise ScenarioError(f"{endpoint}: {error}") from None
+
+    def send(self, data: bytes) -> bool:
+        """False where the other end takes nothing."""
+        try:
+            self._socket.send(data, zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def receive(self, milliseconds: int) -> bytes | None:
+        """The next message, waited for at most so long."""
+        try:
+            if not self._socket.poll(milliseconds):
+                return None
+            return self._socket.recv(zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return None
+
+    def close(self) -> None:
+        self._socket.close()
+        self._context.term()
+
+
+class Broadcast:
+    """To whoever subscribes, on this machine: two frames, topic and message; never waits."""
+
+    def __init__(self, endpoint: str) -> None:
+        check_address(endpoint, encrypted=False)
+        self._context = zmq.Context(io_threads=1)
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        try:
+            self._socket.bind(endpoint)
+        except TROUBLE as error:
+            self.close()
+            raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
+
+    def send(self, topic: str, data: bytes) -> bool:
+        try:
+            self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+        self._context.term()
 
 
 class _Only:

@@ -17,6 +17,7 @@ COMMANDS = {
     "report": "rtsim.cli.recordings:report",
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
+    "ctl": "rtsim.cli.ctl:ctl",
     "keys": "rtsim.cli.keys:keys",
 }
 OTHERS = "rtsim.commands"

@@ -51,6 +51,21 @@ class Inbox:
         self.closed = ""
         """Why nothing more is taken."""
 
+    def attach(self, system: System, pacer: Pacer) -> None:
+        """Before the run: what can be told and what it would be told of."""
+
+    def poll(self) -> None:
+        """At a tag, before what waits is taken: where it comes through a pipe, look there."""
+
+    def after(self, ns: int, standing: bool) -> None:
+        """The tag at ``ns`` is done, or simulated time stands there: a place to tell of it."""
+
+    def wait(self, seconds: float) -> None:
+        """While simulated time stands: until something comes."""
+        self.wake.clear()
+        if not self.waiting:
+            self.wake.wait(seconds)
+
     def give(self, command: Command, answer: Answer | None = None) -> None:
         """Leave a command; :class:`CommandError` where no more are taken."""
         if self.closed:
@@ -86,11 +101,13 @@ class Desk:
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
         }  # fmt: skip
+        inbox.attach(system, pacer)
 
     # -- within a tag
 
     def latch(self, tag: Tag) -> list[Change]:
         """Follow what has arrived; the changes that act at this tag."""
+        self.inbox.poll()
         waiting = self.inbox.waiting
         if not waiting:
             return []
@@ -181,16 +198,17 @@ class Desk:
             self._standing, self._until_ns = True, None
         if self._standing and not self.quitting:
             self._stand(ns)
+        self.inbox.after(ns, standing=False)
 
     def _stand(self, ns: int) -> None:
         inbox, tag = self.inbox, Tag(ns)
         self._pacer.hold()
         later: list[Waiting] = []
         while self._standing and not self.quitting:
+            inbox.poll()
             if not inbox.waiting:
-                inbox.wake.clear()
-                if not inbox.waiting:
-                    inbox.wake.wait(_LOOK_S)
+                inbox.after(ns, standing=True)
+                inbox.wait(_LOOK_S)
                 continue
             waiting = inbox.waiting.popleft()
             if waiting.command.kind in AT_A_TAG:

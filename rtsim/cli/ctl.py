@@ -1,0 +1,242 @@
+"""``rtsim ctl``: look at a run in progress, and tell it what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.errors import RtsimError, ScenarioError
+from rtsim.gateway.client import NEXT_TAG, Run, connected, runs
+from rtsim.tag import NS_PER_S
+
+_GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(context_settings=_GROUP_OPTIONS)
+@click.option("--run", "which", default="", help="Process or scenario; default: the only one.")
+@click.option("--keys", type=click.Path(path_type=Path), help="FILE.client, for a tcp:// address.")
+@click.pass_context
+def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
+    """Watch, tune, pause, step and end a run in progress.
+
+    Runs that can be reached were started with --control.  What is told acts at the next tag, is
+    recorded, and acts again in a replay.
+    """
+    ctx.obj = which, keys
+
+
+@contextmanager
+def _run(ctx: click.Context) -> Iterator[Run]:
+    which, keys = ctx.obj
+    with connected(which, keys) as run:
+        yield run
+
+
+def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]]:
+    """Completion by what the run has."""
+
+    def complete(
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG001
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        parent = ctx.parent.params if ctx.parent is not None else {}
+        try:
+            with connected(parent.get("which") or "", parent.get("keys")) as run:
+                return [CompletionItem(n) for n in of(run) if n.startswith(incomplete)]
+        except RtsimError:
+            return []
+
+    return complete
+
+
+_signal = click.argument(
+    "names", nargs=-1, required=True, shell_complete=_known(lambda run: list(run.signals))
+)
+
+
+def _told(at_ns: int) -> None:
+    click.echo("at the next tag" if at_ns == NEXT_TAG else f"at {at_ns / NS_PER_S:.9f} s")
+
+
+@ctl.command("runs")
+@json_option
+@reports_errors
+def list_runs(as_json: bool) -> None:
+    """Runs that can be reached."""
+    found = runs()
+    if as_json:
+        show_json([{"pid": e.pid, "scenario": e.scenario, "endpoint": e.endpoint} for e in found])
+        return
+    if not found:
+        click.echo("none; start one with: rtsim run SCENARIO --pace 1.0 --control")
+    for entry in found:
+        click.echo(f"{entry.pid}  {entry.scenario}")
+
+
+@ctl.command()
+@json_option
+@click.pass_context
+@reports_errors
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Where it is, how fast, what was late."""
+    with _run(ctx) as run:
+        found = run.status
+        if as_json:
+            show_json({"scenario": run.scenario, "pid": run.pid, **vars(found)})
+        else:
+            click.echo(f"{run.scenario} ({run.pid}): {found}")
+
+
+@ctl.command()
+@json_option
+@click.pass_context
+@reports_errors
+def signals(ctx: click.Context, as_json: bool) -> None:
+    """All signals, with units."""
+    with _run(ctx) as run:
+        if as_json:
+            show_json(run.about["signals"])
+            return
+        for name, unit in run.signals.items():
+            click.echo(f"{name} [{unit}]")
+
+
+@ctl.command()
+@json_option
+@click.pass_context
+@reports_errors
+def parameters(ctx: click.Context, as_json: bool) -> None:
+    """What can be set, with units, ranges and the values at the start."""
+    with _run(ctx) as run:
+        if as_json:
+            show_json(run.parameters)
+            return
+        for row in run.parameters:
+            low, high = row["low"], row["high"]
+            limits = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
+            value = ", ".join(f"{v:g}" for v in row["value"])
+            click.echo(f"{row['name']} = {value} {row['unit']}  {limits}")
+
+
+@ctl.command()
+@_signal
+@json_option
+@click.pass_context
+@reports_errors
+def get(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+    """Present values of signals and parameters."""
+    with _run(ctx) as run:
+        found = run.get(*names)
+        values = found if isinstance(found, list) else [found]
+        if as_json:
+            show_json(dict(zip(names, values, strict=True)))
+            return
+        for name, value in zip(names, values, strict=True):
+            click.echo(f"{name} = {value!r} {run.signals[name]}")
+
+
+@ctl.command("set")
+@click.argument("target", shell_complete=_known(lambda run: [p["name"] for p in run.parameters]))
+@click.argument("value", nargs=-1, required=True)
+@click.pass_context
+@reports_errors
+def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
+    """Set a parameter or a source's value: rtsim ctl set f16.cg 0.3"""
+    with _run(ctx) as run:
+        _told(run.set(target, _numbers(value)))
+
+
+@ctl.command()
+@click.argument("topic", shell_complete=_known(lambda run: list(run.about["topics"])))
+@click.argument("value", nargs=-1, required=True)
+@click.pass_context
+@reports_errors
+def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
+    """Send a message on a topic, as if its source had."""
+    with _run(ctx) as run:
+        _told(run.inject(topic, _numbers(value)))
+
+
+@ctl.command()
+@_signal
+@click.option("--rate", default=10.0, show_default=True, help="Looks a second.")
+@click.option("--count", default=0, help="End after so many; default: when the run ends.")
+@json_option
+@click.pass_context
+@reports_errors
+def watch(
+    ctx: click.Context, names: tuple[str, ...], rate: float, count: int, as_json: bool
+) -> None:
+    """Print signals as they change."""
+    with _run(ctx) as run:
+        for k, sample in enumerate(run.watch(*names, rate=rate), start=1):
+            if as_json:
+                show_json({"t": sample.state.seconds, **sample.values})
+            else:
+                told = "  ".join(f"{n}={v:.6g}" for n, v in sample.values.items())
+                click.echo(f"{sample.state.seconds:10.3f} s  {told}")
+            if k == count:
+                return
+
+
+def _simple(name: str, says: str) -> None:
+    def call(ctx: click.Context) -> None:
+        with _run(ctx) as run:
+            _told(run.tell(name))
+
+    call.__doc__ = says
+    ctl.command(name)(click.pass_context(reports_errors(call)))
+
+
+_simple("pause", "Simulated time stands.")
+_simple("resume", "It goes on.")
+_simple("quit", "End the run, as its own end would.")
+
+
+@ctl.command()
+@click.option("--tags", type=int, help="So many tags (default: 1).")
+@click.option("--task", help="To the next tick of this task.")
+@click.option("--duration", type=float, help="So many simulated seconds.")
+@click.pass_context
+@reports_errors
+def step(ctx: click.Context, tags: int | None, task: str | None, duration: float | None) -> None:
+    """A single step, and pause."""
+    with _run(ctx) as run:
+        _told(run.step(tags, task=task, duration=duration))
+
+
+@ctl.command()
+@click.argument("rate")
+@click.pass_context
+@reports_errors
+def rate(ctx: click.Context, rate: str) -> None:
+    """Simulated seconds a second (0.1 is slow motion), or max."""
+    with _run(ctx) as run:
+        _told(run.rate("max" if rate == "max" else _numbers((rate,))))  # type: ignore[arg-type]
+
+
+@ctl.command()
+@click.argument("text")
+@click.pass_context
+@reports_errors
+def mark(ctx: click.Context, text: str) -> None:
+    """Put a text into the recording, at the next tag."""
+    with _run(ctx) as run:
+        _told(run.mark(text))
+
+
+def _numbers(texts: tuple[str, ...]) -> Any:
+    values = []
+    for text in " ".join(texts).replace(",", " ").split():
+        try:
+            values.append(float(text))
+        except ValueError:
+            raise ScenarioError(f"{text!r} is no number") from None
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,277 @@
+"""A run in progress, from Python: look at it, change it, hold it, end it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rtsim.clock import stopwatch
+from rtsim.errors import RtsimError
+from rtsim.gateway.registry import find, runs
+from rtsim.gateway.requests import VERSION
+from rtsim.keys import Keys
+from rtsim.messagepack import EncodingError, Limits, pack, unpack
+from rtsim.sockets import Caller
+from rtsim.tag import NS_PER_S
+
+PATIENCE_S = 5.0
+NEXT_TAG = -1
+_RENEW_NS = 2 * NS_PER_S
+_LIMITS = Limits(depth=8, values=200_000)
+
+
+class ControlError(RtsimError):
+    """A run that cannot be reached, or that refused."""
+
+
+@dataclass(frozen=True)
+class State:
+    """How a run stands: ``ns`` is simulated, ``rate`` 0 where it is as fast as possible."""
+
+    ns: int
+    wall_ns: int
+    rate: float
+    standing: bool
+    late: int
+    missed: int
+    overruns: int
+    margin_ns: int
+    frames: int
+
+    @property
+    def seconds(self) -> float:
+        return self.ns / NS_PER_S
+
+    def __str__(self) -> str:
+        pace = "standing" if self.standing else f"rate {self.rate:g}" if self.rate else "rate max"
+        return (
+            f"{self.seconds:.3f} s, {pace}, {self.overruns} overruns, {self.late} late, "
+            f"{self.missed} missed"
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at what is watched; ``lost`` counts those that did not get through before it."""
+
+    state: State
+    values: Mapping[str, float]
+    lost: int
+
+
+class Run:
+    """A run in progress; made by :func:`connect`."""
+
+    def __init__(self, endpoint: str, keys: Keys | None = None, patience: float = PATIENCE_S):
+        self._caller = Caller(endpoint, keys)
+        self._patience_ns = round(patience * NS_PER_S)
+        self._number = 0
+        self._samples: list[dict[str, Any]] = []
+        try:
+            self._run: dict[str, Any] = self._asked("hello")["run"]
+        except BaseException:
+            self._caller.close()
+            raise
+
+    # -- what there is
+
+    @property
+    def scenario(self) -> str:
+        return str(self._run.get("scenario", ""))
+
+    @property
+    def pid(self) -> int:
+        return int(self._run["pid"])
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """All that the run says of itself."""
+        return self._run
+
+    @property
+    def signals(self) -> dict[str, str]:
+        """Unit by name."""
+        return {row["name"]: row["unit"] for row in self._run["signals"]}
+
+    @property
+    def parameters(self) -> list[dict[str, Any]]:
+        """What can be set: name, unit, shape, low, high, and the value at the start."""
+        return list(self._run["parameters"])
+
+    @property
+    def status(self) -> State:
+        return _state(self._asked("status"))
+
+    def get(self, *names: str) -> float | list[float]:
+        """Present values; a list for several names."""
+        values = [float(v) for v in self._asked("get", names=list(names))["values"]]
+        return values[0] if len(names) == 1 else values
+
+    def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
+        """Looks at ``names``, ``rate`` a second, until the run ends or the caller stops."""
+        self._asked("watch", names=list(names), rate=rate)
+        renewed = heard = stopwatch()
+        try:
+            while True:
+                now = stopwatch()
+                if now - renewed > _RENEW_NS:
+                    renewed = now
+                    self._ask("watch", names=list(names), rate=rate)
+                if not self._samples:
+                    self._hear(100)
+                if self._samples:
+                    heard = now
+                    row = self._samples.pop(0)
+                    pairs = zip(names, row["values"], strict=True)
+                    values = {n: float(v) for n, v in pairs}
+                    yield Sample(_state(row), values, int(row["lost"]))
+                elif now - heard > self._patience_ns:
+                    return
+        finally:
+            self._samples.clear()
+            self._ask("watch", names=[], rate=0.0)
+
+    # -- what it is told
+
+    def set(self, target: str, value: float | Sequence[float]) -> int:
+        """``part.name`` becomes ``value``: the tag (ns) at which it does; -1 while time stands."""
+        return self.tell("set", target=target, value=_plain(value))
+
+    def inject(self, topic: str, value: float | Sequence[float]) -> int:
+        """A message on ``topic``, as if its source had sent it."""
+        return self.tell("inject", topic=topic, value=_plain(value))
+
+    def pause(self) -> int:
+        return self.tell("pause")
+
+    def resume(self) -> int:
+        return self.tell("resume")
+
+    def step(
+        self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
+    ) -> int:
+        """Go on by ``tags``, to the next tick of ``task``, or for ``duration`` s; then pause."""
+        given = {"tags": tags, "task": task, "duration": duration}
+        return self.tell("step", **{k: v for k, v in given.items() if v is not None})
+
+    def rate(self, rate: float | str) -> int:
+        """Simulated seconds a second, or ``"max"``."""
+        return self.tell("rate", rate=rate)
+
+    def mark(self, text: str) -> int:
+        return self.tell("mark", text=text)
+
+    def quit(self) -> int:
+        return self.tell("quit")
+
+    def tell(self, kind: str, **arguments: Any) -> int:
+        """Any command; :class:`ControlError` says why it is refused."""
+        command = {"kind": kind, **arguments}
+        return int(self._asked("command", command=command, initiated=stopwatch())["ns"])
+
+    # -- how
+
+    def _ask(self, do: str, **what: Any) -> int:
+        self._number += 1
+        try:
+            data = pack({"v": VERSION, "id": self._number, "do": do, **what})
+        except EncodingError as error:
+            raise ControlError(str(error)) from None
+        if not self._caller.send(data):
+            raise ControlError(f"{self._caller.endpoint} takes nothing")
+        return self._number
+
+    def _asked(self, do: str, **what: Any) -> dict[str, Any]:
+        number = self._ask(do, **what)
+        until = stopwatch() + self._patience_ns
+        while (rest := until - stopwatch()) > 0:
+            said = self._hear(max(1, rest // 1_000_000))
+            if said is not None and said.get("id") == number:
+                if not said.get("ok"):
+                    raise ControlError(str(said.get("error", "refused")))
+                return said
+        raise ControlError(
+            f"no answer from {self._caller.endpoint} within {self._patience_ns / NS_PER_S:g} s; "
+            "has the run ended? type: rtsim ctl runs"
+        )
+
+    def _hear(self, milliseconds: int) -> dict[str, Any] | None:
+        data = self._caller.receive(milliseconds)
+        if data is None:
+            return None
+        try:
+            said = unpack(data, _LIMITS)
+        except EncodingError:
+            return None
+        if isinstance(said, dict) and "sample" in said:
+            self._samples.append(said["sample"])
+            return None
+        return said if isinstance(said, dict) else None
+
+    def close(self) -> None:
+        """Let go of it; the run goes on."""
+        self._caller.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<run of {self.scenario}, process {self.pid}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(p['name'])}</td><td>{escape(str(p['value']))}</td>"
+            f"<td>{escape(p['unit'])}</td></tr>"
+            for p in self.parameters
+        )
+        return (
+            f"<b>{escape(self.scenario)}</b>, process {self.pid}: {escape(str(self.status))}"
+            f"<table><tr><th>parameter</th><th>at the start</th><th>unit</th></tr>{rows}</table>"
+        )
+
+
+def _plain(value: float | Sequence[float]) -> float | list[float]:
+    if isinstance(value, Sequence) or hasattr(value, "tolist"):
+        listed = value.tolist() if hasattr(value, "tolist") else list(value)
+        return listed if isinstance(listed, list) else float(listed)
+    return value
+
+
+def _state(data: Mapping[str, Any]) -> State:
+    return State(**data["state"])
+
+
+def connect(which: str | int = "", keys: str | os.PathLike[str] | None = None) -> Run:
+    """The run named by its process, scenario or ``tcp://`` address; the only one by default."""
+    text = str(which)
+    held = None if keys is None else Keys.load(Path(keys))
+    if text.startswith("tcp://"):
+        return Run(text, held)
+    return Run(find(text).endpoint)
+
+
+@contextmanager
+def connected(which: str, keys: Path | None = None) -> Iterator[Run]:
+    """As :func:`connect`, closed at the end of the block."""
+    run = connect(which, keys)
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+__all__ = ["ControlError", "Run", "Sample", "State", "connect", "connected", "runs"]

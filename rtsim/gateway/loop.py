@@ -1,0 +1,153 @@
+"""The loop's end: commands come out of the pipe at tags, looks at the run go into it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rtsim.clock import stopwatch
+from rtsim.control.commands import CommandError, read_command
+from rtsim.control.desk import Inbox, Waiting
+from rtsim.gateway.catalogue import Counters, Look, catalogue
+from rtsim.gateway.pipe import Pipe, PipeError
+from rtsim.system import System
+from rtsim.tag import NS_PER_S
+from rtsim.timing.pacing import Pacer
+
+MOST_RATE_HZ = 200.0
+_END_S = 5.0
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""The other process computes nothing: no threads of its own for that."""
+
+
+class PipedInbox(Inbox):
+    """An inbox that a gateway fills; it also tells the gateway how the run stands."""
+
+    def __init__(self, pipe: Pipe, about: dict[str, Any]) -> None:
+        super().__init__()
+        self.lost = 0
+        """Looks that the gateway did not take in time."""
+        self.trouble = ""
+        """Why the gateway is not heard any more."""
+        self._pipe, self._about = pipe, about
+        self._period_ns = self._next_ns = 0
+        self._pacer: Pacer | None = None
+
+    def attach(self, system: System, pacer: Pacer) -> None:
+        self._system, self._pacer = system, pacer
+        self._look, self._counters = Look(system), Counters()
+        self._pipe.send({"run": {**self._about, **catalogue(system)}})
+
+    def poll(self) -> None:
+        pipe = self._pipe
+        if pipe.gone:
+            return
+        try:
+            for message in pipe.receive():
+                self._heard(message)
+        except PipeError as error:
+            self.trouble = str(error)
+            pipe.gone = True
+
+    def _heard(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise PipeError("a message that is no map")
+        if "looks" in message:
+            rate = min(float(message["looks"]), MOST_RATE_HZ)
+            self._period_ns = round(NS_PER_S / rate) if rate > 0 else 0
+            self._next_ns = 0
+        if "command" in message:
+            self._take(message)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        number = message.get("id")
+
+        def answer(wrong: str, ns: int) -> None:
+            self._pipe.send({"answer": number, "wrong": wrong, "ns": ns})
+
+        try:
+            command = read_command(message["command"])
+            stamps = {"initiated_ns": int(message.get("initiated", 0)), "completed_ns": stopwatch()}
+            self.give(type(command)(command.kind, command.arguments, **stamps), answer)
+        except CommandError as error:
+            answer(str(error), -1)
+
+    def after(self, ns: int, standing: bool) -> None:
+        if self._period_ns and not self._pipe.gone:
+            now = stopwatch()
+            if now >= self._next_ns or standing:
+                self._next_ns = now + self._period_ns
+                self._tell(ns, now, standing)
+
+    def _tell(self, ns: int, now: int, standing: bool) -> None:
+        if self._pipe.busy:
+            self._pipe.flush()
+            if self._pipe.busy:
+                self.lost += 1
+                return
+        pacer, counters = self._pacer, self._counters
+        assert pacer is not None
+        rate = getattr(pacer.clock, "rate", 0.0) if pacer.clock.paced else 0.0
+        counters.ns, counters.wall_ns, counters.rate = ns, now, float(rate)
+        counters.standing, counters.margin_ns = standing, pacer.margin_ns
+        counters.late = sum(c.lates for c in self._system.controllers)
+        counters.missed = sum(c.missed for c in self._system.controllers)
+        counters.overruns, counters.frames = sum(pacer.overruns.values()), pacer.log.frames
+        self._pipe.send({"look": self._look.take(counters)})
+
+    def wait(self, seconds: float) -> None:
+        if self._pipe.gone:  # nobody is left to say that it goes on
+            self.waiting.append(Waiting(read_command({"kind": "resume"})))
+        else:
+            self._pipe.wait(seconds)
+
+    def close(self, why: str) -> None:
+        super().close(why)
+        self._pipe.send({"ended": why})
+
+
+class Gateway:
+    """The process beside the loop; a context that gives the inbox of :func:`simulate`.
+
+    ``about`` is plain data for who asks: scenario, recording.  ``bind`` is a ``tcp://`` address to
+    serve at too, with the file of its keys where it is beyond this machine.
+    """
+
+    def __init__(
+        self, about: dict[str, Any], bind: str = "", keys: Path | None = None,
+        plotjuggler: str = "",
+    ) -> None:  # fmt: skip
+        ours, theirs = socket.socketpair()
+        self._pipe = Pipe(ours)
+        self.inbox = PipedInbox(self._pipe, {"pid": os.getpid(), **about})
+        command: Sequence[str] = [
+            sys.executable, "-m", "rtsim.gateway.process", str(theirs.fileno()),
+            "--bind", bind, "--keys", str(keys or ""), "--plotjuggler", plotjuggler,
+        ]  # fmt: skip
+        try:
+            self._process = subprocess.Popen(
+                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+            )  # fmt: skip
+        finally:
+            theirs.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def __enter__(self) -> PipedInbox:
+        return self.inbox
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

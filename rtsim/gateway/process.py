@@ -1,0 +1,229 @@
+"""The gateway's process: many clients on one side, the loop's pipe on the other.
+
+``python -m rtsim.gateway.process FD``; it ends when the loop's end of the pipe closes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rtsim.clock import stopwatch
+from rtsim.errors import RtsimError, UnknownName
+from rtsim.gateway.catalogue import Counters, read_look
+from rtsim.gateway.pipe import Pipe, PipeError
+from rtsim.gateway.publishing import Publisher
+from rtsim.gateway.registry import Entry, enter
+from rtsim.gateway.requests import VERSION, Request, RequestError, read_request
+from rtsim.keys import Keys
+from rtsim.messagepack import pack
+from rtsim.signals import Vector
+from rtsim.sockets import Listener
+from rtsim.tag import NS_PER_S
+
+LEASE_NS = 5 * NS_PER_S
+"""A watch that is not renewed for so long is over."""
+MOST_CLIENTS = 64
+_LOOK_MS = 100
+_AT_ONCE = 256
+"""Messages taken from clients before the pipe is looked at again."""
+_GET_HZ = 20.0
+
+
+@dataclass
+class Client:
+    """Who asks: what it watches, and until when."""
+
+    names: tuple[str, ...] = ()
+    indices: list[int] = field(default_factory=list)
+    rate_hz: float = 0.0
+    until_ns: int = 0
+    next_ns: int = 0
+    lost: int = 0
+
+
+class Gate:
+    """Passes on between clients and the loop."""
+
+    def __init__(self, pipe: Pipe, listeners: Sequence[Listener], publisher: Publisher) -> None:
+        self._pipe, self._listeners, self._publisher = pipe, listeners, publisher
+        self._run: dict[str, Any] = {}
+        self._index: dict[str, int] = {}
+        self._clients: dict[tuple[int, bytes], Client] = {}
+        self._asked: dict[int, tuple[int, bytes, int]] = {}
+        """Our number of a command: whose it is, and theirs."""
+        self._numbers = 0
+        self._waiting: list[tuple[int, bytes, Request]] = []
+        """Gets that wait for a look."""
+        self._rate_hz = 0.0
+        self._got_ns = 0
+        self.ended = ""
+        self.on_run: list[Any] = []
+
+    def serve(self) -> None:
+        """Until the loop is gone."""
+        while not self._pipe.gone:
+            first, *more = self._listeners
+            first.wait(_LOOK_MS, self._pipe.fileno(), *(x.socket for x in more))
+            self._pipe.flush()
+            for message in self._pipe.receive():
+                self._from_loop(message)
+            for k, listener in enumerate(self._listeners):
+                for _ in range(_AT_ONCE):
+                    said = listener.receive()
+                    if said is None:
+                        break
+                    self._from_client(k, *said)
+            self._ask_for_looks()
+        for place, who, theirs in self._asked.values():
+            self._say(place, who, theirs, error=self.ended or "the run is gone")
+
+    # -- the loop
+
+    def _from_loop(self, message: dict[str, Any]) -> None:
+        if "run" in message:
+            self._run = message["run"]
+            self._index = {row["name"]: k for k, row in enumerate(self._run["signals"])}
+            self._publisher.begin(self._run["signals"])
+            for action in self.on_run:
+                action(self._run)
+        elif "look" in message:
+            self._looked(*read_look(message["look"]))
+        elif "answer" in message:
+            place, who, theirs = self._asked.pop(message["answer"], (0, b"", -1))
+            if message["wrong"]:
+                self._say(place, who, theirs, error=message["wrong"])
+            else:
+                self._say(place, who, theirs, ns=message["ns"])
+        elif "ended" in message:
+            self.ended = str(message["ended"])
+
+    def _looked(self, counters: Counters, values: Vector) -> None:
+        self._publisher.publish(counters, values)
+        waiting, self._waiting = self._waiting, []
+        for place, who, request in waiting:
+            found = [float(values[self._index[n]]) for n in request.names]
+            self._say(place, who, request.number, values=found, state=asdict(counters))
+        now = stopwatch()
+        for (place, who), client in list(self._clients.items()):
+            if client.rate_hz and now >= client.next_ns:
+                client.next_ns = now + round(NS_PER_S / client.rate_hz)
+                sample = {"v": VERSION, "state": asdict(counters), "lost": client.lost,
+                          "values": [float(values[k]) for k in client.indices]}  # fmt: skip
+                if not self._listeners[place].send(who, pack({"sample": sample})):
+                    client.lost += 1
+
+    def _ask_for_looks(self) -> None:
+        """As many as the most eager watches; none where nobody does."""
+        now = stopwatch()
+        for key, client in list(self._clients.items()):
+            if client.rate_hz and now > client.until_ns:
+                del self._clients[key]
+        rates = [c.rate_hz for c in self._clients.values()]
+        if self._waiting or now < self._got_ns + NS_PER_S:
+            rates.append(_GET_HZ)
+        wanted = max([*rates, self._publisher.rate_hz], default=0.0)
+        if wanted != self._rate_hz and self._pipe.send({"looks": wanted}):
+            self._rate_hz = wanted
+
+    # -- clients
+
+    def _from_client(self, place: int, who: bytes, data: bytes) -> None:
+        try:
+            request = read_request(data)
+            self._answer(place, who, request)
+        except RequestError as error:
+            self._say(place, who, error.number, error=str(error))
+        except RtsimError as error:
+            self._say(place, who, request.number, error=str(error))
+
+    def _answer(self, place: int, who: bytes, request: Request) -> None:
+        if not self._run:
+            raise RequestError("the run has not begun yet", request.number)
+        if request.do == "hello":
+            self._say(place, who, request.number, run=self._run)
+        elif request.do == "command":
+            self._command(place, who, request)
+        elif request.do == "watch":
+            self._watch(place, who, request)
+        else:
+            self._indices(request)
+            self._got_ns = stopwatch()
+            if len(self._waiting) >= MOST_CLIENTS * 4:
+                raise RequestError("too many requests wait; ask more slowly", request.number)
+            self._waiting.append((place, who, request))
+
+    def _indices(self, request: Request) -> list[int]:
+        for name in request.names:
+            if name not in self._index:
+                raise UnknownName("signal", name, self._index, "this run")
+        return [self._index[n] for n in request.names]
+
+    def _command(self, place: int, who: bytes, request: Request) -> None:
+        if len(self._asked) >= 1000:
+            raise RequestError("1000 commands wait for the run; ask more slowly", request.number)
+        self._numbers += 1
+        told = {"command": dict(request.command), "id": self._numbers}
+        if not self._pipe.send({**told, "initiated": request.initiated_ns}):
+            raise RequestError("the run takes no command now", request.number)
+        self._asked[self._numbers] = (place, who, request.number)
+
+    def _watch(self, place: int, who: bytes, request: Request) -> None:
+        indices = self._indices(request)
+        if (place, who) not in self._clients and len(self._clients) >= MOST_CLIENTS:
+            raise RequestError(f"{MOST_CLIENTS} clients watch already", request.number)
+        client = self._clients.setdefault((place, who), Client())
+        client.names, client.indices = request.names, indices
+        client.rate_hz, client.until_ns = request.rate_hz, stopwatch() + LEASE_NS
+        if not request.rate_hz:
+            del self._clients[(place, who)]
+        self._say(place, who, request.number)
+
+    def _say(self, place: int, who: bytes, number: int, **what: Any) -> None:
+        if number < 0 and "error" not in what:
+            return
+        answer = {"v": VERSION, "id": number, "ok": "error" not in what, **what}
+        if who:
+            self._listeners[place].send(who, pack(answer))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """From the command line that :class:`rtsim.gateway.loop.Gateway` makes."""
+    parser = argparse.ArgumentParser(prog="rtsim.gateway")
+    parser.add_argument("pipe", type=int)
+    for option in ("--bind", "--keys", "--plotjuggler"):
+        parser.add_argument(option, default="")
+    given = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
+    pipe = Pipe(socket.socket(fileno=given.pipe))
+    with ExitStack() as stack:
+        stack.callback(pipe.close)
+        listeners = [Listener.local()]
+        stack.callback(listeners[0].close)
+        if given.bind:
+            keys = Keys.load(Path(given.keys)) if given.keys else None
+            listeners.append(Listener(given.bind, keys))
+            stack.callback(listeners[1].close)
+        publisher = Publisher(given.plotjuggler)
+        stack.callback(publisher.close)
+        gate = Gate(pipe, listeners, publisher)
+
+        def entered(run: dict[str, Any]) -> None:
+            name = str(run.get("scenario", ""))
+            path = enter(Entry(int(run["pid"]), os.getpid(), name, listeners[0].endpoint))
+            stack.callback(lambda: path.unlink(missing_ok=True))
+
+        gate.on_run.append(entered)
+        with suppress(PipeError):
+            gate.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Which runs are going on, for this user: one small file each, gone with its run."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+from rtsim.errors import ScenarioError
+
+_MOST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run: its process, and where it is reached."""
+
+    pid: int
+    gateway: int
+    scenario: str
+    endpoint: str
+
+    @property
+    def alive(self) -> bool:
+        try:
+            os.kill(self.gateway, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            pass
+        return True
+
+
+def folder() -> Path:
+    """Where the files stand; ``RTSIM_RUNTIME_DIR`` puts them elsewhere."""
+    place = os.environ.get("RTSIM_RUNTIME_DIR") or platformdirs.user_runtime_dir("rtsim")
+    return Path(place) / "runs"
+
+
+def enter(entry: Entry) -> Path:
+    """Write the file that :func:`runs` finds; the caller removes it."""
+    where = folder()
+    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = where / f"{entry.pid}.json"
+    scratch = path.with_suffix(".new")
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(asdict(entry), file)
+    scratch.replace(path)
+    return path
+
+
+def runs() -> list[Entry]:
+    """Those that are going on, by process; files that dead ones left are removed."""
+    found = []
+    for path in sorted(folder().glob("*.json")):
+        entry = _read(path)
+        if entry is not None and entry.alive:
+            found.append(entry)
+        elif entry is not None:
+            with suppress(OSError):
+                path.unlink()
+    return sorted(found, key=lambda e: e.pid)
+
+
+def find(which: str = "") -> Entry:
+    """The run named by its process or scenario; the only one, where nothing is said."""
+    known = runs()
+    if not known:
+        raise ScenarioError(
+            "no run can be reached; start one with: rtsim run SCENARIO --pace 1.0 --control"
+        )
+    chosen = [e for e in known if which in ("", str(e.pid), e.scenario)]
+    if len(chosen) == 1:
+        return chosen[0]
+    listed = ", ".join(f"{e.pid} ({e.scenario})" for e in chosen or known)
+    if chosen:
+        raise ScenarioError(f"several runs are going on; name one of {listed}")
+    raise ScenarioError(f"no run {which!r}; going on: {listed}")
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        with path.open(encoding="utf-8") as file:
+            data = json.loads(file.read(_MOST_BYTES))
+        return Entry(int(data["pid"]), int(data["gateway"]), str(data["scenario"]),
+                     str(data["endpoint"]))  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None

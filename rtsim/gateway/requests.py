@@ -1,0 +1,72 @@
+"""What a client may ask a gateway, versioned: checked before it is believed.
+
+A request is a map ``{"v": 1, "id": n, "do": ..., ...}``; its answer has the same ``id`` and
+``ok``, with an ``error`` where that is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.errors import RtsimError
+from rtsim.messagepack import EncodingError, Limits, unpack
+
+VERSION = 1
+DO = ("hello", "status", "get", "watch", "command")
+MOST_NAMES = 1000
+_LIMITS = Limits(depth=6, values=20_000)
+
+
+class RequestError(RtsimError):
+    """A request that is none; ``number`` is its id, where it has one."""
+
+    def __init__(self, text: str, number: int = -1) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that was understood; whether names exist is for the run to say."""
+
+    number: int
+    do: str
+    names: tuple[str, ...] = ()
+    rate_hz: float = 0.0
+    command: Mapping[str, Any] = field(default_factory=dict)
+    initiated_ns: int = 0
+
+
+def read_request(data: bytes) -> Request:
+    """From bytes that anybody may have sent; :class:`RequestError` says what is allowed."""
+    try:
+        said = unpack(data, _LIMITS)
+    except EncodingError as error:
+        raise RequestError(str(error)) from None
+    if not isinstance(said, dict):
+        raise RequestError("a request is a map")
+    number = said.get("id", -1)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
+        raise RequestError("a request has an id, a whole number >= 0")
+    if said.get("v") != VERSION:
+        raise RequestError(f"version {said.get('v')!r:.20}; this run speaks {VERSION}", number)
+    do = said.get("do")
+    if do not in DO:
+        raise RequestError(f"asked to do {do!r:.40}; known: {', '.join(DO)}", number)
+    names = said.get("names", [])
+    if not isinstance(names, list) or len(names) > MOST_NAMES:
+        raise RequestError(f"names is a list of at most {MOST_NAMES}", number)
+    if not all(isinstance(n, str) and len(n) <= 200 for n in names):
+        raise RequestError("a name is a text of at most 200 characters", number)
+    rate = said.get("rate", 0.0)
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1000:
+        raise RequestError("rate is a number from 0 to 1000 Hz", number)
+    command = said.get("command", {})
+    if not isinstance(command, dict):
+        raise RequestError("command is a map", number)
+    initiated = said.get("initiated", 0)
+    if isinstance(initiated, bool) or not isinstance(initiated, int) or abs(initiated) >= 2**63:
+        raise RequestError("initiated is a whole number of ns", number)
+    return Request(number, str(do), tuple(names), float(rate), command, initiated)

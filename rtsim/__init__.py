@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rtsim.compiling import compiled
     from rtsim.controller import PythonController
+    from rtsim.gateway.client import connect
     from rtsim.latency import (
         Duplicate,
         Empirical,
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "rtsim.compiling": ("compiled",),
     "rtsim.controller": ("PythonController",),
+    "rtsim.gateway.client": ("connect",),
     "rtsim.latency": (
         "Duplicate",
         "Empirical",
@@ -70,6 +72,7 @@ __all__ = [
     "TruncatedNormal",
     "Uniform",
     "compiled",
+    "connect",
     "simulate",
 ]
 

@@ -59,6 +59,9 @@ def reports_errors(command: F) -> F:
             raise
         except click.exceptions.Exit:
             raise
+        except BrokenPipeError:  # whoever read the output (head, less) has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         except Exception as error:
             if os.environ.get("RTSIM_TRACEBACK"):
                 traceback.print_exc()

@@ -219,7 +219,7 @@ def step(ctx: click.Context, tags: int | None, task: str | None, duration: float
 def rate(ctx: click.Context, rate: str) -> None:
     """Simulated seconds a second (0.1 is slow motion), or max."""
     with _run(ctx) as run:
-        _told(run.rate("max" if rate == "max" else _numbers((rate,))))  # type: ignore[arg-type]
+        _told(run.rate("max" if rate == "max" else _numbers((rate,))))
 
 
 @ctl.command()

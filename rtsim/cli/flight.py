@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from itertools import count
@@ -21,6 +21,7 @@ from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
 from rtsim.clock import stopwatch
 from rtsim.compiling import announced
+from rtsim.control.desk import Inbox
 from rtsim.errors import ScenarioError
 from rtsim.loading import load_scenario
 from rtsim.record.claim import PathTaken
@@ -28,6 +29,7 @@ from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder, Recorder
 from rtsim.scenario import Scenario
 from rtsim.simulation import Outcome, Pace, simulate
+from rtsim.sockets import check_address
 from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import Request
@@ -52,14 +54,34 @@ class Flight:
     strict: bool
     checkpoint_every: str | None = None
     checkpoint_at: tuple[str, ...] = ()
+    control: bool = False
+    bind: str = ""
+    keys: Path | None = None
+    plotjuggler: bool = False
 
     def pacing(self) -> Pace:
         scheduling = Request.realtime() if self.realtime else Request()
         return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=scheduling)
 
+    @contextmanager
+    def gateway(self, scenario: str, path: Path | None) -> Iterator[Inbox | None]:
+        """What reaches the run from outside, where that was asked for."""
+        if not (self.control or self.bind or self.plotjuggler):
+            yield None
+            return
+        from rtsim.gateway.loop import Gateway
+        from rtsim.gateway.publishing import PLOTJUGGLER
+
+        about = {"scenario": scenario, "recording": "" if path is None else str(path)}
+        plot = PLOTJUGGLER if self.plotjuggler else ""
+        with Gateway(about, self.bind, self.keys, plot) as inbox:
+            yield inbox
+
     def check(self) -> None:
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
+        if self.bind:
+            check_address(self.bind, encrypted=self.keys is not None)
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:
@@ -95,6 +117,12 @@ _OPTIONS = (
     ),
     every_option,
     at_option,
+    click.option("--control", is_flag=True, help="Let rtsim ctl and rtsim.connect() reach it."),
+    click.option("--bind", default="", metavar="tcp://HOST:PORT", help="Reach it there too."),
+    click.option(
+        "--keys", type=click.Path(path_type=Path), help="For --bind: the file of rtsim keys."
+    ),
+    click.option("--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."),
 )
 
 
@@ -228,6 +256,7 @@ def fly(
                 file = open_recorder(flight.path, name, flight.force)
                 recorder, path = stack.enter_context(file), file.path
             kept = taking(flight.checkpoint_every, flight.checkpoint_at, path, pace.rate is None)
+            inbox = stack.enter_context(flight.gateway(scenario.name, path))
             with announced(line.compiling):
                 outcome = simulate(
                     scenario,
@@ -239,6 +268,7 @@ def fly(
                     observe=line.show,
                     start=None if going_on is None else going_on.beside(path),
                     checkpoints=None if kept is None else kept[0],
+                    inbox=inbox,
                 )
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt

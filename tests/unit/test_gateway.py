@@ -1,0 +1,258 @@
+"""The channel to a run in progress: real processes, real sockets, hostile clients."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from rtsim.errors import RtsimError, ScenarioError
+from rtsim.gateway.client import NEXT_TAG, ControlError, connect
+from rtsim.gateway.loop import Gateway
+from rtsim.gateway.pipe import MOST_BYTES, Pipe, PipeError
+from rtsim.gateway.registry import Entry, enter, find, folder, runs
+from rtsim.gateway.requests import RequestError, read_request
+from rtsim.messagepack import pack
+from rtsim.models import unstable
+from rtsim.record.comparison import compare
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.simulation import simulate
+from rtsim.sockets import Caller
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+
+
+class Going:
+    """A run in a process of its own, until it is told to quit."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "live.mcap"
+        command = [
+            sys.executable, "-m", "rtsim", "run", "unstable", "--plain", "--control",
+            "--pace", "1.0", "--until", "100000", "--overrun", "slip:1000000", "-o", str(self.path),
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def ended(self) -> int:
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> Iterator[Going]:
+    run = Going(tmp_path)
+    try:
+        yield run
+        if run.process.poll() is None:
+            with connect("unstable") as known:
+                known.quit()
+        assert run.ended() == 0
+    finally:
+        run.process.kill()
+
+
+def _connected() -> Any:
+    for _ in range(1200):
+        try:
+            return connect("unstable")
+        except (ScenarioError, ControlError):
+            time.sleep(0.05)
+    raise AssertionError("the run cannot be reached")
+
+
+@pytest.mark.realtime
+@pytest.mark.usefixtures("going")
+def test_a_run_is_found_looked_at_told_and_ended() -> None:
+    with _connected() as run:
+        assert run.scenario == "unstable"
+        assert run.signals["plant.x"] == "m"
+        assert {p["name"] for p in run.parameters} >= {"plant.stiffness", "controller.integral"}
+        before = run.status
+        assert run.status.ns >= before.ns
+        run.pause()
+        standing = run.status
+        assert standing.standing
+        assert run.status.ns == standing.ns, "time stands"
+        x, v = run.get("plant.x", "plant.v")
+        assert isinstance(x, float) and isinstance(v, float)  # noqa: PT018
+        assert run.set("plant.stiffness", 2.5) == NEXT_TAG
+        with pytest.raises(ControlError, match="unknown value"):
+            run.set("plant.stiffnes", 2.5)
+        with pytest.raises(ControlError, match="unknown signal"):
+            run.get("plant.y")
+        run.step(duration=0.5)
+        run.rate("max")
+        run.resume()
+        samples = run.watch("plant.x", rate=50)
+        taken = [next(samples) for _ in range(3)]
+        samples.close()
+        assert taken[0].state.ns < taken[2].state.ns
+        run.rate(1.0)
+        run.mark("seen")
+        assert "plant.stiffness" in run._repr_html_()
+        assert run.get("plant.stiffness") == 2.5
+
+
+@pytest.mark.realtime
+def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
+    with _connected() as run:
+        chance = random.Random(1)
+        for _ in range(60):
+            choice = chance.randrange(4)
+            if choice == 0:
+                run.set("plant.stiffness", chance.uniform(1.0, 3.0))
+            elif choice == 1:
+                run.inject("controller", chance.uniform(-1.0, 1.0))
+            elif choice == 2:
+                run.rate(chance.choice(["max", 1.0, 50.0]))
+            else:
+                run.mark("here")
+        run.quit()
+    assert going.ended() == 0
+    recording = Recording.open(going.path)
+    assert recording.footer is not None
+    assert recording.footer["reason"] == "quit"
+    assert sum(e.kind == "Command" for e in recording.events) == 61
+    assert compare(recording, rerun(recording)).ok
+
+
+@pytest.mark.realtime
+@pytest.mark.usefixtures("going")
+def test_hostile_clients_do_not_reach_the_run() -> None:
+    with _connected() as run:
+        endpoint = run._caller.endpoint
+        chance = random.Random(2)
+        hostile = [Caller(endpoint) for _ in range(4)]
+        for k in range(2000):
+            hostile[k % 4].send(chance.randbytes(chance.randrange(1200)))
+            hostile[k % 4].send(pack({"v": 1, "id": k, "do": "get", "names": ["plant.x"] * 50}))
+        for caller in hostile[:2]:
+            caller.close()  # in the midst of it
+        assert run.status.ns > 0
+        run.mark("still there")
+        for caller in hostile[2:]:
+            caller.close()
+
+
+@pytest.mark.realtime
+def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
+    recorder, gateway = MemoryRecorder(), Gateway({"scenario": "unstable"})
+    os.kill(gateway.pid, 9)
+    with gateway as inbox:
+        outcome = simulate(unstable.scenario(until=1), recorder=recorder, inbox=inbox)
+    plain = MemoryRecorder()
+    simulate(unstable.scenario(until=1), recorder=plain)
+    assert outcome.reason == "end"
+    assert compare(plain.recording(), recorder.recording()).ok
+
+
+BAD: list[object] = [
+    None, 3, [], {"id": -1}, {"id": True, "v": 1}, {"id": 1, "v": 2},
+    {"id": 1, "v": 1, "do": "eval"},
+    {"id": 1, "v": 1, "do": "get", "names": "x"}, {"id": 1, "v": 1, "do": "get", "names": [1]},
+    {"id": 1, "v": 1, "do": "get", "names": ["x"] * 2000},
+    {"id": 1, "v": 1, "do": "watch", "rate": -1},
+    {"id": 1, "v": 1, "do": "watch", "rate": 1e9}, {"id": 1, "v": 1, "do": "command", "command": 1},
+    {"id": 2**63, "v": 1}, {"id": 1, "v": 1, "do": "get", "names": ["x" * 300]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", BAD)
+def test_requests_that_are_none(said: object) -> None:
+    with pytest.raises(RequestError):
+        read_request(pack(said) if not _wide(said) else msgpack.packb(said))
+
+
+def _wide(said: object) -> bool:
+    return isinstance(said, dict) and said.get("id") == 2**63
+
+
+def test_bytes_that_are_no_request() -> None:
+    chance = random.Random(3)
+    for _ in range(3000):
+        with pytest.raises(RequestError):
+            read_request(chance.randbytes(chance.randrange(100)))
+    deep: Any = 1
+    for _ in range(50):
+        deep = [deep]
+    with pytest.raises(RequestError, match="deeper"):
+        read_request(msgpack.packb(deep))
+    with pytest.raises(RequestError, match="cut off"):
+        read_request(b"\xdd\xff\xff\xff\xff")
+
+
+def _pair() -> tuple[Pipe, Any]:
+    import socket
+
+    a, b = socket.socketpair()
+    b.setblocking(False)
+    return Pipe(a, most_waiting=3 * MOST_BYTES), b
+
+
+def test_a_pipe_takes_messages_in_any_pieces() -> None:
+    pipe, far = _pair()
+    data = b"".join(len(p := pack({"k": k})).to_bytes(4, "little") + p for k in range(20))
+    found = []
+    for byte in data:
+        far.send(bytes([byte]))
+        found += pipe.receive()
+    assert found == [{"k": k} for k in range(20)]
+    far.close()
+    assert pipe.receive() == []
+    assert pipe.gone
+    pipe.close()
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x01\x00\x00\x00\xc1"])
+def test_a_pipe_refuses_what_is_no_message(data: bytes) -> None:
+    pipe, far = _pair()
+    far.send(data)
+    with pytest.raises(PipeError):
+        pipe.receive()
+    pipe.close()
+    far.close()
+
+
+def test_a_pipe_never_waits_for_an_end_that_takes_nothing() -> None:
+    pipe, far = _pair()
+    sent = 0
+    while pipe.send({"x": bytes(100_000)}):
+        sent += 1
+        assert sent < 100
+    assert pipe.busy
+    pipe.close()
+    far.close()
+
+
+def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
+    assert runs() == []
+    with pytest.raises(ScenarioError, match="no run can be reached"):
+        find()
+    me = os.getpid()
+    enter(Entry(me, me, "one", "ipc:///x"))
+    enter(Entry(2**22 + 5, 2**22 + 5, "dead", "ipc:///y"))
+    (folder() / "bad.json").write_text("[" * 100_000)
+    assert [e.scenario for e in runs()] == ["one"]
+    assert not (folder() / f"{2**22 + 5}.json").exists()
+    assert find("one") == find(str(me)) == find()
+    enter(Entry(me + 0, me, "one", "ipc:///z"))
+    with pytest.raises(ScenarioError, match="going on: "):
+        find("two")
+    assert tmp_path in folder().parents
+
+
+def test_only_loopback_without_keys() -> None:
+    with pytest.raises(RtsimError, match="rtsim keys"):
+        Caller("tcp://192.0.2.1:5555")

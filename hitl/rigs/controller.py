@@ -15,6 +15,7 @@ from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.line import Budget
+from hitl.rigs import running
 from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
 from hitl.rigs.pins import CLOCK_HZ, INTERFACE
 from hitl.rigs.rig import NODE, Rig
@@ -141,6 +142,11 @@ class RigController:
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         return self.node.explained(tag, error)
+
+    @property
+    def free_running(self) -> bool:
+        """It goes on alone when the simulation stands: no pause, no other rate."""
+        return running.free_running(self.rig) and not self.rig.hold
 
     @property
     def took_ns(self) -> array[int]:

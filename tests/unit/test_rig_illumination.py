@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_parts import Flown, Told
 from emulated_board_parts import BACKENDS, need
 from rig_parts import EXAMPLE, RIG, changed
 
+from hitl.rigs import running
 from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
 from hitl.rigs.node import delay_ns
@@ -20,6 +23,8 @@ from hitl.rigs.pins import CLOCK_HZ
 from hitl.rigs.rig import End, Rig
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError
+from rtsim.loading import load_scenario
+from rtsim.parts import ControllerPart
 from rtsim.tag import NS_PER_S, Period, Tag
 
 PERIOD = Period.of(0.02)
@@ -30,7 +35,7 @@ REQUEST = 34
 
 
 @dataclass
-class Flown:
+class ByHand:
     """A rig driven by hand: what was at the pins, in s of the run."""
 
     volts: list[tuple[float, float]] = field(default_factory=list)
@@ -41,9 +46,9 @@ class Flown:
     exchange_ns: list[int] = field(default_factory=list)
 
 
-def flown(rig: Rig, light: Callable[[float], float], ticks: int) -> Flown:
+def flown(rig: Rig, light: Callable[[float], float], ticks: int) -> ByHand:
     """``light`` lx at the tick's time (s), for so many ticks."""
-    out = Flown()
+    out = ByHand()
     told: list[tuple[int, End, float]] = []
     controller = RigController(
         rig, PERIOD, probe=lambda at, end, v: told.append((at, end, v))
@@ -146,9 +151,6 @@ def test_the_device_under_test_is_what_decides(tmp_path: Path) -> None:
 
 def test_signals_are_those_of_the_design() -> None:
     rig = RigController(load_rig(RIG), PERIOD)
-    from rtsim.loading import load_scenario
-    from rtsim.parts import ControllerPart
-
     scenario = load_scenario(str(EXAMPLE / "illumination.py"), {})
     part = scenario.part("switch")
     assert isinstance(part, ControllerPart)
@@ -156,6 +158,31 @@ def test_signals_are_those_of_the_design() -> None:
     assert rig.inputs.names == part.controller.inputs.names
     assert rig.outputs.names == part.controller.outputs.names
     scenario.replace_controller("switch", rig)
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_free_running_rig_cannot_be_made_to_wait(
+    monkeypatch: pytest.MonkeyPatch, hold: bool
+) -> None:
+    """Unless what is at its pins can stand still."""
+    need("avr8js")
+    monkeypatch.setattr(running, "free_running", lambda _: True)
+    scenario = load_scenario(str(EXAMPLE / "illumination.py"), {"until": "0.06"})
+    scenario.replace_controller("switch", RigController(replace(load_rig(RIG), hold=hold), PERIOD))
+    told: list[Told] = [
+        {"kind": "pause"},
+        {"kind": "rate", "rate": 0.5},
+        {"kind": "rate", "rate": 1.0},
+    ]
+    flown = Flown(scenario, {20_000_000: told})
+    refused = [wrong for _, wrong, _ in flown.answers[:3]]
+    assert flown.error is None
+    if hold:
+        assert refused == ["", "", ""]
+        return
+    for what, wrong in zip(("pause", "a rate of 0.5"), refused, strict=False):
+        assert wrong.startswith(f"{what} is refused: switch runs freely"), wrong
+    assert refused[2] == ""
 
 
 def test_what_has_no_raw_value_ends_the_run_and_names_the_pin(tmp_path: Path) -> None:
@@ -167,8 +194,6 @@ def test_what_has_no_raw_value_ends_the_run_and_names_the_pin(tmp_path: Path) ->
 
 def test_the_devices_image_is_that_of_its_source(tmp_path: Path) -> None:
     """Built again where avr-gcc is; of another version it need not be the same bytes."""
-    import shutil
-
     if shutil.which("avr-gcc") is None:
         pytest.skip("no avr-gcc; type: sudo apt install gcc-avr avr-libc")
     folder = Path(__file__).parents[2] / "firmware" / "examples" / "illumination"

@@ -3,7 +3,7 @@
 Context managers for tests of a controller in C, each loaded when it is first used; the pytest
 plugin has fixtures of the same names::
 
-    from hitl import back_to_back, plant, sil
+    from hitl import back_to_back, pitl, plant, sil
 
     with sil("pid.toml", gain=2.0) as controller:
         assert controller.step(setpoint=1.0).command == 2.0
@@ -15,17 +15,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hitl.contexts import back_to_back
+    from hitl.contexts import back_to_back, pitl
     from hitl.plants import plant
     from hitl.stepping import sil
 
 _HOME_OF = {
     "back_to_back": "hitl.contexts",
+    "pitl": "hitl.contexts",
     "plant": "hitl.plants",
     "sil": "hitl.stepping",
 }
 
-__all__ = ["back_to_back", "plant", "sil"]
+__all__ = ["back_to_back", "pitl", "plant", "sil"]
 
 
 def __getattr__(name: str) -> object:

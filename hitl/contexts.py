@@ -1,31 +1,49 @@
-"""A translation held against its design in a user's own test, with a page of what differs."""
+"""A translation, or a board, held against its design in a user's own test, with a page of what
+differs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from hitl.boards.contract import Link
+from hitl.boards.urls import BAUD, open_link, parse_url
 from hitl.building.build import PLAIN
+from hitl.comparison.back_to_back import Ladder, Watch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
+from hitl.comparison.on_boards import meet, rungs
 from hitl.comparison.tolerances import Tolerances
 from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import CASES
-from hitl.plants import HERE, InPlace, Reference, beside, in_c, made
+from hitl.firmware import firmware as firmware_of
+from hitl.plants import (
+    HERE,
+    InPlace,
+    Reference,
+    beside,
+    faults_beside,
+    in_c,
+    interface_beside,
+    made,
+)
 from hitl.results.page import write_page
+from rtsim.faults.reading import Given
 from rtsim.latency import Latencies
 from rtsim.record.reading import Recording
 from rtsim.simulation import MAX, Pace
 from rtsim.tag import Duration
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Reported(BackToBack):
+class _WithPage:
     """A result that names its page where it fails.  Leaving its context changes nothing."""
 
-    page: Path | None = None
-    """Written where something differs, if one was asked for."""
+    page: Path | None
+    ok: bool
+    in_words: str
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +64,25 @@ class Reported(BackToBack):
     def __repr__(self) -> str:
         """What a failing ``assert result.ok`` shows."""
         return f"<{self.told}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reported(_WithPage, BackToBack):
+    """C against its design."""
+
+    page: Path | None = None
+    """Written where something differs, if one was asked for."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReportedLadder(_WithPage, Ladder):
+    """A board against the C on this host, and that against its design."""
+
+    page: Path | None = None
+    """Written where something differs, if one was asked for."""
+
+
+_Kind = TypeVar("_Kind", Reported, ReportedLadder)
 
 
 def back_to_back(
@@ -85,8 +122,104 @@ def back_to_back(
         recording=given,
         closed=closed,
     )
+    return _reported(Reported, result, page)
+
+
+def pitl(
+    scenario: Reference,
+    controllers: Mapping[str, str | Path],
+    /,
+    *,
+    board: str = "board:uno",
+    firmware: Path | None = None,
+    pace: Pace | str | float = MAX,
+    latency: Latencies = None,
+    late: str | None = None,
+    failure: str | None = None,
+    until: Duration | None = None,
+    seed: int = 0,
+    tolerances: Tolerances | None = None,
+    recording: Recording | str | Path | None = None,
+    closed: bool = True,
+    faults: Given | Sequence[Given] = (),
+    page: Path | None = None,
+    cases: Path = CASES,
+    folder: Path = HERE,
+    settings: Mapping[str, object] | None = None,
+    **more_settings: object,
+) -> ReportedLadder:
+    """Hold controllers on the board at URL ``board`` against their C on this host, and that
+    against their designs.
+
+    ``firmware`` is an Intel HEX file for an emulated board; without it the board runs that of the
+    interface.  ``late`` and ``failure`` are policies as in a scenario; ``faults`` are fault files
+    or entries, of all flights.  The rest is that of :func:`back_to_back`.  Raises what keeps the
+    board from being met.
+    """
+    own = pace if isinstance(pace, Pace) else Pace.of(pace)
+    both = rungs(
+        {name: interface_beside(folder, given) for name, given in controllers.items()},
+        board,
+        paced=closed and own.rate is not None,
+        firmware=firmware,
+        cases=cases,
+    )
+    flown = made(beside(folder, scenario), {**(settings or {}), **more_settings})
+    flown.faults(*faults_beside(folder, faults))
+
+    def met() -> None:
+        meet(both.board)
+
+    result = climb(
+        flown,
+        both.rungs,
+        pace=own,
+        latency=latency,
+        late=late,
+        failure=failure,
+        until=until,
+        seed=seed,
+        tolerances=tolerances,
+        recording=folder / recording if isinstance(recording, str | Path) else recording,
+        closed=closed,
+        watch=Watch(checked=met),
+    )
+    return _reported(ReportedLadder, result, page)
+
+
+def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None) -> _Kind:
+    """As ``kind``, with its page written where something differs."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
-        return Reported(**values)
+        return kind(**values)
     write_page(result, page)
-    return Reported(**values, page=page)
+    return kind(**values, page=page)
+
+
+class BoardUnderTest:
+    """The board that tests are run on, by its URL; what it opens is closed with ``stack``."""
+
+    def __init__(self, url: str, stack: ExitStack, folder: Path = HERE) -> None:
+        self.url = url
+        self._stack, self._folder = stack, folder
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def emulated(self) -> bool:
+        return parse_url(self.url).emulated
+
+    def open(self, runs: str | Path) -> Link:
+        """Its line.  An emulated board runs ``runs``: an Intel HEX file, or an interface file,
+        whose firmware is taken as it ships, or built; a real one runs what was flashed.
+        """
+        at = parse_url(self.url)
+        image = None
+        if at.emulated and str(runs).endswith(".hex"):
+            image = self._folder / runs
+        elif at.emulated:
+            image = firmware_of(interface_beside(self._folder, runs), baud=at.baud or BAUD).path
+        link = open_link(self.url, image)
+        self._stack.callback(link.close)
+        return link

@@ -73,6 +73,12 @@ def faults_beside(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, 
     return gather(folder / one if isinstance(one, str | Path) else one for one in several)
 
 
+def interface_beside(folder: Path, reference: str | Path) -> str:
+    """An interface file is meant relative to ``folder``; one that ships stays what it is."""
+    ships = str(reference).startswith("firmware/") and not (folder / "firmware").exists()
+    return str(reference) if ships else str(folder / reference)
+
+
 def in_c(
     controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
 ) -> dict[str, Controller]:
@@ -82,7 +88,7 @@ def in_c(
     """
     _check_named(controllers)
     return {
-        name: SilController(str(folder / given), kind=kind, cases=cases)
+        name: SilController(interface_beside(folder, given), kind=kind, cases=cases)
         if isinstance(given, str | Path)
         else given
         for name, given in controllers.items()

@@ -1,8 +1,9 @@
-"""Fixtures for a user's own tests: ``sil``, ``plant``, ``back_to_back`` and ``faults``.
+"""Fixtures for a user's own tests: ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and
+``board``; ``--board=URL`` is the board of the last two.
 
-Each is a function that makes what :mod:`hitl` calls by the same name.  Files are looked for beside
-the test file; what goes wrong is saved below ``tmp_path``.  Every pytest of the environment loads
-this module: it imports nothing that is not used.
+Each of the others is a function that makes what :mod:`hitl` calls by the same name.  Files are
+looked for beside the test file; what goes wrong is saved below ``tmp_path``.  Every pytest of the
+environment loads this module: it imports nothing that is not used.
 """
 
 from __future__ import annotations
@@ -16,13 +17,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from hitl.contexts import Reported
+    from hitl.contexts import BoardUnderTest, Reported, ReportedLadder
     from hitl.plants import InPlace, Plant, Reference
     from hitl.stepping import Sil
     from rtsim.faults import Fault
     from rtsim.faults.reading import Given
 
 CASES = "cases"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--board=URL``: the board of a session's tests."""
+    parser.getgroup("rtsim").addoption(
+        "--board",
+        default="board:uno",
+        metavar="URL",
+        help="Board of the fixtures board and pitl: board:uno, emulated (the default), or "
+        "serial:///dev/ttyACM0?baud=500000, serial://COM3.",
+    )
 
 
 @pytest.fixture
@@ -76,15 +88,48 @@ def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...
     """
     from hitl.contexts import back_to_back as compared
 
-    folder = request.path.parent
-    pages = (tmp_path / f"back-to-back-{number}.html" for number in count(1))
+    return _reporting(compared, request, tmp_path, "back to back")
 
-    def held(scenario: Reference, controllers: InPlace, /, **options: Any) -> Reported:
-        options.setdefault("cases", tmp_path / CASES)
-        options.setdefault("page", next(pages))
-        result = compared(scenario, controllers, folder=folder, **options)
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
+    """The board of the session: its ``url``, and ``open("pid.toml:single")`` for its line."""
+    from hitl.contexts import BoardUnderTest
+
+    with ExitStack() as stack:
+        url = str(request.config.getoption("--board"))
+        yield BoardUnderTest(url, stack, request.path.parent)
+
+
+@pytest.fixture
+def pitl(
+    request: pytest.FixtureRequest, tmp_path: Path, board: BoardUnderTest
+) -> Callable[..., ReportedLadder]:
+    """``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``, on that board.
+
+    One that fails writes its page below ``tmp_path``, which the failing test's report names.
+    """
+    from hitl.contexts import pitl as climbed
+
+    return _reporting(climbed, request, tmp_path, "pitl", board=board.url)
+
+
+def _reporting(
+    compare: Callable[..., Any],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    title: str,
+    **defaults: object,
+) -> Callable[..., Any]:
+    """``compare`` with files beside the test, cases and pages below ``tmp_path``."""
+    stem = title.replace(" ", "-")
+    pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
+
+    def held(scenario: Reference, controllers: InPlace, /, **options: Any) -> Any:
+        own = {"cases": tmp_path / CASES, "page": next(pages), **defaults}
+        result = compare(scenario, controllers, folder=request.path.parent, **{**own, **options})
         if result.page is not None:
-            request.node.add_report_section("call", "back to back", f"page: {result.page}")
+            request.node.add_report_section("call", title, f"page: {result.page}")
         return result
 
     return held

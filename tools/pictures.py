@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,13 @@ import numpy as np
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from hitl.cli.starting import write_starter
-from hitl.contexts import Reported, back_to_back
+from hitl.contexts import Reported, back_to_back, pitl
+from hitl.results.table import Tables
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
 from rtsim.signals import Vector
@@ -108,6 +114,21 @@ def draw_back_to_back(path: Path) -> None:
     save(figure, path)
 
 
+def draw_pitl(path: Path) -> None:
+    """What ``rtsim pitl f16`` prints, as a terminal shows it; no font is fetched from elsewhere."""
+    with pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, until=10) as result:
+        console = Console(record=True, width=104, file=io.StringIO(), highlight=False)
+        console.print(Tables(result), crop=False)
+    style = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.S)
+    console.save_svg(
+        str(path),
+        title="rtsim pitl f16 --until 10",
+        theme=DEFAULT_TERMINAL_THEME,
+        code_format=style.replace("Fira Code", "monospace"),
+        unique_id="pitl",
+    )
+
+
 def save(figure: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
@@ -118,3 +139,4 @@ if __name__ == "__main__":
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rtsim", "svg.fonttype": "none"})
     draw_latency(PICTURES / "latency.svg")
     draw_back_to_back(PICTURES / "back-to-back.svg")
+    draw_pitl(PICTURES / "pitl.svg")

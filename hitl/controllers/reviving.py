@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitl.building.build import FLAGS
+from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from rtsim.errors import CheckpointError
@@ -24,6 +25,16 @@ def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController
 def in_process(about: Mapping[str, Any], values: Mapping[str, object]) -> InProcess:
     """The same for :class:`InProcess`."""
     return InProcess(_reference(about), values, kind=_kind(about))
+
+
+def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardController:
+    """The same for :class:`BoardController` in lockstep, with the firmware of its interface."""
+    if about.get("paced"):
+        raise CheckpointError(
+            f"{about['url']} is a board in real time, whose own clock went on; go on from Python: "
+            "simulate(scenario, start=checkpoint)"
+        )
+    return BoardController(_reference(about), values, url=str(about["url"]))
 
 
 def _reference(about: Mapping[str, Any]) -> str:

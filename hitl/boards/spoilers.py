@@ -43,7 +43,7 @@ class Spoiler:
         """An item; an activation that ends with it, or before it, is told."""
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
-            self._line.ended(self.activity, self._ns_at(ticks))
+            self._line.ended(self.activity)
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
@@ -52,7 +52,7 @@ class Spoiler:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
             if self.activity.ended:
-                self._line.ended(self.activity, self._ns_at(ticks))
+                self._line.ended(self.activity)
 
 
 class BitFlip(Spoiler):

@@ -31,6 +31,10 @@ class Line(Protocol):
 
     def now(self) -> int: ...
 
+    def reached(self, ns: int) -> bool:
+        """Whether it is ``ns``, as near as this line's time is divided."""
+        ...
+
     def zero(self) -> None:
         """The run begins: it is 0 ns now, where that is for this side to say."""
         ...
@@ -76,6 +80,9 @@ class CycleLine:
 
     def now(self) -> int:
         return -(-(self._board.cycles - self._origin) * NS_PER_S // self._hz)
+
+    def reached(self, ns: int) -> bool:
+        return self._left(ns) <= 0  # between two cycles there is no later one to wait for
 
     def zero(self) -> None:
         self._origin = self._board.cycles
@@ -125,6 +132,9 @@ class WallLine:
         self._link = link
         self.now = stopwatch
         self.send, self.close = link.send, link.close
+
+    def reached(self, ns: int) -> bool:
+        return stopwatch() >= ns
 
     def zero(self) -> None:
         pass

@@ -68,7 +68,7 @@ class Conversation:
                     self._hear(data, ns)
                 if session.waiting:
                     self._urge()
-                if line.now() >= until_ns:
+                if line.reached(until_ns):
                     return
         except LinkError as error:
             self.error = BoardError(str(error))
@@ -86,7 +86,7 @@ class Conversation:
             assert isinstance(event, Failed)
             self.error = event.error
             return
-        if session.state is State.READY and now >= self._again_ns:
+        if session.state is State.READY and self.line.reached(self._again_ns):
             session.repeat()
             self.repeats += 1
             self._again_ns = now + (self.repeat_ns << self.repeats)

@@ -39,6 +39,8 @@ class Activity:
         """The item just asked for is the first of an activation."""
         self.ended = 0
         """Items of the activation that ended with the item just asked for; 0: none did."""
+        self.ended_ns = 0
+        """When it was over: at that item, or before it, where its time was."""
         self._holds = holds
         self._held = False
         self._taken = _NEVER
@@ -49,7 +51,7 @@ class Activity:
         self.begins, self.ended = False, 0
         holds = self._now_holds(ns)
         if self.began != _NEVER and self._over(ns, holds):
-            self._end()
+            self._end(ns)
         if self.began == _NEVER:
             self.began = self._triggered(ns, holds)
             if self.began == _NEVER:
@@ -58,10 +60,13 @@ class Activity:
             self.activations += 1
         self.items += 1
         if self.items == self.fault.count:
-            self._end()
+            self._end(ns)
         return True
 
-    def _end(self) -> None:
+    def _end(self, ns: int) -> None:
+        fault = self.fault
+        over = ns if fault.duration_ns is None else self.began + fault.duration_ns
+        self.ended_ns = min(ns, over, ns if fault.until_ns is None else fault.until_ns)
         self.began, self.ended = _NEVER, self.items
 
     def _now_holds(self, ns: int) -> bool:

@@ -42,9 +42,10 @@ class LineFaults:
         """An activation has had its first effect, at ``ns`` of the line's own time."""
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
-    def ended(self, activity: Activity, ns: int) -> None:
+    def ended(self, activity: Activity) -> None:
         """The activation that :class:`Activity` has just ended is over."""
-        self._present.ended(activity.fault, min(ns, self.now_ns), activity.ended)
+        ns = min(activity.ended_ns, self.now_ns)
+        self._present.ended(activity.fault, ns, activity.ended)
 
     def save(self) -> list[dict[str, Any]]:
         return [a.save() for a in self._activities]

@@ -44,7 +44,7 @@ class FaultyTransport:
                 if activity.begins:
                     self._tell(activity, ns, before, delays)
             if activity.ended:
-                self._present.ended(activity.fault, ns, activity.ended)
+                self._present.ended(activity.fault, activity.ended_ns, activity.ended)
         self._sequence += 1
         return delays
 

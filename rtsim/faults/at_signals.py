@@ -45,7 +45,7 @@ class SignalFault:
         activity = self.activity
         self.active = activity.strikes(ns)
         if activity.ended and not self.active:
-            self.present.ended(self.fault, ns, activity.ended)
+            self.present.ended(self.fault, activity.ended_ns, activity.ended)
         if not self.active:
             return
         if activity.begins:
@@ -54,7 +54,7 @@ class SignalFault:
         if activity.begins:
             self._tell(ns, value)
         if activity.ended:
-            self.present.ended(self.fault, ns, activity.ended)
+            self.present.ended(self.fault, activity.ended_ns, activity.ended)
 
     def _tell(self, ns: int, value: Vector) -> None:
         after = value.copy()

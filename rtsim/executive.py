@@ -93,7 +93,7 @@ class Executive:
             if not self._wait(ns):
                 continue
             self._commit(ns)
-            if ns == discrete or looks:
+            if ns == discrete or looks or system.postponed:
                 self._run_instant(ns, ns == discrete)
             elif coupled:
                 self._instant.refresh(Tag(ns))

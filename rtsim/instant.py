@@ -64,6 +64,9 @@ class Instant:
             self._trace.event(tag, INSERTED, "wake", "", {})
         if system.inlets:
             self._latch(tag)
+        if system.postponed:
+            postponed, system.postponed = system.postponed, []
+            self._apply_changes(tag, postponed)
         self._apply_changes(tag, system.take_changes(ns))
         if self._commands is not None and (told := self._commands(tag)):
             self._apply_changes(tag, told)
@@ -94,6 +97,9 @@ class Instant:
 
     def _apply_changes(self, tag: Tag, changes: list[Change]) -> None:
         for change in changes:
+            if isinstance(change.owner, Plant) and change.owner.ns != tag.ns:
+                self._system.postponed.append(change)  # its step is under way, and is not cut
+                continue
             change.vector[change.where] = change.value
             self._trace.change(tag, change)
             if isinstance(change.owner, Plant):

@@ -82,6 +82,8 @@ class System:
     faults: Schedule | None = None
     """What goes wrong on purpose."""
     next_change: int = 0
+    postponed: list[Change] = field(default_factory=list)
+    """What commands change in plants that were in the middle of a step: at its end."""
     ns: int = 0
 
     def insert(self, ns: int) -> None:
@@ -129,6 +131,11 @@ class System:
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
 
+    def _postponed(self, target: str, values: list[float]) -> Change:
+        known = self.changeable[target]
+        scalar = not known.signals[known.name].shape
+        return known.change(self.ns, values[0] if scalar else values)
+
     def check_message(self, topic: str, payload: Vector) -> None:
         """Refuse what ``topic`` does not carry."""
         if topic not in self.bus.topics:
@@ -173,6 +180,7 @@ class System:
             "ports": {n: p.value.tolist() for n, p in self.ports.items()},
             "tasks": {t.name: t.save() for t in self.tasks},
             "inserted": list(self.inserted),
+            "postponed": [[change.name, change.value.tolist()] for change in self.postponed],
             "bus": self.bus.save(),
             "streams": self.streams.save(),
             **({} if self.faults is None else {"faults": self.faults.save()}),
@@ -196,6 +204,7 @@ class System:
         for inlet in self.inlets:
             inlet.go_to(self.ns)
         self.inserted = list(saved["inserted"])
+        self.postponed = [self._postponed(*row) for row in saved["postponed"]]
         self.bus.restore(saved["bus"])
         self.streams.restore(saved["streams"])
         if self.faults is not None:

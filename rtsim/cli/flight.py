@@ -56,7 +56,7 @@ class Flight:
     checkpoint_at: tuple[str, ...] = ()
     control: bool = False
     bind: str = ""
-    keys: Path | None = None
+    control_keys: Path | None = None
     plotjuggler: bool = False
 
     def pacing(self) -> Pace:
@@ -74,14 +74,14 @@ class Flight:
 
         about = {"scenario": scenario, "recording": "" if path is None else str(path)}
         plot = PLOTJUGGLER if self.plotjuggler else ""
-        with Gateway(about, self.bind, self.keys, plot) as inbox:
+        with Gateway(about, self.bind, self.control_keys, plot) as inbox:
             yield inbox
 
     def check(self) -> None:
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
-            check_address(self.bind, encrypted=self.keys is not None)
+            check_address(self.bind, encrypted=self.control_keys is not None)
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:
@@ -118,9 +118,14 @@ _OPTIONS = (
     every_option,
     at_option,
     click.option("--control", is_flag=True, help="Let rtsim ctl and rtsim.connect() reach it."),
-    click.option("--bind", default="", metavar="tcp://HOST:PORT", help="Reach it there too."),
     click.option(
-        "--keys", type=click.Path(path_type=Path), help="For --bind: the file of rtsim keys."
+        "--control-at", "bind", default="", metavar="tcp://HOST:PORT", help="Reach it there too."
+    ),
+    click.option(
+        "--control-keys",
+        "control_keys",
+        type=click.Path(path_type=Path),
+        help="For --control-at: the file that rtsim keys wrote.",
     ),
     click.option("--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."),
 )

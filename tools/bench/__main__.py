@@ -46,7 +46,7 @@ def _module(name: str) -> Callable[[bool], Result]:
 
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,
-    **{name: _module(name) for name in ("frame", "step", "speed", "memory", "sil")},
+    **{name: _module(name) for name in ("frame", "step", "speed", "memory", "sil", "pitl")},
 }
 
 

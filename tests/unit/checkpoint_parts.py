@@ -51,6 +51,9 @@ def noisy(folder: Path) -> Scenario:  # noqa: ARG001
         compute=Uniform(0.001, 0.09), transport=SerialLine(9600),
     )  # fmt: skip
     out.controller("d", law_of(copy_input), on=("s",), inputs={"u": "slow.x"})
+    queue = Uniform(0.001, 0.3)  # none overtakes: the next one waits for those before
+    out.sensor("q", {"x": "fast.x"}, period=0.019, transport=queue)
+    out.controller("e", law_of(summed), on=("q",), inputs={"u": "q.x"})
     for k in range(1, 8):
         out.at(k * 0.23, "pilot.u", k)
     return out

@@ -61,3 +61,42 @@ def test_a_parameter_set_in_the_middle_of_a_step_acts_at_its_end(at: str) -> Non
     still = [one for one in told if one.ns > start.ns]
     simulate(scenario, compile=False, start=start, recorder=rest, fed=Fed(commands=still))
     assert rest.recording().digest() == whole.since(start.rows).digest()
+
+
+class Stick:
+    """Says something at some of the tags at which it is asked."""
+
+    def __init__(self, said: dict[int, float]) -> None:
+        self.said = said
+        self.asked = 0
+
+    def poll(self) -> Vector | None:
+        self.asked += 1
+        value = self.said.get(self.asked - 1)
+        return None if value is None else np.array([value])
+
+
+def follow(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = u[0]
+
+
+FOLLOW = Model("follow", Signals("x [1]"), follow, inputs=Signals("u [1]"))
+
+
+@pytest.mark.rule("saved-as-a-whole")
+@pytest.mark.rule("outside-inputs-latch")
+@pytest.mark.parametrize("asked", range(1, 12))
+def test_a_stick_that_moved_in_the_middle_of_a_step_is_still_heard_at_its_end(asked: int) -> None:
+    scenario = Scenario("stick", until=0.06)
+    scenario.inlet("stick", Signals("u [1]"), Stick({asked: 1.0, asked + 9: 2.0}))
+    for name, step in (("slow", 0.01), ("fast", 0.003)):
+        scenario.plant(name, FOLLOW, step=step, inputs={"u": "stick.u"})
+    recorder, ring = MemoryRecorder(), Ring(1)
+    taking = Taking(ring, at=[f"{ms}/1000" for ms in range(1, 58, 2)])
+    simulate(scenario, compile=False, recorder=recorder, checkpoints=taking)
+    whole = recorder.recording()
+    starts = {c.ns: c for ms in range(1, 60) if (c := ring.before(ms * MS)) is not None}
+    assert len(starts) > 15
+    for start in starts.values():
+        rest = whole.since(start.rows, start.events)
+        assert compare_exact(rest, rerun(whole, scenario, start=start)) is None, start.tag

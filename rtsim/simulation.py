@@ -146,10 +146,10 @@ def simulate(
         fed = fed or Fed() if start is None else (fed or Fed()).after(start.ns)
         system = _build(scenario, seed, compile, fed)
         undo.callback(system.close)
+        if start is not None or checkpoints is not None:
+            check_savable(system)
         if start is not None:
             _go_on_from(start, system, until_ns)
-        if checkpoints is not None:
-            check_savable(system)
         clock = clock or pace.clock(told=inbox is not None)
         if clock.paced:
             check_outside(system)
@@ -301,6 +301,11 @@ def shortest_period(system: System) -> int:
 def check_savable(system: System) -> None:
     """Every part can be gone on from a checkpoint, or this names the one that cannot."""
     for task in system.controllers:
+        if getattr(task.controller, "free_running", False):
+            raise CheckpointError(
+                f"{task.name} runs freely and would have gone on meanwhile: no run goes on from a "
+                "checkpoint of it; declare a hold in its rig file"
+            )
         if task.forgets:
             kind = type(task.controller).__name__
             raise CheckpointError(

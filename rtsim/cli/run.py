@@ -33,7 +33,7 @@ from rtsim.scenario import Scenario
     "start",
     type=click.Path(path_type=Path),
     metavar="CHECKPOINT",
-    help="Go on from there: scenario, seed and parameters are those of its run.",
+    help="Go on from there, with its scenario, seed and parameters; --force: though they changed.",
 )
 @json_option
 @reports_errors

@@ -189,4 +189,4 @@ def test_a_part_that_cannot_be_saved_is_named_before_the_run() -> None:
     controller.free_running = True  # type: ignore[attr-defined]
     for how in ({"checkpoints": Taking(Ring(1), every=0.1)}, {"start": Checkpoint(1, {}, {})}):
         with pytest.raises(CheckpointError, match="c runs freely and would have gone on mean"):
-            simulate(scenario, **how)  # type: ignore[arg-type]
+            simulate(scenario, **how)

@@ -315,3 +315,11 @@ def test_a_saved_run_goes_on_as_if_nothing_was() -> None:
         tail = whole.rows(track).floats[-len(rest.rows(track).floats) :]
         assert len(tail) > 3
         assert tail.tolist() == rest.rows(track).floats.tolist()
+
+
+def test_an_input_that_is_a_number_is_spoiled_once_however_often_it_is_read() -> None:
+    fault = {"name": "f", "where": "ramp.u", "kind": "offset", "amount": 1.0, "at": 0.3,
+             "count": 4, "period": 0.1}  # fmt: skip
+    recording = flown(ramp(), fault)
+    assert set(recording["ramp.u"].tolist()) == {1.0, 2.0}
+    assert recording["ramp.x"][-1] == pytest.approx(1.4)

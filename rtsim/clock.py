@@ -112,6 +112,10 @@ class Clock(Protocol):
         """
         ...
 
+    def spend(self, ns: int) -> None:
+        """Be busy for ``ns`` of its own time, as computing is; nothing where it never waits."""
+        ...
+
 
 def exact_rate(rate: float | Fraction) -> Fraction:
     """``rate`` exactly (0.1 means one tenth); :class:`ScenarioError` unless finite and > 0."""
@@ -159,6 +163,9 @@ class VirtualClock:
         if ns > self._now:
             self._now = ns
         return True
+
+    def spend(self, ns: int) -> None:
+        """Nobody waits: nothing takes time."""
 
 
 class Timeline:
@@ -254,6 +261,13 @@ class WallClock:
         while self.now() < due:
             pass
         return True
+
+    def spend(self, ns: int) -> None:
+        if not self.paced:
+            return
+        over = self.now() + ns
+        while self.now() < over:
+            pass
 
     def _spin_or_wake(self, due: int, wake: Wake) -> bool:
         while not wake.is_set():

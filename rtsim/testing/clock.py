@@ -85,6 +85,10 @@ class FakeClock:
         with self._moved:
             self._move_to(self._own + ns)
 
+    def spend(self, ns: int) -> None:
+        if self.paced:
+            self.advance(ns)
+
     def call_at(self, own: int, action: Callable[[], object]) -> None:
         """Call ``action`` when the clock's own time reaches ``own``."""
         with self._moved:
@@ -135,6 +139,7 @@ def check_clock(make_clock: Callable[[], Clock]) -> None:
     _check_map(make_clock())
     _check_rates(make_clock())
     _check_waiting(make_clock())
+    _check_spending(make_clock())
     _check_wake(make_clock())
 
 
@@ -186,6 +191,18 @@ def _check_waiting(clock: Clock) -> None:
         assert clock.wait_until(there + 200_000)
         assert clock.now() >= clock.wall(there + 200_000), "early after a new anchor"
         assert clock.wall(there + 200_000) - before <= 200_000, "stalls after a new anchor"
+
+
+def _check_spending(clock: Clock) -> None:
+    clock.anchor(0)
+    before = clock.now()
+    clock.spend(200_000)
+    spent = clock.now() - before
+    assert spent >= (200_000 if clock.paced else 0), f"spent {spent} ns of 200000"
+    clock.set_rate(None, 0)
+    before = clock.now()
+    clock.spend(3_600_000_000_000)
+    assert clock.now() - before < 3_600_000_000_000, "as fast as possible nothing takes time"
 
 
 def _check_wake(clock: Clock) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -44,6 +44,10 @@ class Certificate:
     holds: int = 0
     held_ns: int = 0
     """Pauses that were asked for, and what they took; no overrun is among them."""
+    blamed: dict[str, int] = field(default_factory=dict)
+    """Overruns by ``compute``, by the job that is named for them."""
+    injected: dict[str, int] = field(default_factory=dict)
+    """ns that faults took on purpose, by the name of the fault."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data without NaN; ``null`` where the samples are too few."""
@@ -117,12 +121,17 @@ class Certificate:
         return table
 
     def _verdict(self) -> str:
-        causes = ", ".join(f"{count} by {cause}" for cause, count in self.overruns.items())
+        causes = ", ".join(
+            f"{count} by {cause}{_jobs(self.blamed) if cause == 'compute' else ''}"
+            for cause, count in self.overruns.items()
+        )
         slipped = f"; {show_ns(self.slipped_ns)} slipped" if self.slipped_ns else ""
         held = f"; held {self.holds} times, {show_ns(self.held_ns)}" if self.holds else ""
+        taken = ", ".join(f"{name} {show_ns(ns)}" for name, ns in self.injected.items())
+        faults = f"; taken on purpose: {taken}" if taken else ""
         return (
             f"{self.frames} frames, {sum(self.overruns.values())} overruns ({causes}){slipped}; "
-            f"{self.not_waited} began without a wait{held}"
+            f"{self.not_waited} began without a wait{held}{faults}"
         )
 
 
@@ -148,6 +157,8 @@ def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
         worst=tuple(log.worst),
         holds=pacer.holds,
         held_ns=pacer.held_ns,
+        blamed=dict(pacer.blamed),
+        injected=dict(pacer.injected),
     )
 
 
@@ -159,6 +170,12 @@ def show_ns(ns: int | None) -> str:
         if abs(ns) >= size:
             return f"{ns / size:.3g} {unit}"
     return f"{ns} ns"
+
+
+def _jobs(blamed: dict[str, int]) -> str:
+    """The three that are named most often."""
+    most = sorted(blamed.items(), key=lambda entry: -entry[1])[:3]
+    return f": {', '.join(f'{job} {count}' for job, count in most)}" if most else ""
 
 
 def _worst_table(frames: tuple[WorstFrame, ...]) -> Table:

@@ -23,6 +23,7 @@ computed without making the next tag an overrun: positive is good.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from rtsim.clock import Clock, Wake, WallClock, stopwatch
@@ -76,11 +77,16 @@ class Pacer:
         """Own ns by which the run ends later than it was due to: slips and freezes."""
         self.holds, self.held_ns = 0, 0
         """Pauses that were asked for, and the own ns that they took."""
+        self.blamed: dict[str, int] = {}
+        """Overruns by ``compute``, by the job that is named for them."""
+        self.injected: dict[str, int] = {}
+        """Own ns that were taken on purpose, by the fault that did."""
         self.margin_ns = 0
         """Of the latest frame."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
+        self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self._read = clock.now if clock.paced or isinstance(clock, WallClock) else stopwatch
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
@@ -98,6 +104,7 @@ class Pacer:
         self._woke_late = NO_SAMPLE
         self._closed = False  # this frame is in the log already, and the next has not begun
         self._consecutive, self._counted_ns = 0, NO_SAMPLE
+        self._culprit, self._culprit_ns = "", -1  # of the longest frame since it was last on time
         self._jobs.clear()
         self.frozen, self.overrun = False, None
 
@@ -148,7 +155,7 @@ class Pacer:
             self.frozen = False
             self.slipped_ns += self._read() - self._frozen_at
             self.clock.anchor(self._frozen_ns)
-            self._late_by_wake = 0
+            self._late_by_wake, self._culprit_ns = 0, -1
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
         """The job ``name`` ran from ``start_ns`` to ``end_ns`` (of one clock, whichever)."""
@@ -192,12 +199,13 @@ class Pacer:
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
         self._consecutive = 0  # there in time: it does not fall behind, however late it is woken
+        self._culprit_ns = -1
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
         self._close(self.margin_ns)
         before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
-        if clock.wait_until(ns, wake):
+        if self._until(ns, wake):
             return self._woken(ns, due)
         self._tag_ns, self._spent, self._next = before, spent, ready
         self._jobs, self._jobs_before = self._jobs_before, self._jobs
@@ -231,6 +239,8 @@ class Pacer:
         by_wake = min(self._late_by_wake, late)
         self._close(self.margin_ns)
         self._began_late, self._late_by_wake = late, by_wake
+        if self._spent > self._culprit_ns:
+            self._culprit, self._culprit_ns = self._longest_job(), self._spent
         if late <= self.tolerance_ns:
             self._consecutive = 0
         elif not self._apply(ns, late, "wake" if 2 * by_wake > late else "compute"):
@@ -280,13 +290,16 @@ class Pacer:
             self._consecutive += 1
             self._counted_ns = ns
         self.overruns[cause] += 1
+        job = self._culprit if cause == "compute" else ""
+        if job:
+            self.blamed[job] = self.blamed.get(job, 0) + 1
         beyond = self._consecutive > policy.allowed and not isinstance(policy, Freeze)
         action: Action = "abort" if beyond else policy.name
         self.overrun = Overrun(
             tag_ns=ns,
             cause=cause,
             amount_ns=late,
-            job=self._longest_job() if cause == "compute" else "",
+            job=job,
             action=action,
             consecutive=self._consecutive,
             allowed=policy.allowed,
@@ -295,7 +308,7 @@ class Pacer:
             raise OverrunError(f"{self.overrun}; {advice(policy, self._consecutive)}")
         if action == "slip":
             self.slipped_ns += late
-            self._late_by_wake = 0  # it is due now, and nothing is handed on
+            self._late_by_wake, self._culprit_ns = 0, -1  # due now, and nothing is handed on
             self.clock.anchor(ns)
         elif action == "freeze":
             self.frozen, self._frozen_ns, self._frozen_at = True, ns, self._read()

@@ -165,7 +165,8 @@ class Overrun:
     amount_ns: int
     """Own ns between when it was due and when the loop was there."""
     job: str
-    """The job that took most of the frame; empty when it was not computing."""
+    """What took most of the longest frame since the loop was last on time; empty when it was not
+    computing."""
     action: Action
     """What was done about it; ``abort`` also where another policy's limit was exceeded."""
     consecutive: int

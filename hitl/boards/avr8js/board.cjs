@@ -4,6 +4,7 @@
 
 const fs = require("fs");
 const path = require("path");
+const { addTimers } = require("./timers.cjs");
 const { Usart } = require("./usart.cjs");
 
 const library = path.resolve(process.argv[2]);
@@ -48,9 +49,7 @@ function build(sram) {
   cpu.reset = () => { restart = true; limit = 0; };
   asleep = restart = false;
   ports = ["portBConfig", "portCConfig", "portDConfig"].map((c) => new avr.AVRIOPort(cpu, avr[c]));
-  for (const config of ["timer0Config", "timer1Config", "timer2Config"]) {
-    new avr.AVRTimer(cpu, avr[config]);
-  }
+  addTimers(avr, cpu, [avr.timer0Config, avr.timer1Config, avr.timer2Config]);
   const clock = new avr.AVRClock(cpu, 16e6, avr.clockConfig);
   new avr.AVRWatchdog(cpu, avr.watchdogConfig, clock);
   new avr.AVREEPROM(cpu, eeprom);

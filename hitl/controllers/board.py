@@ -14,7 +14,7 @@ from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
-from hitl.controllers.conversation import Conversation
+from hitl.controllers.conversation import Conversation, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
@@ -176,6 +176,8 @@ class BoardController:
         talk.expect(self._budget, self.baud)
         session.start(self.p, line.now())
         self._converse(talk, self._patience_ns, "start")
+        talk.most_ns = self._budget.period_ns
+        talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # of the first step: nobody knows
         session.counts = Counts()
         line.zero()
 
@@ -252,9 +254,8 @@ class BoardController:
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
         modelled = budget.request_ns + took + budget.reply_ns
-        waits = (1 << talk.repeats) - 1
-        if modelled < waits * talk.repeat_ns:  # lost, not slow: it costs what it would in cycles
-            modelled += waits * max(2 * budget.exchange_ns, CycleLine.repeat_ns)
+        if modelled < self._waited(talk.repeat_ns):  # lost, not slow: it costs that in cycles
+            modelled += self._waited(max(2 * budget.exchange_ns, CycleLine.repeat_ns))
         self.cycles.append(step.cycles)
         self.took_ns.append(took)
         self.exchange_ns.append(ns - self._sent_ns)
@@ -265,6 +266,11 @@ class BoardController:
         # Of one that is taken when it is due, only line and step say when it came.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
+
+    def _waited(self, first_ns: int) -> int:
+        """For all repeats of the latest request, had the first come after ``first_ns``."""
+        talk = self._running()
+        return sum(wait_ns(first_ns, k, talk.most_ns) for k in range(talk.repeats))
 
     def silent(self, tag: Tag) -> ControllerError:
         """What to say when nothing came in all the time that a request may take."""

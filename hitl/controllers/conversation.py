@@ -15,17 +15,24 @@ from rtsim.tag import NS_PER_S
 from rtsim.tasks import FAR
 
 
+def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
+    """How long a request that was repeated so often is waited for before it is repeated again."""
+    return min(first_ns << repeats, max(first_ns, most_ns))
+
+
 class Conversation:
     """``stepped`` is told each answer to a step, and when it was complete.
 
     A request that is not answered after ``repeat_ns`` is sent again, with its sequence: a board
-    that took it sends its answer again.  Each wait is twice the one before: it may be computing.
+    that took it sends its answer again.  Each wait is twice the one before, since it may be
+    computing, up to ``most_ns``: a line that was bad for long is soon found to be good again.
     """
 
     def __init__(
         self, session: Session, line: Line, repeat_ns: int, stepped: Callable[[Stepped, int], None]
     ) -> None:
         self.session, self.line, self.repeat_ns = session, line, repeat_ns
+        self.most_ns = FAR
         self.error: ControllerError | None = None
         """What ended it."""
         self.repeats = 0
@@ -89,7 +96,7 @@ class Conversation:
         if session.state is State.READY and self.line.reached(self._again_ns):
             session.repeat()
             self.repeats += 1
-            self._again_ns = now + (self.repeat_ns << self.repeats)
+            self._again_ns = now + wait_ns(self.repeat_ns, self.repeats, self.most_ns)
             self._rest = self._reply_bytes
         if data := session.outgoing():
             self.line.send(data)

@@ -12,7 +12,6 @@ from hitl.controllers.case import Case
 from hitl.controllers.evidence import Evidence
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died
-from rtsim.keys import Keys
 from hitl.worker.messages import Garbage, Heard, Kind
 from hitl.worker.peer import Peer
 from hitl.worker.process import START_S, Worker
@@ -21,6 +20,7 @@ from hitl.worker.remote import Remote
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.history import feed
+from rtsim.keys import Keys
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Tag
 

@@ -17,6 +17,7 @@ CHECK = Path(__file__).with_name("avr8js_timers.cjs")
 def test_random_programs_see_what_avr8js_shows_by_itself(seed: int) -> None:
     """Modes, dividers, compare values and counts written at any moment, all three timers."""
     need("avr8js")
-    command = [find_node(), CHECK, library(), FILES / "timers.cjs", str(seed), "300"]
+    parts = (find_node(), CHECK, library(), FILES / "timers.cjs", seed, 300)
+    command = [str(part) for part in parts]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

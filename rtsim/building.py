@@ -114,7 +114,8 @@ class Builder:
     def _install(self, installer: Installer) -> Schedule:
         wirings = {n: w for n, w in self.wirings.items() if isinstance(w, FaultyWiring)}
         controllers = {name: task.controller for name, task in self.controllers.items()}
-        faults = installer.install(self.ports, wirings, self.plants, self.bus, controllers)
+        tasks = [task.name for task in self.tasks]
+        faults = installer.install(self.ports, wirings, self.plants, self.bus, controllers, tasks)
         self.tasks.extend(faults.tasks)
         return faults
 

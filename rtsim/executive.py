@@ -14,7 +14,7 @@ from rtsim.record.tape import Recorder
 from rtsim.signals import Vector
 from rtsim.system import System
 from rtsim.tag import NEVER, Tag
-from rtsim.timing.pacing import Pacer
+from rtsim.timing.pacing import RECORDING, Pacer
 from rtsim.trace import Trace
 
 
@@ -91,6 +91,10 @@ class Executive:
                 )
             ns = self._propagate(discrete)
             if not self._wait(ns):
+                if desk is not None and pacer.frozen:
+                    desk.frozen(system.ns)
+                    if desk.quitting:
+                        return
                 continue
             self._commit(ns)
             if ns == discrete or looks or system.postponed:
@@ -103,7 +107,7 @@ class Executive:
             system.ns = ns
             self._recorder.pump(wait=not paced)
             if paced:
-                pacer.lap("recording")
+                pacer.lap(RECORDING)
             if kept is not None and ns >= kept.next_ns:
                 kept.observe(ns)
             if self._observe is not None:
@@ -113,6 +117,12 @@ class Executive:
                 desk.after(ns)
                 if desk.quitting:
                     return
+
+    def keep(self, checkpoints: Taking) -> None:
+        """Checkpoints are taken, between two tags."""
+        self.checkpoints = checkpoints
+        if self.desk is not None:
+            self.desk.checkpoints = checkpoints
 
     def save(self) -> dict[str, Any]:
         """All that the rest of the run depends on; between two tags."""

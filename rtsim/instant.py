@@ -37,6 +37,8 @@ class Instant:
         self._system = system
         self._trace = trace
         self._lap: Callable[[str], None] | None = lap if clock.paced or latch else None
+        loop = None if system.faults is None else system.faults.loop
+        self._lose = loop.lose if loop is not None and loop.loses else None
         self._commands = latch
         """What commands change at a tag."""
         self._writes: list[tuple[Vector, Vector, Plant | Port]] = []
@@ -137,6 +139,9 @@ class Instant:
     def _run_task(self, task: Task, tag: Tag, ticks: bool) -> None:
         if ticks:
             task.ticked()
+            lost = self._lose is not None and self._lose(task.name, tag.ns)
+            if lost and task.name not in self._triggered:
+                return
         task.react(tag, self._environment)
         if isinstance(task, ControllerTask) and task.successors:
             for message in self._system.bus.due(tag):

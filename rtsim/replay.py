@@ -60,14 +60,18 @@ def refly(
     *,
     start: Checkpoint | None = None,
     stop_ns: int | None = None,
+    live: bool = False,
     **how: Any,
 ) -> None:
-    """:func:`rerun` with what else :func:`simulate` takes; raises what ends the run."""
+    """:func:`rerun` with what else :func:`simulate` takes; raises what ends the run.
+
+    ``live``: controllers that live outside are the scenario's own, and not fed.
+    """
     header = recording.header
     start = start or continued(recording)
     fed = Fed(
         fed_inlets(scenario, recording),
-        fed_controllers(scenario, recording),
+        {} if live else fed_controllers(scenario, recording),
         [e.tag.ns for e in recording.events if e.kind == INSERTED],
         recording.events,
         fed_commands(recording),

@@ -11,12 +11,13 @@ from typing import Any
 
 from rtsim import __version__
 from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Taking
+from rtsim.checkpoint.taking import Taking, check_savable
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
 from rtsim.control.desk import Inbox, Waiting
 from rtsim.controller import Controller
 from rtsim.errors import CheckpointError, ScenarioError
 from rtsim.executive import Executive, Publisher
+from rtsim.faults.at_loop import DisturbedPacer
 from rtsim.inlets import Inlet
 from rtsim.latency import Fixed
 from rtsim.record.event import Event
@@ -146,14 +147,14 @@ def simulate(
         fed = fed or Fed() if start is None else (fed or Fed()).after(start.ns)
         system = _build(scenario, seed, compile, fed)
         undo.callback(system.close)
-        if start is not None or checkpoints is not None:
+        if start is not None or (checkpoints is not None and checkpoints.wanted):
             check_savable(system)
         if start is not None:
             _go_on_from(start, system, until_ns)
         clock = clock or pace.clock(told=inbox is not None)
         if clock.paced:
             check_outside(system)
-        pacer = Pacer(clock, pace.policy, frame_ns=shortest_period(system))
+        pacer = _pacer(system, clock, pace.policy, may_change=inbox is not None)
         watch = None if observe is None else _observer(observe, pacer, until_ns)
         if fed.commands and inbox is None:
             inbox = Inbox(fed.commands)
@@ -165,12 +166,22 @@ def simulate(
             executive.began = start.rows, start.events
         if checkpoints is not None:
             checkpoints.begin(executive, about, system.ns, until_ns)
-            executive.checkpoints = checkpoints
+            executive.keep(checkpoints)
         recorder.start(about)
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
     outcome = _conclude(system, recorder, flown, checkpoints)
     return outcome if start is None else replace(outcome, began=start.tag)
+
+
+def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
+    """``may_change``: somebody may pace a run that is as fast as possible."""
+    faults, frame_ns = system.faults, shortest_period(system)
+    if faults is None or faults.loop is None:
+        return Pacer(clock, policy, frame_ns=frame_ns)
+    if not (clock.paced or may_change):
+        faults.unpaced()
+    return DisturbedPacer(clock, policy, faults.loop, frame_ns=frame_ns)
 
 
 def _nothing() -> None:
@@ -296,22 +307,6 @@ def shortest_period(system: System) -> int:
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)
-
-
-def check_savable(system: System) -> None:
-    """Every part can be gone on from a checkpoint, or this names the one that cannot."""
-    for task in system.controllers:
-        if getattr(task.controller, "free_running", False):
-            raise CheckpointError(
-                f"{task.name} runs freely and would have gone on meanwhile: no run goes on from a "
-                "checkpoint of it; declare a hold in its rig file"
-            )
-        if task.forgets:
-            kind = type(task.controller).__name__
-            raise CheckpointError(
-                f"{task.name} ({kind}) can neither save its memory nor be fed its inputs again: "
-                "no run goes on from a checkpoint of it; give it save() and restore()"
-            )
 
 
 def check_outside(system: System) -> None:

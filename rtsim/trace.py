@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.bus import STAMPS, Message
+from rtsim.bus import LOST, STAMPS, Message
 from rtsim.plant import Plant
 from rtsim.record.event import Value
 from rtsim.record.tape import Recorder, Track
@@ -15,6 +15,7 @@ from rtsim.signals import Signals, Vector
 from rtsim.system import Change, System
 from rtsim.tag import Tag
 from rtsim.timing.policy import Overrun
+from rtsim.timing.tally import Tally
 
 X_PLUS = 1
 _X_MINUS = (0, 0)
@@ -23,15 +24,19 @@ INSERTED = "Inserted"
 """Kind of the event at a tag that an event input made."""
 COMMAND = "Command"
 """Kind of the event of a command; its text is the command."""
+OVERRUN = "Overrun"
 TIMING = "timing"
 _FRAME = ("wake_lateness", "compute", "margin")
 _MEASURED = ("step", "sent", "begun", "ended", "received")
 NOT_DETERMINISTIC = {"deterministic": "no"}
 
 
+REQUESTS = ".inputs"
+
+
 def request_topic(controller: str) -> str:
     """The topic on which a controller's sampled inputs are recorded."""
-    return f"{controller}.inputs"
+    return f"{controller}{REQUESTS}"
 
 
 class Trace:
@@ -41,6 +46,8 @@ class Trace:
         self._recorder = recorder
         self.events = 0
         """So far."""
+        self.tally: Tally | None = None
+        """Where latencies are counted for who looks from outside."""
         self._plants = {
             p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
         }
@@ -73,6 +80,11 @@ class Trace:
         self.events += 1
         self._recorder.event(tag, kind, source, text, values)
 
+    def links(self) -> list[str]:
+        """What a :class:`Tally` can count: topics, and controllers that measure their answers."""
+        topics = [n for n in self._topics if not n.endswith(REQUESTS)]
+        return [*topics, *(f"measured/{name}" for name in self._measured)]
+
     def position(self) -> dict[str, int]:
         """Rows so far of each track that a replay makes again."""
         tracks = (*self._plants.values(), *self._topics.values(), *self._inlets.values())
@@ -98,6 +110,8 @@ class Trace:
 
     def message(self, message: Message) -> None:
         """Once for each message, when its stamps are known."""
+        if self.tally is not None and message.status != LOST:
+            self.tally.add(message.topic, message.arrival.ns - message.initiated.ns)
         track = self._topics[message.topic]
         track.append(message.initiated.ns, message.stamps(), message.payload)
 
@@ -108,6 +122,8 @@ class Trace:
 
     def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
         """What a request took: sent, begun, ended and received (ns of the monotonic clock)."""
+        if self.tally is not None:
+            self.tally.add(f"measured/{controller}", stamps[-1] - stamps[0])
         self._measured[controller].append(tag.ns, (tag.step, *stamps))
 
     def inlet(self, name: str, tag: Tag, values: Vector) -> None:
@@ -125,8 +141,11 @@ class Trace:
         self._recorder.event(tag, COMMAND, kind, text, stamps)
 
     def overrun(self, tag: Tag, overrun: Overrun) -> None:
-        values = {"amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive)}
-        self.event(tag, "Overrun", overrun.job or overrun.cause, str(overrun), values)
+        values: dict[str, Value] = {
+            "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
+            "cause": overrun.cause, "action": overrun.action,
+        }  # fmt: skip
+        self.event(tag, OVERRUN, overrun.job or overrun.cause, str(overrun), values)
 
     def frame(self, ns: int, measured: tuple[int, int, int]) -> None:
         """Wake lateness, compute time and margin (ns of the wall) of the tag at ``ns``."""

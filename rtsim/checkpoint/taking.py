@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.clock import stopwatch
-from rtsim.errors import ScenarioError
+from rtsim.errors import CheckpointError, ScenarioError
+from rtsim.system import System
 from rtsim.tag import NEVER, NS_PER_S, Duration, to_ns
 
 MOST_FILES = 100_000
@@ -27,7 +28,7 @@ class Keeper(Protocol):
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """The run is over."""
+        """There is time now: the run is over, or stands."""
         ...
 
 
@@ -57,6 +58,8 @@ class Taking:
     ) -> None:
         self.keeper = keeper
         self.taken = 0
+        self.wanted = every is not None or bool(at)
+        """Some are asked for before the run; others may be while it goes on."""
         self.postponed = 0
         """Tags at which a regular one was due and the frame had no time for it."""
         self.next_ns = NEVER.ns
@@ -119,11 +122,39 @@ class Taking:
         self._look_ahead()
         self._cost_ns = self._clock() - began
 
+    def ask(self, ns: int) -> None:
+        """One more, when all that happens at ``ns`` has happened."""
+        most = self.keeper.most
+        if most is not None and self.taken >= most:
+            raise CheckpointError(f"this run has kept {most} checkpoints already")
+        self._at.appendleft(ns)
+        self._look_ahead()
+
+    def write(self) -> None:
+        """Now there is time: simulated time stands."""
+        self.keeper.finish()
+
     def finish(self) -> None:
         self.keeper.finish()
 
     def _look_ahead(self) -> None:
         self.next_ns = min(self._regular_ns, self._at[0] if self._at else NEVER.ns)
+
+
+def check_savable(system: System) -> None:
+    """Every part can be gone on from a checkpoint, or this names the one that cannot."""
+    for task in system.controllers:
+        if getattr(task.controller, "free_running", False):
+            raise CheckpointError(
+                f"{task.name} runs freely and would have gone on meanwhile: no run goes on from a "
+                "checkpoint of it; declare a hold in its rig file"
+            )
+        if task.forgets:
+            kind = type(task.controller).__name__
+            raise CheckpointError(
+                f"{task.name} ({kind}) can neither save its memory nor be fed its inputs again: "
+                "no run goes on from a checkpoint of it; give it save() and restore()"
+            )
 
 
 class Ring:

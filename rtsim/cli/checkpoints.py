@@ -30,10 +30,13 @@ at_option = click.option(
 
 
 def taking(
-    every: str | None, at: tuple[str, ...], path: Path | None, at_once: bool
+    every: str | None, at: tuple[str, ...], path: Path | None, at_once: bool, told: bool = False
 ) -> tuple[Taking, Files] | None:
-    """What was asked for with the two options; ``path`` is that of the recording."""
-    if every is None and not at:
+    """What was asked for with the two options; ``path`` is that of the recording.
+
+    ``told``: commands may ask for more while the run goes on.
+    """
+    if every is None and not at and not (told and path is not None):
         return None
     if path is None:
         raise ScenarioError(

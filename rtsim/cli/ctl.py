@@ -197,6 +197,7 @@ def _simple(name: str, says: str) -> None:
 
 _simple("pause", "Simulated time stands.")
 _simple("resume", "It goes on.")
+_simple("checkpoint", "Keep the whole of the run, beside its recording.")
 _simple("quit", "End the run, as its own end would.")
 
 
@@ -220,6 +221,17 @@ def rate(ctx: click.Context, rate: str) -> None:
     """Simulated seconds a second (0.1 is slow motion), or max."""
     with _run(ctx) as run:
         _told(run.rate("max" if rate == "max" else _numbers((rate,))))
+
+
+@ctl.command()
+@click.argument("name", shell_complete=_known(lambda run: list(run.about["faults"])))
+@click.argument("do", type=click.Choice(["start", "clear"]))
+@click.pass_context
+@reports_errors
+def fault(ctx: click.Context, name: str, do: str) -> None:
+    """Start a fault of the fault file, or put an end to it."""
+    with _run(ctx) as run:
+        _told(run.fault(name, do))
 
 
 @ctl.command()

@@ -63,10 +63,15 @@ class Flight:
         scheduling = Request.realtime() if self.realtime else Request()
         return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=scheduling)
 
+    @property
+    def reachable(self) -> bool:
+        """Somebody may look at it or tell it something while it goes on."""
+        return self.control or bool(self.bind) or self.plotjuggler
+
     @contextmanager
     def gateway(self, scenario: str, path: Path | None) -> Iterator[Inbox | None]:
         """What reaches the run from outside, where that was asked for."""
-        if not (self.control or self.bind or self.plotjuggler):
+        if not self.reachable:
             yield None
             return
         from rtsim.gateway.loop import Gateway
@@ -260,7 +265,13 @@ def fly(
                 name = Path(flight.scenario.partition(".py")[0]).stem
                 file = open_recorder(flight.path, name, flight.force)
                 recorder, path = stack.enter_context(file), file.path
-            kept = taking(flight.checkpoint_every, flight.checkpoint_at, path, pace.rate is None)
+            kept = taking(
+                flight.checkpoint_every,
+                flight.checkpoint_at,
+                path,
+                pace.rate is None,
+                flight.reachable,
+            )
             inbox = stack.enter_context(flight.gateway(scenario.name, path))
             with announced(line.compiling):
                 outcome = simulate(

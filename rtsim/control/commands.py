@@ -90,6 +90,12 @@ def _values(value: object) -> Argument:
     return _number(value)
 
 
+def _start_or_clear(value: object) -> Argument:
+    if value not in ("start", "clear"):
+        raise CommandError(f"expected start or clear, got {_shown(value)}")
+    return str(value)
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a kind of command takes; ``choice`` names arguments of which one is given."""
@@ -110,6 +116,9 @@ KINDS: dict[str, Kind] = {
     "set": Kind("A parameter or a source's value.", {"target": _text, "value": _values}),
     "inject": Kind("A message on a topic, as if its source had sent it.", {
         "topic": _text, "value": _values}),
+    "fault": Kind("A declared fault begins, or is over.", {
+        "name": _text, "do": _start_or_clear}),
+    "checkpoint": Kind("Keep the whole of the run as it is after this tag."),
     "mark": Kind("A text in the recording.", {"text": _text}),
     "quit": Kind("End the run after this tag, as its own end would."),
 }  # fmt: skip

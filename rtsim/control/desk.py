@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtsim.checkpoint.taking import Taking, check_savable
 from rtsim.clock import Wake
 from rtsim.control.commands import Command, CommandError
 from rtsim.errors import RtsimError
+from rtsim.faults.schedule import Schedule
 from rtsim.signals import Vector
 from rtsim.system import Change, System
-from rtsim.tag import Tag, to_ns
+from rtsim.tag import NS_PER_S, Tag, to_ns
 from rtsim.timing.pacing import Pacer
 from rtsim.trace import Trace
 
@@ -26,7 +28,7 @@ MOST_WAITING = 1024
 NEXT_TAG = -1
 """Told instead of a tag's ns: simulated time stands, and it acts when that goes on."""
 _LOOK_S = 1.0
-AT_A_TAG = ("set", "inject", "mark")
+AT_A_TAG = ("set", "inject", "fault", "mark")
 """Commands that act at a tag, and again in a replay; the others concern the wall alone."""
 
 Answer = Callable[[str, int], None]
@@ -51,7 +53,7 @@ class Inbox:
         self.closed = ""
         """Why nothing more is taken."""
 
-    def attach(self, system: System, pacer: Pacer) -> None:
+    def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         """Before the run: what can be told and what it would be told of."""
 
     def poll(self) -> None:
@@ -90,6 +92,7 @@ class Desk:
     def __init__(self, inbox: Inbox, system: System, pacer: Pacer, trace: Trace) -> None:
         self.inbox = inbox
         self.quitting = False
+        self.checkpoints: Taking | None = None
         self._system, self._pacer, self._trace = system, pacer, trace
         self._standing = False
         self._until_ns: int | None = None
@@ -100,8 +103,9 @@ class Desk:
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
+            "fault": self._fault, "checkpoint": self._checkpoint,
         }  # fmt: skip
-        inbox.attach(system, pacer)
+        inbox.attach(system, pacer, trace)
 
     # -- within a tag
 
@@ -116,6 +120,8 @@ class Desk:
             if waiting[0].ns > tag.ns:
                 break
             self._take(waiting.popleft(), tag)
+        if self._system.faults is not None:
+            self._system.faults.follow(tag.ns)
         return self._changes
 
     def _take(self, waiting: Waiting, tag: Tag) -> None:
@@ -144,6 +150,22 @@ class Desk:
         payload = np.array(command.arguments["value"], dtype=np.float64).ravel()
         self._system.check_message(topic, payload)
         return topic, payload
+
+    def _fault(self, command: Command, tag: Tag) -> None:
+        name, do = str(command.arguments["name"]), str(command.arguments["do"])
+        self._faults().command(name, do, tag.ns)
+
+    def _faults(self) -> Schedule:
+        faults = self._system.faults
+        if faults is None:
+            raise CommandError("this run has no faults; declare some with --faults FILE")
+        return faults
+
+    def _checkpoint(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
+        if self.checkpoints is None:
+            raise CommandError("checkpoints lie beside a recording, and this run writes none")
+        check_savable(self._system)
+        self.checkpoints.ask(tag.ns)
 
     def _mark(self, command: Command, tag: Tag) -> None:
         """The event itself is the mark."""
@@ -201,25 +223,46 @@ class Desk:
         self.inbox.after(ns, standing=False)
 
     def _stand(self, ns: int) -> None:
-        inbox, tag = self.inbox, Tag(ns)
         self._pacer.hold()
+        self._listen(ns)
+        self._stood(self._pacer.go_on(ns))
+
+    def frozen(self, ns: int) -> None:
+        """An overrun froze the run behind the tag at ``ns``: until somebody resumes it.
+
+        Raises :class:`OverrunError` where nobody does within the policy's patience.
+        """
+        began, self._standing = self._pacer.clock.now(), True
+        self._listen(ns)
+        self._pacer.resume()
+        self._stood(self._pacer.clock.now() - began)
+
+    def _listen(self, ns: int) -> None:
+        """Follow what comes while simulated time stands."""
+        inbox, tag, pacer = self.inbox, Tag(ns), self._pacer
         later: list[Waiting] = []
         while self._standing and not self.quitting:
             inbox.poll()
             if not inbox.waiting:
+                left = pacer.patience_left_ns() / NS_PER_S if pacer.frozen else _LOOK_S
                 inbox.after(ns, standing=True)
-                inbox.wait(_LOOK_S)
+                inbox.wait(min(_LOOK_S, left))
                 continue
             waiting = inbox.waiting.popleft()
             if waiting.command.kind in AT_A_TAG:
                 later += self._put_off(waiting, tag)
             else:
                 self._take(waiting, tag)
+                if self.checkpoints is not None and self.checkpoints.next_ns <= ns:
+                    self.checkpoints.observe(ns)
+                    self.checkpoints.write()
         inbox.waiting.extendleft(reversed(later))
-        stood = self._pacer.go_on(ns)
+
+    def _stood(self, ns: int) -> None:
+        """What is under way is that much older on the wall, and no later."""
         for task in self._system.controllers:
             if task.request is not None:
-                task.request.sent += stood
+                task.request.sent += ns
 
     def _put_off(self, waiting: Waiting, tag: Tag) -> list[Waiting]:
         """While time stands there is no tag to act at: checked now, followed at the next."""
@@ -230,6 +273,8 @@ class Desk:
                 self._system.change(tag.ns, str(arguments["target"]), arguments["value"])
             elif command.kind == "inject":
                 self._message(command)
+            elif command.kind == "fault":
+                self._faults().check(str(command.arguments["name"]))
         except RtsimError as error:
             wrong = str(error)
         if waiting.answer is not None:

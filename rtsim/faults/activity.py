@@ -45,6 +45,12 @@ class Activity:
         self._held = False
         self._taken = _NEVER
         """The last time trigger that was used up, ns."""
+        self._asked = _NEVER
+        """When a command asked for an activation that no item has been in yet."""
+        self.by_hand = False
+        """A command began it: its own trigger does not end it."""
+        self.cleared = False
+        """A command has put an end to it, until another starts it again."""
 
     def strikes(self, ns: int) -> bool:
         """Whether the item at ``ns`` is spoiled."""
@@ -67,7 +73,17 @@ class Activity:
         fault = self.fault
         over = ns if fault.duration_ns is None else self.began + fault.duration_ns
         self.ended_ns = min(ns, over, ns if fault.until_ns is None else fault.until_ns)
-        self.began, self.ended = _NEVER, self.items
+        self.began, self.ended, self.by_hand = _NEVER, self.items, False
+
+    def start(self, ns: int) -> None:
+        """By command: an activation begins at ``ns``, whatever its trigger says."""
+        self.cleared = False
+        if self.began == _NEVER:
+            self._asked = ns
+
+    def clear(self) -> None:
+        """By command: it is over at the next item, and none of its triggers begins another."""
+        self.cleared, self._asked = True, _NEVER
 
     def _now_holds(self, ns: int) -> bool:
         if self._holds is None or ns < (self.fault.at_ns or 0):
@@ -76,16 +92,25 @@ class Activity:
 
     def _over(self, ns: int, holds: bool) -> bool:
         fault = self.fault
-        if fault.until_ns is not None and ns >= fault.until_ns:
+        if self.cleared:
+            return True
+        if fault.until_ns is not None and ns >= fault.until_ns and not self.by_hand:
             return True
         if fault.duration_ns is not None:
             return ns >= self.began + fault.duration_ns
+        if self.by_hand:
+            return False
         return fault.when is not None and fault.count is None and not holds
 
     def _triggered(self, ns: int, holds: bool) -> int:
         """When the activation began that the item at ``ns`` is in; -1 where it is in none."""
         fault = self.fault
         rising, self._held = holds and not self._held, holds
+        if self._asked != _NEVER:
+            began, self._asked, self.by_hand = self._asked, _NEVER, True
+            return began
+        if self.cleared:
+            return _NEVER
         if ns < (fault.at_ns or 0) or (fault.until_ns is not None and ns >= fault.until_ns):
             return _NEVER
         if fault.probability is not None:
@@ -126,9 +151,11 @@ class Activity:
             "activations": self.activations,
             "held": self._held,
             "taken": self._taken,
+            "by_hand": [self._asked, self.by_hand, self.cleared],
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         self.began, self.since, self.items = saved["began"], saved["since"], saved["items"]
         self.activations = saved["activations"]
         self._held, self._taken = saved["held"], saved["taken"]
+        self._asked, self.by_hand, self.cleared = saved["by_hand"]

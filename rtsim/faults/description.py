@@ -34,6 +34,10 @@ COMMON = (
 )  # fmt: skip
 _LARGEST = 1e300
 _LONGEST_SHOWN = 60
+LOOP = "loop"
+_EXAMPLES = {
+    "signal": "f16.alpha", "message": "controller", "line": "controller.to_board", "loop": LOOP,
+}  # fmt: skip
 LINE_ENDS = ("to_board", "from_board", "board")
 
 
@@ -146,10 +150,11 @@ class _Reader:
         lasting = [k for k in ("duration", "count") if k in self.given]
         if len(lasting) > 1:
             raise FaultError.of("count", "duration and count; give one of the two")
-        if lasting and (kind.once or kind.name == "burst"):
-            instead = "length says how long" if kind.name == "burst" else "it happens at once"
+        if lasting and (kind.once or kind.has_length):
+            instead = "length says how long" if kind.has_length else "it happens at once"
             raise FaultError.of(lasting[0], f"{kind.name} has no {lasting[0]}: {instead}")
-        if "every" in self.given and not (lasting or kind.once or kind.name == "burst"):
+        ends = lasting or kind.once or kind.brief or kind.has_length
+        if "every" in self.given and not ends:
             raise FaultError.of("every", "every needs an end; give duration (s) or count (items)")
 
     def _text(self, key: str, wanted: str) -> str:
@@ -159,10 +164,11 @@ class _Reader:
         return value.strip()
 
     def _where(self, kind: Kind) -> str:
-        example = {"signal": "f16.alpha", "message": "controller", "line": "controller.to_board"}
-        wanted = f"where = '{example[kind.level]}'"
+        wanted = f"where = '{_EXAMPLES[kind.level]}'"
         where = self._text("where", wanted)
         part, dot, signal = where.partition(".")
+        if kind.level == "loop":
+            return _in_loop(kind, where)
         if kind.level == "message":
             if dot or not part.isidentifier():
                 text = f"where = {where!r}; {kind.name} is at the messages of a part: {wanted}"
@@ -233,10 +239,10 @@ class _Reader:
             raise FaultError.of("when", str(error)) from None
 
     def _count(self, kind: Kind) -> int | None:
-        if kind.name == "burst":
+        if kind.has_length:
             return int(self.given["length"])
         count = self._whole("count", 1)
-        if count is None and (kind.once or "probability" in self.given):
+        if count is None and (kind.once or kind.brief or "probability" in self.given):
             return None if "duration" in self.given else 1
         return count
 
@@ -247,6 +253,16 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
             raise FaultError.of(key, f"{key} = {_shown(value)}; write a whole number >= {least}")
         return value
+
+
+def _in_loop(kind: Kind, where: str) -> str:
+    """``loop``, or ``loop.JOB``: by the kind, so that a part may be named loop."""
+    loop, dot, job = where.partition(".")
+    wanted = {"slow_job": (True,), "lost_tick": (False, True)}.get(kind.name, (False,))
+    if loop != LOOP or (bool(dot) not in wanted) or bool(dot) != bool(job):
+        examples = " or ".join("where = 'loop.JOB'" if j else "where = 'loop'" for j in wanted)
+        raise FaultError.of("where", f"where = {where!r}; {kind.name} is at the loop: {examples}")
+    return where
 
 
 def _passes(check: Check, value: object) -> bool:

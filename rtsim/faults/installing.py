@@ -11,6 +11,7 @@ from rtsim.controller import Controller
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.faults.activity import Activity
 from rtsim.faults.at_lines import HasLine, LineFaults
+from rtsim.faults.at_loop import LoopFaults
 from rtsim.faults.at_messages import FaultyTransport
 from rtsim.faults.at_signals import KINDS, FaultyWiring, SignalFault
 from rtsim.faults.description import Fault
@@ -20,6 +21,7 @@ from rtsim.plant import Plant
 from rtsim.ports import Port
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals
+from rtsim.timing.pacing import NEXT, RECORDING
 
 
 class Installer:
@@ -41,11 +43,13 @@ class Installer:
         plants: Mapping[str, Plant],
         bus: Bus,
         controllers: Mapping[str, Controller],
+        tasks: Sequence[str] = (),
     ) -> Schedule:
         """Once all parts are there.  Raises :class:`FaultError`."""
         self._ports, self._wirings, self._plants = ports, wirings, plants
         messages: defaultdict[str, list[Activity]] = defaultdict(list)
         lines: defaultdict[str, list[Activity]] = defaultdict(list)
+        loop: list[Activity] = []
         for fault in self._faults:
             try:
                 if fault.kind.level == "signal":
@@ -53,6 +57,9 @@ class Installer:
                 elif fault.kind.level == "message":
                     self._check_topic(fault, bus)
                     messages[fault.where].append(self._activity(fault))
+                elif fault.kind.level == "loop":
+                    _check_job(fault, tasks)
+                    loop.append(self._activity(fault))
                 else:
                     if fault.part not in controllers:
                         raise UnknownName("controller", fault.part, sorted(controllers))
@@ -65,6 +72,8 @@ class Installer:
             self._schedule.transports[name] = transport
         for name, activities in lines.items():
             self._line(name, controllers[name], activities)
+        if loop:
+            self._schedule.loop = LoopFaults(loop, self.present, tasks)
         return self._schedule
 
     def _activity(self, fault: Fault) -> Activity:
@@ -135,6 +144,12 @@ class Installer:
         for activity in activities:
             reason = f"{name} has no line here: {activity.fault.kind.name} acts on a board's bytes"
             self._schedule.idle[activity.fault.name] = reason
+
+
+def _check_job(fault: Fault, tasks: Sequence[str]) -> None:
+    others = () if fault.kind.name == "lost_tick" else (NEXT, RECORDING)
+    if fault.signal and fault.signal not in (*tasks, *others):
+        raise UnknownName("job", fault.signal, sorted((*tasks, *others)))
 
 
 def _names(signals: Signals, name: str) -> bool:

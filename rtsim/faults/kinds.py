@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["signal", "message", "line"]
+Level = Literal["signal", "message", "line", "loop"]
 Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
 
 WANTED: dict[Check, str] = {
@@ -38,8 +38,16 @@ class Kind:
     parameters: tuple[Parameter, ...] = ()
     once: bool = False
     """It is over as soon as it has happened: no duration, no count."""
+    brief: bool = False
+    """One item, unless it is told how long."""
+
+    @property
+    def has_length(self) -> bool:
+        """``length`` items of an activation; no duration, no count."""
+        return self.name in ("burst", "load")
 
 
+_AMOUNT = Parameter("amount", "seconds")
 _ALL = (
     Kind("stuck", "signal", "stays", (Parameter("value", "number", needed=False),)),
     Kind("offset", "signal", "is off by an amount", (Parameter("amount", "number"),)),
@@ -59,5 +67,15 @@ _ALL = (
     Kind("silence", "line", "carries nothing"),
     Kind("slow_line", "line", "is slow", (Parameter("baud", "natural"),)),
     Kind("board_reset", "line", "is reset", once=True),
+    Kind("stall", "loop", "the loop stands still for", (_AMOUNT,), brief=True),
+    Kind("late_wake", "loop", "the loop is woken late by", (_AMOUNT,), brief=True),
+    Kind("lost_tick", "loop", "does not tick", brief=True),
+    Kind("slow_job", "loop", "it takes longer by", (_AMOUNT,)),
+    Kind(
+        "load",
+        "loop",
+        "another has the CPU, at first for",
+        (_AMOUNT, Parameter("length", "natural")),
+    ),
 )
 KINDS = {kind.name: kind for kind in _ALL}

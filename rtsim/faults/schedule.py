@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rtsim.errors import UnknownName
 from rtsim.faults.activity import Activity
 from rtsim.faults.at_lines import LineFaults
+from rtsim.faults.at_loop import UNPACED, LoopFaults
 from rtsim.faults.at_messages import FaultyTransport
 from rtsim.faults.at_signals import FaultyWiring, SignalFault
-from rtsim.faults.description import Fault
+from rtsim.faults.description import Fault, FaultError
 from rtsim.faults.present import EventSink, Present
 from rtsim.plant import Plant
 from rtsim.random_streams import RandomStreams
@@ -47,21 +49,32 @@ class FaultTask:
     def ticked(self) -> None:
         """The next is known when this one has been looked at."""
 
+    def told(self, ns: int) -> None:
+        """A command has acted on the fault: look now, or at the end of the step under way."""
+        self._offset, self._k = ns, 0  # its ticks count from here on
+        busy = [plant.target_ns for plant in self._plants if plant.ns != ns]
+        self.next_ns = min(busy, default=ns)
+        if not busy:
+            self._look_at(ns)
+
     def react(self, tag: Tag, environment: Environment) -> None:  # noqa: ARG002
+        self._look_at(tag.ns)
+
+    def _look_at(self, ns: int) -> None:
         self._wiring.look(self._fault)
         for plant in self._plants:
             plant.stale = True
-        self.next_ns = self._edge(tag.ns)
+        self.next_ns = self._edge(ns)
         if self._ticks:
-            while self._every.tick(self._k, self._offset) <= tag.ns:
+            while self._every.tick(self._k, self._offset) <= ns:
                 self._k += 1
             self.next_ns = min(self.next_ns, self._every.tick(self._k, self._offset))
 
     def save(self) -> dict[str, Any]:
-        return {"k": self._k, "next": self.next_ns}
+        return {"k": self._k, "next": self.next_ns, "offset": self._offset}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        self._k, self.next_ns = saved["k"], saved["next"]
+        self._k, self.next_ns, self._offset = saved["k"], saved["next"], saved["offset"]
 
 
 class Schedule:
@@ -79,20 +92,55 @@ class Schedule:
         """Of the faults that have a seed of their own."""
         self.idle: dict[str, str] = {}
         """Why a fault does nothing in this run, by its name."""
+        self.loop: LoopFaults | None = None
         self._fed: list[Event] | None = None
+        self._told: list[str] = []
 
     @property
     def counts(self) -> dict[str, int]:
         """Activations so far, by the name of the fault."""
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
+    def check(self, name: str) -> Activity:
+        """The fault that a command names; raises what says why it cannot act."""
+        if name not in self.activities:
+            raise UnknownName("fault", name, self.activities, "this run")
+        if name in self.idle and self._fed is None:
+            raise FaultError(f"fault {name} can do nothing here: {self.idle[name]}")
+        return self.activities[name]
+
+    def command(self, name: str, do: str, ns: int) -> None:
+        """``start`` or ``clear`` at ``ns``; once all are told, :meth:`follow` makes it so."""
+        activity = self.check(name)
+        if do == "start":
+            activity.start(ns)
+        else:
+            activity.clear()
+        self._told.append(name)
+
+    def follow(self, ns: int) -> None:
+        """What plants read is looked at again, after the commands of an instant."""
+        if self._told:
+            told, self._told = set(self._told), []
+            for task in self.tasks:
+                if task.name.removeprefix("fault.") in told:
+                    task.told(ns)
+
     def record(self, event: EventSink) -> None:
         self.present.event = event
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Replay: what happened at the bytes is said again, where the bytes are not there."""
-        at_lines = {fault.name for fault in self.faults if fault.kind.level == "line"}
-        self._fed = [e for e in events if e.source in at_lines]
+        """Replay: what happened at bytes, and in time, is said again: neither is there."""
+        gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
+        if self.loop is not None:
+            self.loop.told_again = True
+            gone |= {activity.fault.name for activity in self.loop.late}
+        self._fed = [e for e in events if e.source in gone]
+
+    def unpaced(self) -> None:
+        """Nothing waits for a clock in this run: nothing can be late."""
+        if self.loop is not None:
+            self.idle |= {activity.fault.name: UNPACED for activity in self.loop.late}
 
     def telling(self, run: Callable[[int, bool], None]) -> Callable[[int, bool], None]:
         """``run`` of an instant, with the faults told of it before."""
@@ -124,6 +172,7 @@ class Schedule:
             "transports": {n: t.save() for n, t in self.transports.items()},
             "lines": {n: line.save() for n, line in self.lines.items()},
             "own": {n: streams.save() for n, streams in self.own_streams.items()},
+            **({} if self.loop is None else {"loop": self.loop.save()}),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -137,3 +186,5 @@ class Schedule:
             line.restore(saved["lines"][name])
         for name, streams in self.own_streams.items():
             streams.restore(saved["own"][name])
+        if self.loop is not None:
+            self.loop.restore(saved["loop"])

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.signals import Signal, Vector
 from rtsim.system import System
+from rtsim.timing.tally import CLASSES, Tally
 
-_STATE = struct.Struct("<qqd?qqqqq")
-STATE = ("ns", "wall_ns", "rate", "standing", "late", "missed", "overruns", "margin_ns", "frames")
+_STATE = struct.Struct("<qqd?qqqqqq")
+STATE = (
+    "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
+    "margin_ns", "frames",
+)  # fmt: skip
 """Of each look; rate is 0 where the run is as fast as possible."""
 
 
@@ -29,6 +34,9 @@ def catalogue(system: System) -> dict[str, Any]:
         ],
         "topics": {
             name: list(topic.signals.columns) for name, topic in sorted(system.bus.topics.items())
+        },
+        "faults": {} if system.faults is None else {
+            f.name: f"{f.kind.name} at {f.where}" for f in system.faults.faults
         },
         "tasks": sorted(t.name for t in system.tasks if t.period is not None),
     }  # fmt: skip
@@ -78,23 +86,34 @@ class Counters:
     standing: bool = False
     late: int = 0
     missed: int = 0
-    overruns: int = 0
+    overruns_compute: int = 0
+    overruns_wake: int = 0
     margin_ns: int = 0
     frames: int = 0
 
+    @property
+    def overruns(self) -> int:
+        return self.overruns_compute + self.overruns_wake
+
 
 class Look:
-    """Copies the whole of a run into one buffer: states and values, some microseconds."""
+    """Copies the whole of a run into one buffer: state, latencies counted, values.
 
-    def __init__(self, system: System) -> None:
+    Some microseconds, whatever the length of the run.
+    """
+
+    def __init__(self, system: System, tally: Tally) -> None:
         self._vectors = [vector for vector, _ in _vectors(system)]
-        size = sum(v.size for v in self._vectors)
-        self._buffer = bytearray(_STATE.size + 8 * size)
-        self._values = np.frombuffer(self._buffer, np.float64, size, _STATE.size)
+        self._counted = tally.counts.ravel()
+        counts, size = self._counted.size, sum(v.size for v in self._vectors)
+        self._buffer = bytearray(_STATE.size + 8 * (counts + size))
+        self._counts = np.frombuffer(self._buffer, np.int64, counts, _STATE.size)
+        self._values = np.frombuffer(self._buffer, np.float64, size, _STATE.size + 8 * counts)
 
     def take(self, counters: Counters) -> bytes:
         """One look; :func:`read_look` reads it."""
         _STATE.pack_into(self._buffer, 0, *(getattr(counters, name) for name in STATE))
+        self._counts[:] = self._counted
         at = 0
         for vector in self._vectors:
             self._values[at : at + vector.size] = vector
@@ -102,9 +121,14 @@ class Look:
         return bytes(self._buffer)
 
 
-def read_look(data: bytes) -> tuple[Counters, Vector]:
-    """Counters, and the values in the catalogue's order; :class:`ValueError` for another length."""
-    if len(data) < _STATE.size or (len(data) - _STATE.size) % 8:
+def read_look(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
+    """State, counts (``links``, CLASSES), and the values in the catalogue's order.
+
+    Raises :class:`ValueError` for another length.
+    """
+    begin = _STATE.size + 8 * links * CLASSES
+    if len(data) < begin or (len(data) - begin) % 8:
         raise ValueError(f"a look of {len(data)} bytes")
     counters = Counters(*_STATE.unpack_from(data))
-    return counters, np.frombuffer(data, np.float64, offset=_STATE.size)
+    counts = np.frombuffer(data, np.int64, links * CLASSES, _STATE.size).reshape(links, CLASSES)
+    return counters, counts, np.frombuffer(data, np.float64, offset=begin)

@@ -40,13 +40,18 @@ class State:
     standing: bool
     late: int
     missed: int
-    overruns: int
+    overruns_compute: int
+    overruns_wake: int
     margin_ns: int
     frames: int
 
     @property
     def seconds(self) -> float:
         return self.ns / NS_PER_S
+
+    @property
+    def overruns(self) -> int:
+        return self.overruns_compute + self.overruns_wake
 
     def __str__(self) -> str:
         pace = "standing" if self.standing else f"rate {self.rate:g}" if self.rate else "rate max"
@@ -63,6 +68,18 @@ class Sample:
     state: State
     values: Mapping[str, float]
     lost: int
+
+
+@dataclass(frozen=True)
+class Glance:
+    """How the run stands, values by name, and by link how many messages took how long.
+
+    The classes of a count are those of :mod:`rtsim.timing.tally`.
+    """
+
+    state: State
+    values: Mapping[str, float]
+    latency: Mapping[str, list[int]]
 
 
 class Run:
@@ -112,6 +129,13 @@ class Run:
         """Present values; a list for several names."""
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]
         return values[0] if len(names) == 1 else values
+
+    def glance(self, *names: str) -> Glance:
+        """One look at everything that a dashboard shows."""
+        said = self._asked("get", names=list(names))
+        values = dict(zip(names, map(float, said["values"]), strict=True))
+        latency = dict(zip(self._run["links"], said["latency"], strict=True))
+        return Glance(_state(said), values, latency)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Looks at ``names``, ``rate`` a second, until the run ends or the caller stops."""
@@ -163,6 +187,15 @@ class Run:
     def rate(self, rate: float | str) -> int:
         """Simulated seconds a second, or ``"max"``."""
         return self.tell("rate", rate=rate)
+
+    def fault(self, name: str, do: str) -> int:
+        """``start`` or ``clear`` a fault that the scenario declares."""
+        return self.tell("fault", name=name, do=do)
+
+    def checkpoint(self) -> int:
+        """Keep the whole of the run, beside its recording: written at once while it stands or
+        runs as fast as possible, otherwise when it stands or ends."""
+        return self.tell("checkpoint")
 
     def mark(self, text: str) -> int:
         return self.tell("mark", text=text)
@@ -274,4 +307,4 @@ def connected(which: str, keys: Path | None = None) -> Iterator[Run]:
         run.close()
 
 
-__all__ = ["ControlError", "Run", "Sample", "State", "connect", "connected", "runs"]
+__all__ = ["ControlError", "Glance", "Run", "Sample", "State", "connect", "connected", "runs"]

@@ -18,6 +18,8 @@ from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.system import System
 from rtsim.tag import NS_PER_S
 from rtsim.timing.pacing import Pacer
+from rtsim.timing.tally import Tally
+from rtsim.trace import Trace
 
 MOST_RATE_HZ = 200.0
 _END_S = 5.0
@@ -38,10 +40,12 @@ class PipedInbox(Inbox):
         self._period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
 
-    def attach(self, system: System, pacer: Pacer) -> None:
+    def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         self._system, self._pacer = system, pacer
-        self._look, self._counters = Look(system), Counters()
-        self._pipe.send({"run": {**self._about, **catalogue(system)}})
+        trace.tally = Tally(trace.links())
+        self._look, self._counters = Look(system, trace.tally), Counters()
+        links = {"links": trace.tally.links}
+        self._pipe.send({"run": {**self._about, **catalogue(system), **links}})
 
     def poll(self) -> None:
         pipe = self._pipe
@@ -97,14 +101,16 @@ class PipedInbox(Inbox):
         counters.standing, counters.margin_ns = standing, pacer.margin_ns
         counters.late = sum(c.lates for c in self._system.controllers)
         counters.missed = sum(c.missed for c in self._system.controllers)
-        counters.overruns, counters.frames = sum(pacer.overruns.values()), pacer.log.frames
+        counters.overruns_compute = pacer.overruns["compute"]
+        counters.overruns_wake = pacer.overruns["wake"]
+        counters.frames = pacer.log.frames
         self._pipe.send({"look": self._look.take(counters)})
 
     def wait(self, seconds: float) -> None:
         if self._pipe.gone:  # nobody is left to say that it goes on
             self.waiting.append(Waiting(read_command({"kind": "resume"})))
         else:
-            self._pipe.wait(seconds)
+            self._pipe.wait(min(seconds, self._period_ns / NS_PER_S or seconds))
 
     def close(self, why: str) -> None:
         super().close(why)

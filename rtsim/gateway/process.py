@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError, UnknownName
 from rtsim.gateway.catalogue import Counters, read_look
@@ -31,6 +34,8 @@ from rtsim.tag import NS_PER_S
 LEASE_NS = 5 * NS_PER_S
 """A watch that is not renewed for so long is over."""
 MOST_CLIENTS = 64
+MOST_GETS = 4
+"""Of one client, that wait for a look."""
 _LOOK_MS = 100
 _AT_ONCE = 256
 """Messages taken from clients before the pipe is looked at again."""
@@ -95,7 +100,7 @@ class Gate:
             for action in self.on_run:
                 action(self._run)
         elif "look" in message:
-            self._looked(*read_look(message["look"]))
+            self._looked(*read_look(message["look"], len(self._run["links"])))
         elif "answer" in message:
             place, who, theirs = self._asked.pop(message["answer"], (0, b"", -1))
             if message["wrong"]:
@@ -105,12 +110,14 @@ class Gate:
         elif "ended" in message:
             self.ended = str(message["ended"])
 
-    def _looked(self, counters: Counters, values: Vector) -> None:
+    def _looked(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
         self._publisher.publish(counters, values)
         waiting, self._waiting = self._waiting, []
+        latency = counts.tolist() if waiting else []
         for place, who, request in waiting:
             found = [float(values[self._index[n]]) for n in request.names]
-            self._say(place, who, request.number, values=found, state=asdict(counters))
+            what = {"values": found, "state": asdict(counters), "latency": latency}
+            self._say(place, who, request.number, **what)
         now = stopwatch()
         for (place, who), client in list(self._clients.items()):
             if client.rate_hz and now >= client.next_ns:
@@ -156,9 +163,14 @@ class Gate:
         else:
             self._indices(request)
             self._got_ns = stopwatch()
-            if len(self._waiting) >= MOST_CLIENTS * 4:
-                raise RequestError("too many requests wait; ask more slowly", request.number)
-            self._waiting.append((place, who, request))
+            self._wait_for_look(place, who, request)
+
+    def _wait_for_look(self, place: int, who: bytes, request: Request) -> None:
+        """Many of one client, or many clients, wait at their own expense alone."""
+        theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
+        if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
+            raise RequestError("too many requests wait; ask more slowly", request.number)
+        self._waiting.append((place, who, request))
 
     def _indices(self, request: Request) -> list[int]:
         for name in request.names:

@@ -12,7 +12,7 @@ from rtsim.tag import NS_PER_S
 FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
 """Kinds of events: an activation, the end of one that took more than one item, no effect here."""
 _AT_ONCE = ("count", "probability")
-_KINDS_AT_ONCE = ("burst", "board_reset")
+_KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "load")
 
 
 class Span(NamedTuple):

@@ -37,6 +37,8 @@ DEFAULT_TOLERANCE_NS = 1_000_000
 REST = "(not in a job)"
 NEXT = "propagate"
 """The job between ``ready`` and ``wait``: towards the next tag, into scratch."""
+RECORDING = "recording"
+"""The job of handing the tag's rows to the recorder."""
 
 
 class Pacer:
@@ -156,6 +158,17 @@ class Pacer:
             self.slipped_ns += self._read() - self._frozen_at
             self.clock.anchor(self._frozen_ns)
             self._late_by_wake, self._culprit_ns = 0, -1
+
+    def patience_left_ns(self) -> int:
+        """Of a freeze; raises :class:`OverrunError` where none is left."""
+        left = self._frozen_at + self._patience_ns - self._read()
+        if left <= 0:
+            raise self._out_of_patience()
+        return left
+
+    @property
+    def _patience_ns(self) -> int:
+        return self.policy.patience_ns if isinstance(self.policy, Freeze) else 0
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
         """The job ``name`` ran from ``start_ns`` to ``end_ns`` (of one clock, whichever)."""
@@ -317,14 +330,16 @@ class Pacer:
 
     def _hold(self, wake: Wake | None) -> bool:
         """Frozen: simulated time stands until :meth:`resume`, or the patience is over."""
-        policy = self.policy
-        patience = policy.patience_ns if isinstance(policy, Freeze) else 0
-        if self.clock.wait_until(self.clock.simulated(self._frozen_at + patience), wake):
-            raise OverrunError(
-                f"frozen at {self._frozen_ns / 1e9:.9f} s by an overrun, and nobody resumed "
-                f"within {patience / 1e9:g} s; {advice(policy, 1)}"
-            )
+        over = self._read() + self.patience_left_ns()
+        if self.clock.wait_until(self.clock.simulated(over), wake):
+            raise self._out_of_patience()
         return self._look_again()
+
+    def _out_of_patience(self) -> OverrunError:
+        return OverrunError(
+            f"frozen at {self._frozen_ns / 1e9:.9f} s by an overrun, and nobody resumed "
+            f"within {self._patience_ns / 1e9:g} s; {advice(self.policy, 1)}"
+        )
 
     def _longest_job(self) -> str:
         """What took most of the frame; :data:`REST` where that lies outside the named jobs."""

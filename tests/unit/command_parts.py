@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from rtsim.checkpoint.taking import Taking
 from rtsim.clock import Wake
 from rtsim.control.commands import Command, read_command
 from rtsim.control.desk import Inbox
@@ -46,6 +47,7 @@ class Flown:
         rate: float = 1.0,
         lasts_ns: int = 0,
         seed: int = 0,
+        checkpoints: Taking | None = None,
     ) -> None:
         self.clock = FakeClock(rate)
         self.answers: list[tuple[Command, str, int]] = []
@@ -58,7 +60,7 @@ class Flown:
         try:
             outcome = simulate(
                 scenario, seed=seed, clock=self.clock, recorder=recorder, inbox=self.inbox,
-                observe=self._tell,
+                observe=self._tell, checkpoints=checkpoints,
             )  # fmt: skip
             self.reason, self.certificate = outcome.reason, outcome.certificate
         except RtsimError as error:

@@ -70,6 +70,7 @@ def test_what_a_run_cannot_follow_is_refused_and_changes_nothing(told: Told, say
         {"kind": "set", "target": "a.b", "value": [1.0] * 5000}, {"kind": "mark", "text": ""},
         {"kind": "set", "target": "a.b", "value": [[1.0]]}, {"kind": "mark", "text": "x" * 2000},
         {"kind": "pause", "more": 1}, {"kind": "step", "tags": 1, "duration": 1.0},
+        {"kind": "fault", "name": "f", "do": "stop"}, {"kind": "checkpoint", "path": "/etc/x"},
         {"kind": "mark", "text": "a\x1b[2J"}, {"kind": "set", "target": "a", "value": 10**400},
     ],
 )  # fmt: skip
@@ -191,6 +192,7 @@ EXAMPLES: list[dict[str, object]] = [
     {"kind": "rate", "rate": "max"}, {"kind": "rate", "rate": 0.1}, {"kind": "quit"},
     {"kind": "set", "target": "a.b", "value": 0.1}, {"kind": "set", "target": "a", "value": [1, 2]},
     {"kind": "inject", "topic": "controller", "value": [0.1]}, {"kind": "mark", "text": "öl"},
+    {"kind": "fault", "name": "f", "do": "clear"}, {"kind": "checkpoint"},
 ]  # fmt: skip
 COMMANDS = st.one_of(
     st.just({"kind": "pause"}), st.just({"kind": "resume"}),

@@ -223,9 +223,10 @@ _KEYS = st.sampled_from(
 @given(st.sampled_from(sorted(KINDS)), st.dictionaries(_KEYS, _VALUES, max_size=5))
 def test_any_entries_are_a_fault_or_an_error(kind: str, entries: dict[str, Any]) -> None:
     level = KINDS[kind].level
-    where = {"signal": "controller.u", "message": "controller", "line": "controller.to_board"}[
-        level
-    ]
+    where = {
+        "signal": "controller.u", "message": "controller", "line": "controller.to_board",
+        "loop": "loop.propagate" if kind == "slow_job" else "loop",
+    }[level]  # fmt: skip
     given_entries = {"name": "f", "where": where, "kind": kind, **entries}
     try:
         fault = Fault.of(given_entries)

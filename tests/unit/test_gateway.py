@@ -19,7 +19,7 @@ from rtsim.gateway.client import NEXT_TAG, ControlError, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.pipe import MOST_BYTES, Pipe, PipeError
 from rtsim.gateway.registry import Entry, enter, find, folder, runs
-from rtsim.gateway.requests import RequestError, read_request
+from rtsim.gateway.requests import VERSION, RequestError, read_request
 from rtsim.messagepack import pack
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
@@ -137,7 +137,9 @@ def test_hostile_clients_do_not_reach_the_run() -> None:
         hostile = [Caller(endpoint) for _ in range(4)]
         for k in range(2000):
             hostile[k % 4].send(chance.randbytes(chance.randrange(1200)))
-            hostile[k % 4].send(pack({"v": 1, "id": k, "do": "get", "names": ["plant.x"] * 50}))
+            hostile[k % 4].send(
+                pack({"v": VERSION, "id": k, "do": "get", "names": ["plant.x"] * 50})
+            )
         for caller in hostile[:2]:
             caller.close()  # in the midst of it
         assert run.status.ns > 0
@@ -159,13 +161,15 @@ def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
 
 
 BAD: list[object] = [
-    None, 3, [], {"id": -1}, {"id": True, "v": 1}, {"id": 1, "v": 2},
-    {"id": 1, "v": 1, "do": "eval"},
-    {"id": 1, "v": 1, "do": "get", "names": "x"}, {"id": 1, "v": 1, "do": "get", "names": [1]},
-    {"id": 1, "v": 1, "do": "get", "names": ["x"] * 2000},
-    {"id": 1, "v": 1, "do": "watch", "rate": -1},
-    {"id": 1, "v": 1, "do": "watch", "rate": 1e9}, {"id": 1, "v": 1, "do": "command", "command": 1},
-    {"id": 2**63, "v": 1}, {"id": 1, "v": 1, "do": "get", "names": ["x" * 300]},
+    None, 3, [], {"id": -1}, {"id": True, "v": VERSION}, {"id": 1, "v": VERSION + 1},
+    {"id": 1, "v": VERSION, "do": "eval"},
+    {"id": 1, "v": VERSION, "do": "get", "names": "x"},
+    {"id": 1, "v": VERSION, "do": "get", "names": [1]},
+    {"id": 1, "v": VERSION, "do": "get", "names": ["x"] * 2000},
+    {"id": 1, "v": VERSION, "do": "watch", "rate": -1},
+    {"id": 1, "v": VERSION, "do": "watch", "rate": 1e9},
+    {"id": 1, "v": VERSION, "do": "command", "command": 1},
+    {"id": 2**63, "v": VERSION}, {"id": 1, "v": VERSION, "do": "get", "names": ["x" * 300]},
 ]  # fmt: skip
 
 

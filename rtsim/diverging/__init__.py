@@ -1,0 +1,5 @@
+"""Where two runs part: the first tag, signal or message that differs, and what fed it."""
+
+from rtsim.diverging.finder import Verdict, diverge
+
+__all__ = ["Verdict", "diverge"]

@@ -1,0 +1,260 @@
+"""What fed the place at which two runs part, as both recorded it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rtsim.bus import LOST
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.diverging.first import Order, Place, in_words, told
+from rtsim.diverging.values import Pair, Value, columns
+from rtsim.record.reading import Recording, TrackData
+from rtsim.tag import Tag
+from rtsim.trace import request_topic
+
+Named = dict[str, tuple[Value, str]]
+"""Values by their name, each with where it came from."""
+
+
+class Teller:
+    """One of the two runs, asked for what a part was fed."""
+
+    def __init__(self, recording: Recording, before: Checkpoint | None = None) -> None:
+        self.recording = recording
+        self._before = before
+        """The run at the last tag at which all agreed, for what is not recorded."""
+        self._order = Order.of(recording)
+        self._parts: Mapping[str, Any] = recording.header.get("scenario", {}).get("parts", {})
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._parts.get(name, {})
+        return found
+
+    def wires(self, name: str, tag: Tag) -> Named:
+        """What the sources of a part say at ``tag``, before its reactions write."""
+        part = self.part(name)
+        out: Named = {}
+        for sink, source in sorted((part.get("sources") or part.get("inputs") or {}).items()):
+            for column, value in self._said(str(source), tag, name):
+                out[column.replace(str(source), f"{name}.{sink}", 1)] = (value, str(source))
+        return out
+
+    def _said(self, source: str, tag: Tag, reader: str) -> list[tuple[str, Value]]:
+        try:
+            return [(source, float(source))]  # a constant
+        except ValueError:
+            part, _, signal = source.partition(".")
+        kind = self.part(part).get("kind")
+        if kind == "source":
+            return self._settled(part, signal, tag)
+        if kind == "noise":
+            return self._held(source)
+        if kind == "inlet":
+            return self._in_row(f"inputs/{part}", source, self._row(f"inputs/{part}", tag, True))
+        if kind == "plant":
+            return self._in_row(part, source, self._row(part, tag, False))
+        return self._in_row(f"messages/{part}", source, self._arrived_last(part, tag, reader))
+
+    def _settled(self, part: str, signal: str, tag: Tag) -> list[tuple[str, Value]]:
+        """A source's value, or a parameter: the declared one, or what it was changed to."""
+        name = f"{part}.{signal}"
+        about = self.part(part)
+        given = (about.get("values") or about.get("parameters") or {}).get(signal)
+        values = [given] if isinstance(given, float | int) else list(given or ())
+        for event in self.recording.events:
+            if event.kind == "Change" and event.source == name and event.tag <= tag:
+                values = list(event.values.values())
+        names = columns(name, len(values))
+        return [(n, float(v)) for n, v in zip(names, values, strict=True)]
+
+    def _held(self, source: str) -> list[tuple[str, Value]]:
+        """A noise's value is in no recording; one that flew again knows it."""
+        part, _, _ = source.partition(".")
+        values = [] if self._before is None else self._before.state["ports"].get(part, [])
+        if len(values) != 1:
+            return [(source, None)]
+        return [(source, float(values[0]))]
+
+    def _track(self, name: str) -> TrackData | None:
+        return self.recording.tracks.get(name)
+
+    def _row(self, name: str, tag: Tag, after: bool) -> int | None:
+        """The last row of a track at ``tag``; of a plant before what the microstep wrote."""
+        track = self._track(name)
+        if track is None:
+            return None
+        ns, steps = track.rows.ns, track.integer("step")
+        here = steps <= tag.step if after else steps < tag.step
+        if not after and "side" in track.integers:
+            here |= track.integer("side") == 0
+        rows = np.flatnonzero((ns < tag.ns) | ((ns == tag.ns) & here))
+        return int(rows[-1]) if len(rows) else None
+
+    def _arrived_last(self, topic: str, tag: Tag, reader: str) -> int | None:
+        track = self._track(f"messages/{topic}")
+        if track is None:
+            return None
+        ns, steps = track.integer("arrival"), track.integer("arrival_step")
+        there = (ns < tag.ns) | ((ns == tag.ns) & (steps <= tag.step))
+        if topic not in self._order.before.get(reader, ()):  # an answer of this very microstep
+            at_once = (track.integer("initiated") == tag.ns) & (ns == tag.ns)
+            there &= ~(at_once & (track.integer("initiated_step") == tag.step))
+        rows = np.flatnonzero(there & (track.integer("status") != LOST))
+        if not len(rows):
+            return None
+        return int(rows[np.lexsort((steps[rows], ns[rows]))[-1]])
+
+    def _in_row(self, name: str, source: str, row: int | None) -> list[tuple[str, Value]]:
+        """``part.signal`` in a row; without one, its declared initial value."""
+        track = self._track(name)
+        _, _, signal = source.partition(".")
+        if track is None or signal not in track.signals:
+            return [(source, None)]
+        where = track.signals.slice(signal)
+        values = track.signals.initial() if row is None else track.rows.floats[row]
+        found = values[where]
+        return [(n, float(v)) for n, v in zip(columns(source, len(found)), found, strict=True)]
+
+    def row_before(self, plant: str, tag: Tag) -> tuple[Tag | None, Named]:
+        """State, inputs and outputs of a plant in its last row before ``tag``."""
+        track = self._track(plant)
+        if track is None:
+            return None, {}
+        rows = np.flatnonzero(track.rows.ns < tag.ns)
+        if not len(rows):
+            return None, {}
+        return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
+
+    def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
+        """What of a plant's own x- at ``tag`` is not among the columns ``known``."""
+        track, row = self._track(plant), self._row(plant, tag, False)
+        if track is None or row is None:
+            return {}
+        found = self._all_of(track, plant, row)
+        return {n: v for n, v in found.items() if n.partition(".")[2] not in known}
+
+    def _all_of(self, track: TrackData, plant: str, row: int) -> Named:
+        values = track.rows.floats[row]
+        sources: Mapping[str, str] = self.part(plant).get("inputs", {})
+        return {
+            f"{plant}.{column}": (float(v), str(sources.get(column.partition("[")[0], "")))
+            for column, v in zip(track.signals.columns, values, strict=True)
+        }
+
+    def request(self, controller: str, tag: Tag) -> Named:
+        """What a controller sampled at ``tag``."""
+        track = self._track(f"messages/{request_topic(controller)}")
+        if track is None:
+            return {}
+        ns, steps = track.integer("initiated"), track.integer("initiated_step")
+        rows = np.flatnonzero((ns == tag.ns) & (steps == tag.step))
+        if not len(rows):
+            return {}
+        wired: Mapping[str, str] = self.part(controller).get("inputs", {})
+        values = track.rows.floats[rows[-1]]
+        return {
+            f"{controller}.{column}": (float(v), str(wired.get(column.partition("[")[0], "")))
+            for column, v in zip(track.signals.columns, values, strict=True)
+        }
+
+    def parameters(self, part: str, tag: Tag) -> Named:
+        given: Mapping[str, Any] = self.part(part).get("parameters", {})
+        return {
+            column: (value, "parameter")
+            for name in given
+            for column, value in self._settled(part, name, tag)
+        }
+
+    def arrived(self, tag: Tag) -> list[str]:
+        """Messages whose arrival is at the instant of ``tag``."""
+        out = []
+        for name, track in sorted(self.recording.tracks.items()):
+            topic = name.removeprefix("messages/")
+            if topic == name or "." in topic:
+                continue
+            here = (track.integer("arrival") == tag.ns) & (track.integer("status") != LOST)
+            out += [f"{topic} #{int(track.integer('sequence')[r])}" for r in np.flatnonzero(here)]
+        return out
+
+    def happened(self, tag: Tag) -> list[str]:
+        """Commands, changes, faults and what controllers did not do, at the instant of ``tag``."""
+        return [in_words(event) for event in told(self.recording) if event.tag.ns == tag.ns]
+
+
+@dataclass(frozen=True)
+class Fed:
+    """The inputs of a part where two runs part; ``at`` is the tag at which they acted."""
+
+    at: Tag
+    how: str
+    """In words, what made the values that differ out of those that fed it."""
+    inputs: tuple[Pair, ...]
+    arrived: tuple[list[str], list[str]]
+    happened: tuple[list[str], list[str]]
+
+    @property
+    def equal(self) -> bool:
+        """All of them: what differs was made in the part itself."""
+        return (
+            all(pair.equal for pair in self.inputs)
+            and self.arrived[0] == self.arrived[1]
+            and self.happened[0] == self.happened[1]
+        )
+
+
+def fed(place: Place, a: Teller, b: Teller) -> Fed:
+    """What fed ``place`` in the two runs."""
+    at, how = place.tag, ""
+    named: list[Named] = []
+    for teller in (a, b):
+        at, how, one = _of(place, teller)
+        named.append(one)
+    names = [*named[0], *(n for n in named[1] if n not in named[0])]
+    pairs = tuple(
+        Pair(n, named[0].get(n, (None,))[0], named[1].get(n, (None,))[0],
+             (named[0].get(n) or named[1][n])[1])
+        for n in names
+    )  # fmt: skip
+    return Fed(at, how, pairs, (a.arrived(at), b.arrived(at)), (a.happened(at), b.happened(at)))
+
+
+def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
+    name, tag = place.name, place.tag
+    kind = run.part(name).get("kind")
+    if kind == "plant" and place.moment == "x+":
+        parameters = run.parameters(name, tag)
+        now = {**run.wires(name, tag), **run.row_at(name, tag, frozenset()), **parameters}
+        return tag, f"what {name} read and held at {tag}", now
+    if kind == "plant":
+        differ = frozenset(pair.name for pair in place.pairs)
+        if place.what == "plant" and _outputs_alone(differ, run.part(name)):
+            now = run.row_at(name, tag, differ)
+            return tag, f"the outputs of {name} are made of its state at {tag}", {
+                **now, **run.parameters(name, tag),
+            }  # fmt: skip
+        before, held = run.row_before(name, tag)
+        at = tag if before is None else before
+        return at, f"the step of {name} from {at} to {tag}", {**held, **run.parameters(name, at)}
+    if place.what in ("message", "memory") and kind == "controller":
+        initiated = place.initiated or tag
+        inputs = {**run.request(name, initiated), **run.parameters(name, initiated)}
+        if place.moment == "on its way":
+            return tag, f"the way of a message of {name}, sent at {tag}", inputs
+        return initiated, f"the computation of {name} on what it sampled at {initiated}", inputs
+    if kind in ("controller", "sensor"):
+        wires = run.wires(name, place.initiated or tag)
+        if place.moment == "on its way":
+            return tag, f"the way of a message of {name}, sent at {tag}", wires
+        return tag, f"what {name} sampled at {tag}", wires
+    if place.what == "input":
+        return tag, f"what the device of {name} said at {tag}", {}
+    return tag, f"what happened at {tag}", {}
+
+
+def _outputs_alone(differ: frozenset[str], part: Mapping[str, Any]) -> bool:
+    kept: Sequence[str] = [n for k in ("states", "discrete", "inputs") for n in part.get(k, ())]
+    return all(n.partition("[")[0] not in kept for n in differ) and "row" not in differ

@@ -1,0 +1,159 @@
+"""Flying a recorded run again, all of it or from a checkpoint, and keeping it on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from rtsim.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.checkpoint.taking import Taking, beside, check_savable
+from rtsim.errors import CheckpointError, RtsimError
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import fed_controllers, refly, scenario_of
+from rtsim.resuming import fits, live_scenario
+from rtsim.scenario import Scenario
+from rtsim.simulation import Progress
+from rtsim.tag import NS_PER_S, to_ns
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Kept:
+    """Checkpoints of a flight in memory, by their ns."""
+
+    by_ns: dict[int, Checkpoint] = field(default_factory=dict)
+    most: int | None = None
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        self.by_ns[checkpoint.ns] = checkpoint
+
+    def finish(self) -> None:
+        """They stay where they are."""
+
+
+@dataclass(frozen=True)
+class Flown:
+    """What came of flying again: what the recording would have been, and states on the way."""
+
+    recording: Recording
+    kept: dict[int, Checkpoint]
+    ended_ns: int
+
+
+class Flight:
+    """A recorded run that can be flown again, fed with what was recorded.
+
+    ``live``: controllers that live outside run again, in lockstep, instead of being fed.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        scenario: Scenario | None = None,
+        live: bool = False,
+        say: Say | None = None,
+    ) -> None:
+        self.recording = recording
+        self.live = live
+        self._scenario = scenario
+        self._say = say
+        self._files: dict[int, Path] | None = None
+
+    def scenario(self) -> Scenario:
+        """Raises :class:`RecordingError` where the recording does not say of what it is."""
+        if self._scenario is not None:
+            return self._scenario
+        if self.live:
+            return live_scenario(self.recording.header, self.recording.source, force=True)
+        return scenario_of(self.recording)
+
+    def check_savable(self) -> None:
+        """Raises :class:`CheckpointError` where a part of it cannot be kept on the way."""
+        fed = {} if self.live else fed_controllers(self.scenario(), self.recording)
+        system = self.scenario().build(compile=False, controllers=fed)
+        try:
+            check_savable(system)
+        finally:
+            system.close()
+
+    def fly(
+        self, start: Checkpoint | None, stop_ns: int, at: Sequence[int] = (), what: str = ""
+    ) -> Flown:
+        """From ``start`` to the first tag at or after ``stop_ns``, keeping the run at ``at`` (ns).
+
+        What ends the flight ends the recording; :class:`CheckpointError` where it cannot begin.
+        """
+        recorder, kept = MemoryRecorder(), Kept()
+        times = [f"{ns}/{NS_PER_S}" for ns in sorted(set(at)) if ns > 0]
+        taking = Taking(kept, at=times) if times else None
+        try:
+            refly(
+                self.recording, self.scenario(), start=start, stop_ns=stop_ns, live=self.live,
+                recorder=recorder, checkpoints=taking, observe=self._watch(what, stop_ns),
+            )  # fmt: skip
+        except CheckpointError:
+            raise
+        except RtsimError:
+            pass  # what ended the recorded run, perhaps: the recordings are compared
+        flown = recorder.recording()
+        ended = int((flown.footer or {}).get("ended", flown.end_ns))
+        return Flown(self._joined(start, flown), kept.by_ns, ended)
+
+    def _watch(self, what: str, stop_ns: int) -> Callable[[Progress], None] | None:
+        if self._say is None:
+            return None
+        say = self._say
+        end = min(stop_ns, self.recording.end_ns) / NS_PER_S
+
+        def watch(progress: Progress) -> None:
+            say(f"{what}: {progress.ns / NS_PER_S:9.2f} / {end:g} s")
+
+        return watch
+
+    def _joined(self, start: Checkpoint | None, flown: Recording) -> Recording:
+        """With the recorded rows of before: what was not flown again is taken as it is."""
+        mine = self.recording
+        if start is None:
+            return replace(flown, source=f"{mine.source}, flown again")
+        gone, told = mine.continues.get("rows", {}), int(mine.continues.get("events", 0))
+
+        def joined(name: str, track: TrackData) -> TrackData:
+            rows = max(0, start.rows.get(name, 0) - int(gone.get(name, 0)))
+            before = mine.tracks.get(name)
+            if before is None:
+                return track
+            return replace(track, words=np.concatenate([before.words[:rows], track.words]))
+
+        tracks = {n: joined(n, t) if t.spec.deterministic else t for n, t in flown.tracks.items()}
+        events = mine.events[: max(0, start.events - told)] + flown.events
+        return replace(flown, source=f"{mine.source}, flown again", tracks=tracks, events=events)
+
+    # -- checkpoints beside the recording ----------------------------------------------------------
+
+    def checkpoints(self) -> list[int]:
+        """Their times (ns), by the names of the files beside the recording, in order."""
+        if self._files is None:
+            self._files = {}
+            path = Path(self.recording.source)
+            for file in beside(path):
+                seconds = file.name[len(path.stem) + 1 : -len(SUFFIX)]
+                try:
+                    self._files[to_ns(seconds)] = file
+                except RtsimError:
+                    continue  # not a name that rtsim gave
+        return sorted(self._files)
+
+    def opened(self, ns: int) -> Checkpoint | None:
+        """The one of ``ns``, where it is of this very run."""
+        self.checkpoints()
+        assert self._files is not None
+        try:
+            found = Checkpoint.open(self._files[ns])
+        except RtsimError:
+            return None
+        return found if found.ns == ns and fits(found, self.recording) else None

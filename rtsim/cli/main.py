@@ -13,6 +13,7 @@ COMMANDS = {
     "run": "rtsim.cli.run:run",
     "replay": "rtsim.cli.replaying:replay",
     "compare": "rtsim.cli.recordings:compare",
+    "diverge": "rtsim.cli.diverge:diverge",
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",
     "scenarios": "rtsim.cli.scenarios:scenarios",

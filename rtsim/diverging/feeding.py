@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from rtsim.bus import LOST
-from rtsim.checkpoint.file import Checkpoint
 from rtsim.diverging.first import Order, Place, in_words, told
 from rtsim.diverging.values import Pair, Value, columns
 from rtsim.record.reading import Recording, TrackData
@@ -23,10 +22,10 @@ Named = dict[str, tuple[Value, str]]
 class Teller:
     """One of the two runs, asked for what a part was fed."""
 
-    def __init__(self, recording: Recording, before: Checkpoint | None = None) -> None:
+    def __init__(self, recording: Recording, before: Mapping[str, Any] | None = None) -> None:
         self.recording = recording
         self._before = before
-        """The run at the last tag at which all agreed, for what is not recorded."""
+        """Its state at the last tag at which all agreed, for what is not recorded."""
         self._order = Order.of(recording)
         self._parts: Mapping[str, Any] = recording.header.get("scenario", {}).get("parts", {})
 
@@ -74,7 +73,7 @@ class Teller:
     def _held(self, source: str) -> list[tuple[str, Value]]:
         """A noise's value is in no recording; one that flew again knows it."""
         part, _, _ = source.partition(".")
-        values = [] if self._before is None else self._before.state["ports"].get(part, [])
+        values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
             return [(source, None)]
         return [(source, float(values[0]))]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +15,11 @@ from rtsim.checkpoint.taking import Taking, beside, check_savable
 from rtsim.errors import CheckpointError, RtsimError
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import fed_controllers, refly, scenario_of
+from rtsim.replay import fed_controllers, fed_inlets, refly, scenario_of
 from rtsim.resuming import fits, live_scenario
 from rtsim.scenario import Scenario
 from rtsim.simulation import Progress
+from rtsim.system import System
 from rtsim.tag import NS_PER_S, to_ns
 
 Say = Callable[[str], None]
@@ -74,10 +77,24 @@ class Flight:
 
     def check_savable(self) -> None:
         """Raises :class:`CheckpointError` where a part of it cannot be kept on the way."""
-        fed = {} if self.live else fed_controllers(self.scenario(), self.recording)
-        system = self.scenario().build(compile=False, controllers=fed)
-        try:
+        with self._built() as system:
             check_savable(system)
+
+    def at_start(self) -> Mapping[str, Any]:
+        """Its state before anything happened."""
+        with self._built() as system:
+            return system.save()
+
+    @contextmanager
+    def _built(self) -> Iterator[System]:
+        scenario = self.scenario()
+        system = scenario.build(
+            int(self.recording.header["seed"]), compile=False,
+            inlets=fed_inlets(scenario, self.recording),
+            controllers={} if self.live else fed_controllers(scenario, self.recording),
+        )  # fmt: skip
+        try:
+            yield system
         finally:
             system.close()
 

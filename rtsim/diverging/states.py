@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from rtsim.checkpoint.file import Checkpoint
 from rtsim.diverging.values import Pair, same
 
-_NOT_COMPARED = frozenset(("inserted",))
-"""A replay knows all tags that are to be inserted, the run only the next one."""
+_NOT_COMPARED = frozenset(("inserted", "streams"))
+"""A replay knows all tags that are to be inserted, the run only the next one; streams are
+compared one by one."""
+_STREAM = "streams."
 _MOST = 1000
 
 
-def parting(a: Checkpoint, b: Checkpoint) -> list[Pair]:
-    """Every value of the two states that differs, by its path; empty where the runs are equal."""
-    out: list[Pair] = []
-    for pair in walk("", _comparable(a.state), _comparable(b.state)):
-        out.append(pair)
-        if len(out) == _MOST:
-            break
-    return out
+def parting(a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()) -> list[Pair]:
+    """Every value of two states that differs, by its path; empty where the runs are equal.
+
+    ``ignoring``: paths that are known to differ, with all that is below them.
+    """
+    known = tuple(ignoring)
+
+    def ignored(path: str) -> bool:
+        return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in known)
+
+    pairs = (p for p in (*_in_streams(a, b), *walk("", _rest(a), _rest(b))) if not ignored(p.name))
+    return list(islice(pairs, _MOST))
 
 
 def part_of(path: str) -> tuple[str, str]:
     """Kind (``plants``, ``tasks``, ``bus``, ...) and name of what a path of a state is about."""
     kind, _, rest = path.partition(".")
+    if kind == "streams":
+        return kind, rest
     name = rest.removesuffix(".update") if kind == "tasks" else rest
     return kind, name.partition(".")[0].partition("[")[0]
 
 
-def drawn(before: Checkpoint | None, after: Checkpoint) -> list[str]:
-    """Names of the random streams that were drawn from in between; ``None`` is the start."""
-    then = {} if before is None else before.state["streams"]["streams"]
-    now = after.state["streams"]["streams"]
-    return [name for name in sorted(now) if list(walk("", then.get(name), now[name]))]
+def drawn(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Names of the random streams that were drawn from between two states of a run."""
+    return [pair.name.removeprefix(_STREAM) for pair in _in_streams(before, after)]
 
 
 def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
@@ -54,7 +60,28 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
     return low
 
 
-def _comparable(state: Mapping[str, Any]) -> dict[str, Any]:
+def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Pair]:
+    """One pair for each stream: how far it was drawn."""
+    one, other = a["streams"], b["streams"]
+    seeds = one["seed"], other["seed"]
+    if seeds[0] != seeds[1]:
+        yield Pair("streams", f"seed {seeds[0]}", f"seed {seeds[1]}")
+        return
+    for name in sorted(one["streams"].keys() | other["streams"].keys()):
+        states = one["streams"].get(name), other["streams"].get(name)
+        if next(walk("", *states), None) is not None:
+            yield Pair(f"{_STREAM}{name}", *(_how_far(state) for state in states))
+
+
+def _how_far(state: Mapping[str, Any] | None) -> str:
+    """A Philox generator makes four words at a time."""
+    if state is None:
+        return "absent"
+    words = 4 * int(state["state"]["counter"][0]) + int(state["buffer_pos"]) - 4
+    return f"{words} words drawn" + (" and a half" if state["has_uint32"] else "")
+
+
+def _rest(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in _NOT_COMPARED}
 
 

@@ -1,0 +1,228 @@
+"""What no trace shows - memories, streams, messages in flight -: the tag at which it parts.
+
+Saved states know it.  The last pair that agrees is found by bisection; from there both runs fly
+again, keeping some states on the way, again and again between the last two that agree and the first
+two that do not, until no tag lies between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.diverging.first import Place
+from rtsim.diverging.flying import Flight
+from rtsim.diverging.states import drawn, first_apart, part_of, parting
+from rtsim.diverging.values import Pair
+from rtsim.errors import RtsimError
+from rtsim.record.reading import Recording
+from rtsim.tag import START, Tag
+
+_STATES = 64
+"""Kept on the way of one flight: each round narrows the stretch by so much."""
+_KINDS = {"plants": 0, "tasks": 1, "ports": 2, "faults": 3, "bus": 4, "streams": 5}
+"""A place is named for what decides first; counts and streams go with it."""
+_PARAMETER = re.compile(r"\.p(\[\d+\])?$")
+
+Both: TypeAlias = tuple[Checkpoint | None, Checkpoint | None]
+"""The two runs at one tag; ``None`` is the start."""
+
+
+@dataclass(frozen=True)
+class Beneath:
+    """What came of looking beneath the traces."""
+
+    good: Both
+    """The last saved states that are known to agree."""
+    place: Place | None = None
+    agreed: Tag | None = None
+    """The tag before ``place``."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """Both runs at the tag before a place, and the streams drawn from up to it."""
+
+    before: tuple[Mapping[str, Any], Mapping[str, Any]]
+    drawn: tuple[list[str], list[str]]
+
+
+class Narrowing:
+    """Two flights and the states of them that were saved; ``kept`` are those of a re-run."""
+
+    def __init__(
+        self, a: Flight, b: Flight, begins: Both, kept: Mapping[int, Checkpoint] | None
+    ) -> None:
+        self._flights = a, b
+        self._begins = begins
+        self._kept = kept
+        self._other_from_the_start: list[str] = []
+        self.notes: list[str] = []
+
+    def look(self, visible: Place | None, until: int) -> Beneath:
+        """Where states part before ``visible``, the first place in a recording; up to ``until``."""
+        try:
+            begun = self._at_the_start()
+        except RtsimError:
+            begun = None  # it cannot be built here, which flying again says below
+        if begun is not None:
+            return Beneath(self._begins, begun)
+        end = until + 1 if visible is None else visible.tag.ns
+        good, bad = self._among_saved(end)
+        if bad is None and visible is None:
+            return Beneath(good)
+        try:
+            found = self._narrowed(good, end if bad is None else bad[0])
+        except RtsimError as error:
+            found = Beneath(good)
+            self.notes.append(f"what no recording shows is not known: {error}")
+        if found.place is None and bad is not None:
+            since = "the start" if good[0] is None else str(good[0].tag)
+            self.notes.append(
+                f"the saved states part somewhere between {since} and {Tag(bad[0])}, and do not "
+                "when that is flown again"
+            )
+            found = Beneath(good, self._memory(Tag(bad[0]), bad[1]))
+        if found.place is not None and visible is not None and found.place.tag.ns >= visible.tag.ns:
+            return Beneath(good)
+        return found
+
+    def _at_the_start(self) -> Place | None:
+        """What differs before anything happened, but for what the two were asked."""
+        if self._kept is not None or self._begins[0] is not None:
+            return None
+        a, b = (flight.at_start() for flight in self._flights)
+        pairs = parting(a, b)
+        self._other_from_the_start = [pair.name for pair in pairs]
+        unasked = [
+            pair for pair in pairs
+            if part_of(pair.name)[0] == "tasks"
+            and "absent" not in (pair.a, pair.b)
+            and not _PARAMETER.search(pair.name)
+        ]  # fmt: skip
+        return self._memory(START, unasked) if unasked else None
+
+    def _parting(self, a: Checkpoint, b: Checkpoint) -> list[Pair]:
+        return parting(a.state, b.state, self._other_from_the_start)
+
+    # -- what was saved ----------------------------------------------------------------------------
+
+    def _among_saved(self, end: int) -> tuple[Both, tuple[int, list[Pair]] | None]:
+        """The last saved pair before ``end`` (ns) that agrees, and the first that does not."""
+        begin = 0 if self._begins[0] is None else self._begins[0].ns
+        times = [ns for ns in self._in_common() if begin < ns < end]
+        usable: dict[int, tuple[Checkpoint, Checkpoint]] = {}
+        differ: dict[int, list[Pair]] = {}
+
+        def agree(ns: int) -> bool:
+            one, other = self._saved(ns)
+            if one is None or other is None:
+                return True  # of no use: the answer is left to the others
+            usable[ns] = one, other
+            differ[ns] = self._parting(one, other)
+            return not differ[ns]
+
+        apart = first_apart(times, agree)
+        good = self._begins
+        for ns in reversed(times[:apart]):
+            if agree(ns) and ns in usable:
+                good = usable[ns]
+                break
+        return good, (times[apart], differ[times[apart]]) if apart < len(times) else None
+
+    def _in_common(self) -> list[int]:
+        a, b = self._flights
+        return sorted(
+            {*a.checkpoints()} & {*(b.checkpoints() if self._kept is None else self._kept)}
+        )
+
+    def _saved(self, ns: int) -> Both:
+        a, b = self._flights
+        return a.opened(ns), b.opened(ns) if self._kept is None else self._kept.get(ns)
+
+    # -- flying again ------------------------------------------------------------------------------
+
+    def _narrowed(self, good: Both, end: int) -> Beneath:
+        """Fly both from ``good``: the first tag up to ``end`` (ns) at which states part."""
+        lows, place = good, None
+        while True:
+            low = 0 if lows[0] is None else lows[0].ns
+            at = {low + 1, *(low + (end - low) * i // _STATES for i in range(1, _STATES + 1))}
+            what = f"looking between {Tag(low).seconds:g} and {Tag(end).seconds:g} s"
+            kept = [
+                flight.fly(start, end, [ns for ns in at if ns > low], what).kept
+                for flight, start in zip(self._flights, lows, strict=True)
+            ]
+            times = sorted(kept[0].keys() & kept[1].keys())
+            apart = first_apart(times, self._agree(*kept))
+            if apart == len(times):  # another time they did not part there
+                return Beneath(good, place, None if place is None else Tag(low))
+            ones = kept[0][times[apart]], kept[1][times[apart]]
+            place = self._memory(ones[0].tag, self._parting(*ones))
+            if apart == 0:
+                return Beneath(good, place, Tag(low))
+            lows = kept[0][times[apart - 1]], kept[1][times[apart - 1]]
+            end = times[apart]
+
+    def _agree(
+        self, a: Mapping[int, Checkpoint], b: Mapping[int, Checkpoint]
+    ) -> Callable[[int], bool]:
+        return lambda ns: not self._parting(a[ns], b[ns])
+
+    def _memory(self, tag: Tag, pairs: Iterable[Pair]) -> Place:
+        """Where two states part, with columns by their names."""
+        ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
+        kind, name = part_of(ranked[0].name)
+        recording = self._flights[0].recording
+        return Place(
+            tag, "memory", name if kind in _KINDS and name else kind,
+            "stream" if kind == "streams" else "state",
+            tuple(Pair(_named(p.name, recording), p.a, p.b, p.source) for p in ranked),
+        )  # fmt: skip
+
+    # -- around a place ----------------------------------------------------------------------------
+
+    def around(self, good: Both, before: Tag | None, tag: Tag) -> Around | None:
+        """The runs at ``before``, and what they drew between there and ``tag``.
+
+        They are flown again from ``good``; a re-run and its recording in one flight.  ``None``:
+        not known.
+        """
+        if not tag.ns:
+            return None
+        ns = 0 if before is None else before.ns
+        flights = list(zip(self._flights, good, strict=True))
+        found: list[Mapping[str, Any]] = []
+        streams: list[list[str]] = []
+        for flight, start in flights if self._kept is None else flights[:1]:
+            try:
+                kept = flight.fly(start, tag.ns, [ns, tag.ns], "looking at what fed it").kept
+                then = flight.at_start() if ns == 0 else _at(ns, start, kept)
+            except RtsimError as error:
+                self.notes.append(f"random streams are not known: {error}")
+                return None
+            if then is None or tag.ns not in kept:
+                return None
+            found.append(then)
+            streams.append(drawn(then, kept[tag.ns].state))
+        return Around((found[0], found[-1]), (streams[0], streams[-1]))
+
+
+def _at(
+    ns: int, start: Checkpoint | None, kept: Mapping[int, Checkpoint]
+) -> Mapping[str, Any] | None:
+    if ns in kept:
+        return kept[ns].state
+    return start.state if start is not None and start.ns == ns else None
+
+
+def _named(path: str, recording: Recording) -> str:
+    """A path of a state; where it is a column of a plant, by that name."""
+    found = re.fullmatch(r"plants\.(.+)\.values\[(\d+)\]", path)
+    track = None if found is None else recording.tracks.get(found[1])
+    if found is None or track is None or int(found[2]) >= len(track.signals.columns):
+        return path
+    return f"{found[1]}.{track.signals.columns[int(found[2])]}"

@@ -1,0 +1,80 @@
+"""What a search for the place where two runs part comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.diverging.feeding import Fed
+from rtsim.diverging.first import Place
+from rtsim.tag import Tag
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Where two runs part; ``place`` is ``None`` where they do not."""
+
+    a: str
+    b: str
+    began: Tag
+    ended: Tag
+    """Compared from and up to here."""
+    place: Place | None = None
+    agreed: Tag | None = None
+    """The last tag at which all agreed; ``None`` where they part at the first one."""
+    fed: Fed | None = None
+    drawn: tuple[list[str], list[str]] | None = None
+    """Random streams that were drawn from after ``agreed`` and up to the place, in either run;
+    ``None``: not known."""
+    visible: Place | None = None
+    """Where a recording shows it first, where that is later."""
+    also: tuple[Place, ...] = ()
+    """What else parts at the same tag."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        return self.place is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Tags are ``{"ns": .., "step": ..}``; doubles come with their bits."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "equal": self.equal,
+            "began": _tag(self.began),
+            "ended": _tag(self.ended),
+            "agreed": _tag(self.agreed),
+            "first": None if self.place is None else _place(self.place),
+            "fed": None if self.fed is None else _fed(self.fed),
+            "drawn": None if self.drawn is None else {"a": self.drawn[0], "b": self.drawn[1]},
+            "recorded": None if self.visible is None else _place(self.visible),
+            "also": [_place(place) for place in self.also],
+            "notes": self.notes,
+        }
+
+
+def _tag(tag: Tag | None) -> dict[str, int] | None:
+    return None if tag is None else {"ns": tag.ns, "step": tag.step}
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {
+        "tag": _tag(place.tag),
+        "what": place.what,
+        "name": place.name,
+        "moment": place.moment,
+        "initiated": _tag(place.initiated),
+        "values": [pair.to_json() for pair in place.pairs],
+    }
+
+
+def _fed(fed: Fed) -> dict[str, Any]:
+    return {
+        "at": _tag(fed.at),
+        "how": fed.how,
+        "equal": fed.equal,
+        "inputs": [pair.to_json() for pair in fed.inputs],
+        "arrived": {"a": fed.arrived[0], "b": fed.arrived[1]},
+        "happened": {"a": fed.happened[0], "b": fed.happened[1]},
+    }

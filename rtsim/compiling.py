@@ -23,7 +23,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 from numpy.typing import NDArray
 from platformdirs import user_cache_dir
 
@@ -46,6 +46,11 @@ def compiled(function: F) -> F:
     name, and not an exception: the checks cost 8 % of the F-16's step.
     """
     return numba.njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+def in_both(function: F) -> F:
+    """A part of a solver: compiled where compiled code calls it, plain where Python does."""
+    return register_jitable(error_model="numpy")(function)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -190,6 +195,29 @@ def _project_at(_: Any, handle: Any, x: Any) -> Any:
     return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
 
 
+def call_step(handle: Any, words: Any, t: float, h: float) -> int:
+    """Call a solver's step on a block, in compiled code, by its address."""
+    return int(handle(words, t, h))
+
+
+@intrinsic
+def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
+    kinds = (handle, words, t, h)
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        convention = context.call_conv
+        kind = convention.get_function_type(types.int64, kinds[1:])
+        target = builder.inttoptr(values[0], ir.PointerType(kind))
+        status, result = convention.call_function(
+            builder, target, types.int64, kinds[1:], values[1:]
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return result
+
+    return types.int64(*kinds), generate
+
+
 @overload(call_equation, strict=False)
 def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # noqa: ARG001
     return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
@@ -198,6 +226,11 @@ def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # 
 @overload(call_project, strict=False)
 def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
     return lambda handle, x: _project_at(handle, x)
+
+
+@overload(call_step, strict=False)
+def _(handle: Any, words: Any, t: Any, h: Any) -> Any:  # noqa: ARG001
+    return lambda handle, words, t, h: _step_at(handle, words, t, h)
 
 
 # -- vectors that stay where they are --------------------------------------------------------------

@@ -12,7 +12,7 @@ from rtsim.errors import ModelError
 from rtsim.model import BoundModel
 from rtsim.ports import Port, Wiring
 from rtsim.signals import Signals, Vector
-from rtsim.solve import Solver
+from rtsim.solve import GOOD, TOO_SMALL, Solver
 from rtsim.tag import NS_PER_S, Period, Tag
 
 NONE_NS = -1
@@ -72,11 +72,17 @@ class Plant:
         """Step provisionally to the next grid point, or to ``limit_ns`` if that comes first."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
         bad = self.stepper.advance(self.ns, target, self.x, self.z, self.u, self.p, self.next_x)
-        if bad >= 0:
+        if bad != GOOD:
             self._complain(bad, target)
         self.target_ns = target
 
     def _complain(self, bad: int, target: int) -> None:
+        if bad == TOO_SMALL:
+            raise ModelError(
+                f"{self.solver.name} finds no step small enough for the tolerance of {self.name} "
+                f"(model {self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}: allow "
+                "a larger tolerance, take a stiff solver, or mend the equations"
+            )
         column = self.bound.model.states.columns[bad]
         raise ModelError(
             f"state {column} of {self.name} (model {self.bound.model.name}) became "

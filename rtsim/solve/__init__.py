@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from rtsim.errors import UnknownName
-from rtsim.solve.base import NystromTableau, Solver, Stepper, Tableau
+from rtsim.solve.base import GOOD, TOO_SMALL, NystromTableau, Solver, Stepper, Tableau
 from rtsim.solve.euler import EULER
 from rtsim.solve.explicit import ExplicitRungeKutta
+from rtsim.solve.midpoint import MIDPOINT
+from rtsim.solve.multistep import ABM4
 from rtsim.solve.rk4 import RK4
 from rtsim.solve.rkn4 import RKN4, Nystrom
+from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
-SOLVERS: dict[str, Solver] = {s.name: s for s in (EULER, RK4, RKN4)}
+SOLVERS: dict[str, Solver] = {
+    s.name: s for s in (EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4)
+}
 
 __all__ = [
+    "ABM4",
     "EULER",
+    "GOOD",
+    "MIDPOINT",
     "RK4",
     "RKN4",
+    "SEMI_IMPLICIT_EULER",
     "SOLVERS",
+    "TOO_SMALL",
     "ExplicitRungeKutta",
     "Nystrom",
     "NystromTableau",

@@ -19,6 +19,11 @@ from rtsim.errors import ScenarioError
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 
+GOOD = -1
+"""What a step answers that was taken; from 0 on it is the first element that is not finite."""
+TOO_SMALL = -2
+"""No step was small enough for the tolerance."""
+
 
 class Stepper(Protocol):
     """One solver at work on one bound model."""
@@ -28,7 +33,8 @@ class Stepper(Protocol):
     ) -> int:
         """Propagate ``x`` (n,) at ``from_ns`` to ``out`` (n,) at ``to_ns``; ``x`` is untouched.
 
-        Returns -1, or the index of the first element that is not finite.
+        Returns :data:`GOOD`, the index of the first element that is not finite, or
+        :data:`TOO_SMALL`.
         """
         ...
 
@@ -121,19 +127,3 @@ def lower_triangle(rows: tuple[tuple[Fraction, ...], ...]) -> NDArray[np.float64
 def weights(row: tuple[Fraction, ...]) -> Vector:
     """The row as a float64 array."""
     return np.array([float(v) for v in row])
-
-
-class MemorylessStepper:
-    """What every one-step method that keeps nothing between steps shares."""
-
-    def accept(self) -> None:
-        pass
-
-    def forget(self) -> None:
-        pass
-
-    def save(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        pass

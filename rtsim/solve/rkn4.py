@@ -8,29 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import types
-from numpy.typing import NDArray
 
 from rtsim.compiling import (
-    VECTOR,
-    Native,
     call_equation,
     call_project,
-    compile_function,
     first_not_finite,
+    in_both,
+    matrix_at,
+    vector_at,
 )
 from rtsim.errors import ScenarioError
 from rtsim.model import BoundModel, Model
 from rtsim.signals import Vector
-from rtsim.solve.base import MemorylessStepper, NystromTableau, Stepper, lower_triangle, weights
-from rtsim.solve.explicit import MATRIX, step_signature
-from rtsim.tag import NS_PER_S
+from rtsim.solve.base import NystromTableau, Stepper, lower_triangle, weights
+from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper
 
-INDICES = types.Array(types.int64, 1, "C")
 _NONE, _HALF, _ONE, _SIXTH, _THIRD = (Fraction(*f) for f in ((0,), (1, 2), (1,), (1, 6), (1, 3)))
 
 RKN4_TABLEAU = NystromTableau(
@@ -45,50 +40,81 @@ RKN4_TABLEAU = NystromTableau(
 )
 
 
+@in_both
 def nystrom_step(
     f: Any,
     project: Any,
-    q: Any,
-    v: Any,
+    x: Any,
+    z: Any,
+    u: Any,
+    p: Any,
+    out: Any,
+    memory: Any,  # noqa: ARG001
+    after: Any,  # noqa: ARG001
+    pairs: Any,
     abar: Any,
     a: Any,
     bbar: Any,
     b: Any,
     c: Any,
-    t: float,
-    h: float,
-    x: Any,
-    z: Any,
-    u: Any,
-    p: Any,
     k: Any,
     y: Any,
-    out: Any,
+    t: float,
+    h: float,
 ) -> int:
-    """One step of length ``h`` s; ``q`` and ``v`` are the paired indices into ``x``.
+    """One step of length ``h`` s; ``pairs`` (2 m,): indices into ``x`` of all q, then of all v.
 
     Returns -1, or the index of the first element of ``out`` that is not finite.
     """
+    half = pairs.size // 2
     stages = b.size
     for i in range(stages):
-        for j in range(q.size):
+        for j in range(half):
+            q, v = int(pairs[j]), int(pairs[half + j])
             near, far = 0.0, 0.0
             for m in range(i):
-                near += a[i, m] * k[m, v[j]]
-                far += abar[i, m] * k[m, v[j]]
-            y[q[j]] = x[q[j]] + c[i] * h * x[v[j]] + h * h * far
-            y[v[j]] = x[v[j]] + h * near
+                near += a[i, m] * k[m, v]
+                far += abar[i, m] * k[m, v]
+            y[q] = x[q] + c[i] * h * x[v] + h * h * far
+            y[v] = x[v] + h * near
         call_equation(f, t + c[i] * h, y, z, u, p, k[i])
-    for j in range(q.size):
+    for j in range(half):
+        q, v = int(pairs[j]), int(pairs[half + j])
         near, far = 0.0, 0.0
         for m in range(stages):
-            near += b[m] * k[m, v[j]]
-            far += bbar[m] * k[m, v[j]]
-        out[q[j]] = x[q[j]] + h * x[v[j]] + h * h * far
-        out[v[j]] = x[v[j]] + h * near
+            near += b[m] * k[m, v]
+            far += bbar[m] * k[m, v]
+        out[q] = x[q] + h * x[v] + h * h * far
+        out[v] = x[v] + h * near
     if project != 0:
         call_project(project, out)
     return first_not_finite(out)
+
+
+def resident_nystrom(words: Any, t: float, h: float) -> int:
+    """:func:`nystrom_step` on a block; its own: pairs, abar, a, bbar, b, c, k, y."""
+    x, b = vector_at(words, X), vector_at(words, OWN + 8)
+    return nystrom_step(
+        words[F],
+        words[PROJECT],
+        x,
+        vector_at(words, Z),
+        vector_at(words, U),
+        vector_at(words, P),
+        vector_at(words, OUT),
+        vector_at(words, MEMORY),
+        vector_at(words, AFTER),
+        vector_at(words, OWN),
+        matrix_at(words, OWN + 2, b.size),
+        matrix_at(words, OWN + 4, b.size),
+        vector_at(words, OWN + 6),
+        b,
+        vector_at(words, OWN + 10),
+        matrix_at(words, OWN + 12, x.size),
+        vector_at(words, OWN + 14),
+        t,
+        h,
+    )
 
 
 @dataclass(frozen=True)
@@ -105,43 +131,18 @@ class Nystrom:
     def order(self) -> int:
         return self.tableau.order
 
-    @cached_property
-    def _compiled(self) -> Native:
-        signature = step_signature(INDICES, INDICES, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR)
-        return compile_function(nystrom_step, signature, f"solver {self.name}")
-
     def stepper(self, bound: BoundModel) -> Stepper:
-        step = self._compiled.call if bound.compiled else nystrom_step
-        return _NystromStepper(self.tableau, bound, step)
+        n, table = bound.model.states.size, self.tableau
+        squares = (lower_triangle(table.abar), lower_triangle(table.a))
+        rows = (weights(table.bbar), weights(table.b), weights(table.c))
+        work = (np.zeros((len(table.b), n)), np.zeros(n))
+        pairs = paired_states(bound.model, self.name)
+        own = (pairs, *squares, *rows, *work)
+        return stepper(Method(nystrom_step, resident_nystrom, own), bound)
 
 
-class _NystromStepper(MemorylessStepper):
-    def __init__(self, tableau: NystromTableau, bound: BoundModel, step: Any) -> None:
-        q, v = paired_states(bound.model)
-        n = bound.model.states.size
-        self._step = step
-        self._fixed = (
-            bound.derivative.handle,
-            bound.project.handle,
-            q,
-            v,
-            lower_triangle(tableau.abar),
-            lower_triangle(tableau.a),
-            weights(tableau.bbar),
-            weights(tableau.b),
-            weights(tableau.c),
-        )
-        self._work = (np.zeros((len(tableau.b), n)), np.zeros(n))
-
-    def advance(
-        self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
-    ) -> int:
-        t, h = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
-        return self._step(*self._fixed, t, h, x, z, u, p, *self._work, out)  # type: ignore[no-any-return]
-
-
-def paired_states(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of the positions and of their velocities, element by element."""
+def paired_states(model: Model, solver: str) -> Vector:
+    """Indices of the positions, then of their velocities, element by element: (2 m,)."""
     q: list[int] = []
     v: list[int] = []
     for signal in model.states:
@@ -152,11 +153,11 @@ def paired_states(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if sorted(q + v) != list(range(model.states.size)):
         alone = [c for i, c in enumerate(model.states.columns) if i not in {*q, *v}]
         raise ScenarioError(
-            f"rkn4 needs pairs of q and v, but model {model.name} does not pair "
+            f"{solver} needs pairs of q and v, but model {model.name} does not pair "
             f"{', '.join(alone) or 'its states one to one'}; "
             'declare Signal("v", derivative_of="q"), or use rk4'
         )
-    return np.array(q, dtype=np.int64), np.array(v, dtype=np.int64)
+    return np.array([*q, *v], dtype=np.float64)
 
 
 RKN4 = Nystrom(RKN4_TABLEAU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,18 @@ from rtsim.errors import ScenarioError
 from rtsim.model import Model, bind
 from rtsim.models.orbit import ORBIT
 from rtsim.signals import Signal, Signals, Vector
-from rtsim.solve import EULER, RK4, RKN4, SOLVERS, NystromTableau, Solver, Tableau
+from rtsim.solve import (
+    ABM4,
+    EULER,
+    MIDPOINT,
+    RK4,
+    RKN4,
+    SEMI_IMPLICIT_EULER,
+    SOLVERS,
+    NystromTableau,
+    Solver,
+    Tableau,
+)
 from rtsim.solve.rkn4 import RKN4_TABLEAU
 from rtsim.testing.solvers import check_solver, convergence
 
@@ -25,8 +37,15 @@ def test_contract(solver: Solver, compile: bool) -> None:
 
 @pytest.mark.parametrize(
     ("solver", "order", "steps"),
-    [(EULER, 1, (8000, 16000)), (RK4, 4, (200, 400)), (RKN4, 4, (200, 400))],
-    ids=["euler", "rk4", "rkn4"],
+    [
+        (EULER, 1, (8000, 16000)),
+        (SEMI_IMPLICIT_EULER, 1, (8000, 16000)),
+        (MIDPOINT, 2, (1000, 2000)),
+        (RK4, 4, (200, 400)),
+        (RKN4, 4, (200, 400)),
+        (ABM4, 4, (800, 1600)),
+    ],
+    ids=lambda v: getattr(v, "name", None),
 )
 def test_order_on_a_forced_oscillator(solver: Solver, order: int, steps: tuple[int, int]) -> None:
     observed = convergence(solver, steps)
@@ -101,3 +120,79 @@ def test_a_wrong_tableau_is_refused() -> None:
 def test_rkn4_says_which_states_are_not_paired() -> None:
     with pytest.raises(ScenarioError, match=r"does not pair x, v.*derivative_of"):
         RKN4.stepper(bind(Model("flat", Signals("x", "v"), _oscillator)))
+
+
+# -- a history of several steps --------------------------------------------------------------------
+
+
+def _oscillations(
+    lengths: Sequence[int], forgets: Container[int] = ()
+) -> tuple[float, list[Vector]]:
+    """Steps of so many ns, and how far x = cos t is missed at the end."""
+    stepper = ABM4.stepper(bind(OSCILLATOR, compile=False))
+    x, none = OSCILLATOR.states.initial(), np.zeros(0)
+    out, ns, rows = x.copy(), 0, []
+    for k, length in enumerate(lengths):
+        if k in forgets:
+            stepper.forget()
+        stepper.advance(ns, ns + length, x, none, none, none, out)
+        stepper.accept()
+        ns += length
+        x, out = out, x
+        rows.append(x.copy())
+    return abs(x[0] - math.cos(ns / 1e9)), rows
+
+
+def test_adams_evaluates_twice_a_step_once_it_is_started() -> None:
+    calls = 0
+
+    def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+        nonlocal calls
+        calls += 1
+        _oscillator(t, x, z, u, p, dx)
+
+    bound = bind(Model("counted", OSCILLATOR.states, counted), compile=False)
+    stepper = ABM4.stepper(bound)
+    x, none = OSCILLATOR.states.initial(), np.zeros(0)
+    seen = []
+    for k in range(8):
+        calls = 0
+        if k == 5:
+            stepper.forget()
+        stepper.advance(k * 10_000_000, (k + 1) * 10_000_000, x, none, none, none, x.copy())
+        stepper.accept()
+        seen.append(calls)
+    assert seen == [4, 4, 4, 2, 2, 4, 4, 4]
+
+
+def test_adams_starts_again_after_a_cut_step() -> None:
+    """A history of another spacing would be of first order; a third of a ns is no other spacing."""
+    even = [50_000_000] * 200
+    cut = [*even[:100], 20_000_000, 30_000_000, *even[:99]]
+    ragged = [16_666_667, 16_666_666, 16_666_667] * 200
+    assert _oscillations(even)[0] < 2e-6
+    assert _oscillations(cut)[0] < 2e-6
+    assert _oscillations(ragged)[0] < 1e-7
+
+
+def test_adams_forgets_what_was_before_a_discontinuity() -> None:
+    _, plain = _oscillations([50_000_000] * 10)
+    _, again = _oscillations([50_000_000] * 10, forgets={6})
+    assert np.array_equal(plain[:6], again[:6])
+    assert not np.array_equal(plain[6], again[6])
+
+
+def test_a_symplectic_method_keeps_the_energy_of_an_oscillator() -> None:
+    """50 periods at 63 steps each: Euler's grows by e^30, this one wavers by h/2."""
+    energies = []
+    for solver in (EULER, SEMI_IMPLICIT_EULER):
+        stepper = solver.stepper(bind(OSCILLATOR))
+        x, none = OSCILLATOR.states.initial(), np.zeros(0)
+        out, most = x.copy(), 0.0
+        for k in range(3150):
+            stepper.advance(k * 100_000_000, (k + 1) * 100_000_000, x, none, none, none, out)
+            x, out = out, x
+            most = max(most, abs(x[0] ** 2 + x[1] ** 2 - 1))
+        energies.append(most)
+    assert energies[0] > 1e12
+    assert energies[1] < 0.053

@@ -39,8 +39,6 @@ AGREE = 1e-12
 BOUND = 2.0
 _GROUPS = ((0, 3), (3, 6), (6, 10), (10, 13))
 
-_step = compiled(explicit_step)
-
 
 class Void(RtsimError):
     """The C program computes something else; nothing is compared."""
@@ -51,9 +49,10 @@ def _many(
     f: Any, project: Any, a: Any, b: Any, c: Any, h: float, count: int, x: Any, z: Any, u: Any,
     p: Any, k: Any, y: Any, out: Any,
 ) -> None:  # fmt: skip
+    none = z[:0]
     for _ in range(count // 2):  # to and fro, so that nothing is copied
-        _step(f, project, a, b, c, 0.0, h, x, z, u, p, k, y, out)
-        _step(f, project, a, b, c, 0.0, h, out, z, u, p, k, y, x)
+        explicit_step(f, project, x, z, u, p, out, none, none, a, b, c, k, y, 0.0, h)
+        explicit_step(f, project, out, z, u, p, x, none, none, a, b, c, k, y, 0.0, h)
 
 
 @dataclass(frozen=True)

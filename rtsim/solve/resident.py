@@ -1,0 +1,171 @@
+"""A method at work: its vectors stay where they are, and one call of compiled code steps them.
+
+A method is one function, in two forms.  The plain one takes everything one by one::
+
+    step(f, project, x, z, u, p, out, memory, after, *own, t, h) -> -1, or what went wrong
+
+``own`` are its coefficients and its scratch; ``memory`` is what it knows of the past, and ``after``
+what it will know when the step is committed; all zeros is nothing.  The resident one finds the same
+in a :class:`rtsim.compiling.Block`, at the places below, and calls the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from rtsim.compiling import (
+    VECTOR,
+    WORDS,
+    Block,
+    Native,
+    call_step,
+    compile_function,
+    compiled,
+    evaluate,
+    vector_at,
+)
+from rtsim.model import BoundModel
+from rtsim.signals import Vector
+from rtsim.solve.base import GOOD, Stepper
+from rtsim.tag import NS_PER_S
+
+F, PROJECT, X, Z, U, P, OUT, MEMORY, AFTER, OWN = 0, 1, 2, 4, 6, 8, 10, 12, 14, 16
+"""Places in a block: two addresses, then address and length of each vector."""
+
+_evaluate = compiled(evaluate)
+
+
+@dataclass(frozen=True)
+class Method:
+    """What :class:`MethodStepper` is made of."""
+
+    step: Callable[..., int]
+    resident: Callable[..., int]
+    own: tuple[NDArray[Any], ...]
+    memory: int = 0
+    """Doubles that it remembers from step to step."""
+    kept: int = 0
+    """The first of them that it keeps where something changed from outside."""
+
+
+def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
+    """Steps from each of ``times`` (k + 1,) in ns to the next, as one by one they would be.
+
+    ``output`` is the block of the output function, or empty; x, z, u and y are views of ``values``,
+    of which each step leaves a copy in ``rows`` (k, n).  Returns how many steps were good.
+    """
+    x, out = vector_at(words, X), vector_at(words, OUT)
+    memory, after = vector_at(words, MEMORY), vector_at(words, AFTER)
+    for i in range(times.size - 1):
+        t, later = times[i] / NS_PER_S, times[i + 1] / NS_PER_S
+        if call_step(step, words, t, (times[i + 1] - times[i]) / NS_PER_S) != GOOD:
+            return i
+        for j in range(x.size):
+            x[j] = out[j]
+        if output.size and _evaluate(output, later) >= 0:
+            return i
+        for j in range(memory.size):
+            memory[j] = after[j]
+        for j in range(values.size):
+            rows[i, j] = values[j]
+    return times.size - 1  # type: ignore[no-any-return]
+
+
+@cache
+def _native(resident: Callable[..., int]) -> Native:
+    signature = (WORDS, types.float64, types.float64)
+    return compile_function(resident, signature, f"solver {resident.__module__}")
+
+
+@cache
+def _native_run() -> Native:
+    times = types.Array(types.int64, 1, "C")
+    rows = types.Array(types.float64, 2, "C")
+    return compile_function(
+        resident_run, (types.intp, WORDS, WORDS, times, VECTOR, rows), "several steps at once"
+    )
+
+
+def stepper(method: Method, bound: BoundModel) -> Stepper:
+    """``method`` at work on ``bound``, compiled where that is."""
+    return (_Resident if bound.compiled else _Plain)(method, bound)
+
+
+class _Plain:
+    def __init__(self, method: Method, bound: BoundModel) -> None:
+        self._method = method
+        self._functions = (bound.derivative.handle, bound.project.handle)
+        self._memory, self._after = np.zeros(method.memory), np.zeros(method.memory)
+
+    def advance(
+        self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+    ) -> int:
+        t, h = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
+        vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
+        return self._method.step(*self._functions, *vectors, t, h)
+
+    def accept(self) -> None:
+        self._memory[:] = self._after
+
+    def forget(self) -> None:
+        self._memory[self._method.kept :] = 0.0
+
+    def save(self) -> dict[str, Any]:
+        return {"memory": self._memory.tolist()} if self._memory.size else {}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        if self._memory.size:
+            self._memory[:] = saved["memory"]
+
+
+class _Resident(_Plain):
+    """Hands the vectors over once, and again only where it is given others."""
+
+    def __init__(self, method: Method, bound: BoundModel) -> None:
+        super().__init__(method, bound)
+        native, run = _native(method.resident), _native_run()
+        self._step, self._step_handle, self._run = native.call, native.handle, run.call
+        self._output = bound.output
+        self._x = self._z = self._u = self._p = self._out = np.zeros(0)
+        self._words = self._output_words = np.zeros(0, dtype=np.int64)
+        self._y = np.zeros(0)
+
+    def advance(
+        self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+    ) -> int:
+        self._settle(x, z, u, p, out)
+        return self._step(  # type: ignore[no-any-return]
+            self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
+        )
+
+    def _settle(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
+        if not (
+            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
+        ):
+            self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
+            self._y = np.zeros(0)
+            vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
+            self._words = Block.of(self._functions, vectors).words
+
+    def run(
+        self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
+    ) -> NDArray[np.float64]:
+        """Several steps at once: rows (k, n) of ``values``, one for each good step.
+
+        ``vectors`` are x, z, u, p and the scratch of :meth:`advance`; x and y are left at the end.
+        """
+        self._settle(*vectors)
+        if y is not self._y:
+            self._y = y
+            if y.size:
+                self._output_words = Block.of((self._output.handle,), (*vectors[:4], y)).words
+        rows = np.empty((times.size - 1, values.size))
+        good = self._run(self._step_handle, self._words, self._output_words, times, values, rows)
+        return rows[:good]

@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-GROUPS = {"run": (), "dev": ("dev",), "bench": ("dev", "bench")}
+GROUPS = {"run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench")}
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
-PURPOSE = {"dev": "the tests", "bench": "comparisons in the bench", "pitl": "boards"}
+PURPOSE = {
+    "dev": "the tests",
+    "bench": "comparisons in the bench",
+    "pilot": "the window",
+    "pitl": "boards",
+}
 
 
 def names(requirements: list[str]) -> str:

@@ -3,6 +3,7 @@
 # $PYTHON, and installs rtsim into it:
 #
 #   tools/setup.sh run      what flying needs
+#   tools/setup.sh fly      and what flying by hand needs
 #   tools/setup.sh dev      and what the tests need
 #   tools/setup.sh bench    and what the comparisons of `make bench` need
 #

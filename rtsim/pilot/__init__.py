@@ -1,0 +1,7 @@
+"""A person in the loop: stick and picture, in a process of their own.
+
+The simulation's side (:mod:`rtsim.pilot.loop`) writes states into shared memory and reads the stick
+from it; the viewer's (:mod:`rtsim.pilot.viewer`) does the reverse.  Only the viewer's side knows
+SDL, and only ``rtsim.pilot.viewer``, ``rtsim.pilot.devices.sdl`` and the drawing in
+``rtsim.pilot.scenes`` import it.
+"""

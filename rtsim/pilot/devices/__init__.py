@@ -1,0 +1,1 @@
+"""Sticks, gamepads, keyboard and mouse: what is read, and what is made of it."""

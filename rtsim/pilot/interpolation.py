@@ -1,0 +1,163 @@
+"""Between the last state and the next: what a picture shows at a moment of the wall.
+
+What a signal is says how it moves, and models declare that once, with the signal: a quaternion
+turns by slerp, an angle the short way round, a quantity whose derivative is a signal too follows
+the cubic through both values with both slopes (Hermite), anything else a straight line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.pilot.sequence import Record
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import NS_PER_S
+
+_NEARLY_ALIGNED = 1.0 - 1e-9
+"""Cosine of the angle between two quaternions below which sin() still has digits to divide by."""
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both ends of a step: tags in simulated ns, the wall times at which they are due, values."""
+
+    last_ns: int
+    next_ns: int
+    last_wall: int
+    next_wall: int
+    withdrawn: bool
+    """The next one will not happen; another pair is on its way."""
+    last: Vector
+    next: Vector
+
+    @classmethod
+    def of(cls, record: Record) -> Pair:
+        """From a plant's record."""
+        last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers)
+        half = record.floats.size // 2
+        ends = record.floats[:half], record.floats[half:]
+        return cls(last_ns, next_ns, last_wall, next_wall, bool(withdrawn), *ends)
+
+    @property
+    def span(self) -> float:
+        """Simulated seconds between the two."""
+        return (self.next_ns - self.last_ns) / NS_PER_S
+
+    def fraction(self, wall: int, ahead: int = 0) -> float:
+        """How far ``wall`` (ns) is from last to next: 0 to 1, and beyond 1 by ``ahead`` at most.
+
+        Beyond 1 the next pair is late, or the picture is shown later than the next state is due.
+        """
+        length = self.next_wall - self.last_wall
+        if length <= 0:
+            return 1.0
+        limit = self.next_wall + (0 if self.withdrawn else min(ahead, length))
+        return max(0, min(wall, limit) - self.last_wall) / length
+
+    def ns(self, fraction: float) -> int:
+        """Simulated ns there."""
+        return self.last_ns + round(fraction * (self.next_ns - self.last_ns))
+
+
+class Interpolation:
+    """Of one plant's vector.  Made once: what is which is looked up here and not in every frame."""
+
+    def __init__(self, signals: Signals) -> None:
+        self.signals = signals
+        self._quaternions = [signals.slice(s.name) for s in signals if s.kind == "quaternion"]
+        self._angles, self._half_turns = _angles(signals)
+        self._curved, self._slopes = _curved(signals)
+
+    def at(self, pair: Pair, fraction: float) -> Vector:
+        """The vector (n,) at ``fraction`` of the way; exactly the ends at 0 and 1.
+
+        Beyond 1 it goes on as the step ended: turning at the same rate, along the last slope.
+        """
+        if fraction <= 0.0:
+            return pair.last.copy()
+        if fraction == 1.0:
+            return pair.next.copy()
+        last, next_ = pair.last, pair.next
+        step = next_ - last
+        if self._angles.size:
+            half = self._half_turns
+            turn = step[self._angles]
+            step[self._angles] = turn - 2.0 * half * np.floor(turn / (2.0 * half) + 0.5)
+        out = last + fraction * step
+        if self._curved.size and pair.span > 0.0:
+            out[self._curved] = self._hermite(pair, fraction, step[self._curved])
+        if self._angles.size:
+            turned = out[self._angles]
+            out[self._angles] = turned - 2.0 * half * np.floor(turned / (2.0 * half) + 0.5)
+        for where in self._quaternions:
+            out[where] = slerp(last[where], next_[where], fraction)
+        return out
+
+    def slope(self, pair: Pair) -> Vector:
+        """Mean rate of change over the step (n,), per simulated second; quaternions apart."""
+        return (pair.next - pair.last) / pair.span if pair.span > 0.0 else np.zeros_like(pair.last)
+
+    def _hermite(self, pair: Pair, f: float, step: Vector) -> Vector:
+        start = pair.last[self._curved]
+        before, after = pair.span * pair.last[self._slopes], pair.span * pair.next[self._slopes]
+        if f > 1.0:
+            return start + step + (f - 1.0) * after
+        rest = 1.0 - f
+        out: Vector = start + f * f * (3.0 - 2.0 * f) * step
+        out += f * rest * (rest * before - f * after)
+        return out
+
+
+def slerp(q: Vector, r: Vector, fraction: float) -> Vector:
+    """From unit quaternion ``q`` to ``r`` (4,) at a constant rate, the short way; unit.
+
+    Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985.
+    """
+    cosine = float(q @ r)
+    if cosine < 0.0:
+        r, cosine = -r, -cosine
+    if cosine > _NEARLY_ALIGNED:
+        out = q + fraction * (r - q)
+    else:
+        angle = math.acos(cosine)
+        out = (math.sin((1.0 - fraction) * angle) * q + math.sin(fraction * angle) * r) / math.sin(
+            angle
+        )
+    length = float(np.sqrt(out @ out))
+    return out / length if length > 0.0 else out
+
+
+def _angles(signals: Signals) -> tuple[Indices, Vector]:
+    """Elements that wrap, and half a turn in the unit of each."""
+    found: list[int] = []
+    half: list[float] = []
+    for signal in signals:
+        if signal.kind == "angle":
+            where = range(signals.size)[signals.slice(signal.name)]
+            found += where
+            half += [180.0 if signal.unit == "deg" else math.pi] * len(where)
+    return np.array(found, dtype=np.intp), np.array(half)
+
+
+def _curved(signals: Signals) -> tuple[Indices, Indices]:
+    """Elements whose derivatives are elements too, and which ones."""
+    values: list[int] = []
+    slopes: list[int] = []
+    for signal in signals:
+        if _is_slope(signal, signals):
+            values += range(signals.size)[signals.slice(signal.derivative_of)]
+            slopes += range(signals.size)[signals.slice(signal.name)]
+    return np.array(values, dtype=np.intp), np.array(slopes, dtype=np.intp)
+
+
+def _is_slope(signal: Signal, signals: Signals) -> bool:
+    if signal.derivative_of not in signals:
+        return False
+    of = signals[signal.derivative_of]
+    return of.shape == signal.shape and of.kind != "quaternion"

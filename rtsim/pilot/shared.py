@@ -1,0 +1,205 @@
+"""What simulation and viewer share: a small file that both map into memory.
+
+A mapped file and not ``multiprocessing.shared_memory``: that one unlinks a block when a process
+that merely looked at it ends (before Python 3.13), keeps a tracker process for it, and belongs to a
+package that unpickles.  A file works alike on Linux, macOS and Windows; on Linux it lies in
+``/dev/shm`` and never reaches a disk.
+
+The file opens with a head (magic, version, sizes, hash), then the schema as JSON, then one record
+(:mod:`rtsim.pilot.sequence`) for each :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`
+and each plant.  Nothing in it is believed before it is checked: sizes are bounded, the schema's
+hash must fit, and a record's place follows from the schema alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rtsim.errors import RtsimError
+from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
+from rtsim.signals import Signals
+
+VERSION = 1
+MOST_BYTES = 16 << 20
+MOST_SCHEMA = 1 << 20
+_MAGIC = b"rtsimPIL"
+_HEAD = struct.Struct("<8sIIQ32s")
+
+PAIR = ("last_ns", "next_ns", "last_wall", "next_wall", "withdrawn")
+"""Integers of a plant's record: tags in simulated ns, and when they are due (ns of
+:data:`rtsim.clock.stopwatch`).  Its floats are ``[x, z, u, y]`` at last, then at next."""
+RUN = (
+    "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
+    "late", "missed", "applied", "applied_initiated", "latency_median", "latency_p95",
+    "latency_max", "orders", "ended",
+)  # fmt: skip
+"""How the run stands.  ``applied``: the number of the stick's record that was latched last, with
+when it was read from the device; latencies are from there to the tag, in ns; ``orders``: how many
+were heard.  Its float is the rate."""
+STICK = ("initiated", "completed", "lost")
+"""When the device was read and when that was decoded (ns of the stopwatch), and whether a device
+is gone and the values are held or safe ones.  Its floats are the inlet's values."""
+VIEWER = ("wall", "frames", "dropped", "interval_p99", "picture_median", "picture_p95",
+          "picture_max")  # fmt: skip
+"""How the viewer does; latencies from a device's reading to the picture that shows it, in ns."""
+MOST_ORDERS = 8
+ORDERS = ("count", *(f"kind_{k}" for k in range(MOST_ORDERS)))
+"""What the person told the run: the last few kinds, each with a float; ``count`` of all so far."""
+
+
+class SharedError(RtsimError):
+    """The file between simulation and viewer is none, or of another version."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Who is flown and with what.  ``about`` is plain data for the viewer: scene, scenario."""
+
+    plants: tuple[tuple[str, Signals], ...]
+    """Name, and the signals of ``[x, z, u, y]``."""
+    stick: Signals = field(default_factory=Signals)
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        plants = [{"name": name, "signals": signals.to_json()} for name, signals in self.plants]
+        return json.dumps({"plants": plants, "stick": self.stick.to_json(), "about": self.about})
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """What :meth:`to_json` wrote; whatever is wrong with it is a :class:`SharedError`."""
+        try:
+            data = json.loads(text)
+            plants = tuple(
+                (str(p["name"]), Signals.from_json(p["signals"])) for p in data["plants"]
+            )
+            return cls(plants, Signals.from_json(data["stick"]), dict(data["about"]))
+        except (KeyError, TypeError, ValueError, RecursionError, RtsimError) as error:
+            raise SharedError(f"its schema cannot be read: {error!r}") from error
+
+    def shapes(self) -> Iterator[tuple[str, Shape]]:
+        """Each record's name and shape, in their order in the file."""
+        yield "run", Shape(len(RUN), 1)
+        yield "stick", Shape(len(STICK), self.stick.size)
+        yield "viewer", Shape(len(VIEWER), 0)
+        yield "orders", Shape(len(ORDERS), MOST_ORDERS)
+        for name, signals in self.plants:
+            yield f"plant/{name}", Shape(len(PAIR), 2 * signals.size)
+
+    @cached_property
+    def _text(self) -> bytes:
+        return self.to_json().encode()
+
+    @cached_property
+    def hash(self) -> bytes:
+        """32 bytes over the schema and the fields of the fixed records."""
+        fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, sys.byteorder))
+        return hashlib.sha256(fixed.encode() + self._text).digest()
+
+    def places(self) -> tuple[dict[str, tuple[int, Shape]], int]:
+        """Where each record begins, and the size of the file."""
+        at = _aligned(_HEAD.size + len(self._text))
+        found = {}
+        for name, shape in self.shapes():
+            found[name] = (at, shape)
+            at += shape.size
+        return found, at
+
+    def head(self) -> bytes:
+        """The file up to its first record."""
+        size = self.places()[1]
+        if size > MOST_BYTES or len(self._text) > MOST_SCHEMA:
+            raise SharedError(f"{size} bytes to share with a viewer; at most {MOST_BYTES}")
+        return _HEAD.pack(_MAGIC, VERSION, len(self._text), size, self.hash) + self._text
+
+
+class Shared:
+    """The mapped file.  :meth:`create` it in the simulation, :meth:`open` it in the viewer."""
+
+    def __init__(self, path: Path, memory: mmap.mmap, schema: Schema, owner: bool) -> None:
+        self.path = path
+        self.schema = schema
+        self._memory = memory
+        self._view = memoryview(memory)
+        self._places = schema.places()[0]
+        self._owner = owner
+
+    @classmethod
+    def create(cls, schema: Schema, folder: Path | None = None) -> Shared:
+        """A new file that only this user may read; :meth:`close` removes it."""
+        head = schema.head()
+        file, name = tempfile.mkstemp(prefix="rtsim-pilot-", dir=folder or _folder())
+        try:
+            os.truncate(name, schema.places()[1])
+            os.write(file, head)
+            memory = mmap.mmap(file, schema.places()[1])
+        finally:
+            os.close(file)
+        return cls(Path(name), memory, schema, owner=True)
+
+    @classmethod
+    def open(cls, path: Path) -> Shared:
+        """What :meth:`create` made; :class:`SharedError` for anything else."""
+        try:
+            with path.open("r+b") as file:
+                schema = _checked(file.read(_HEAD.size), file.read(MOST_SCHEMA), path)
+                size = os.fstat(file.fileno()).st_size
+                if size != schema.places()[1]:
+                    raise SharedError(f"{path} has {size} bytes, not {schema.places()[1]}")
+                return cls(path, mmap.mmap(file.fileno(), size), schema, owner=False)
+        except OSError as error:
+            raise SharedError(f"{path} cannot be opened: {error}; is the run over?") from error
+
+    def writer(self, record: str) -> Writer:
+        """Of ``run``, ``stick``, ``viewer``, ``orders`` or ``plant/NAME``; one process may."""
+        at, shape = self._places[record]
+        return Writer(self._view[at : at + shape.size], shape)
+
+    def reader(self, record: str) -> Reader:
+        """Of the same."""
+        at, shape = self._places[record]
+        return Reader(self._view[at : at + shape.size], shape)
+
+    def close(self) -> None:
+        """The owner removes the file; who has it mapped keeps its own view until it ends."""
+        if self._owner:
+            with suppress(OSError):  # on Windows not while it is mapped: the viewer's end does it
+                self.path.unlink()
+
+
+def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
+    if len(head) < _HEAD.size or not head.startswith(_MAGIC):
+        raise SharedError(f"{path} is not shared by a run of rtsim")
+    _, version, length, size, digest = _HEAD.unpack(head)
+    if version != VERSION:
+        raise SharedError(f"{path} is of version {version}, this viewer of {VERSION}")
+    if length > len(rest) or size > MOST_BYTES:
+        raise SharedError(f"{path} claims a schema of {length} bytes and {size} bytes in all")
+    try:
+        schema = Schema.from_json(rest[:length].decode())
+    except (UnicodeDecodeError, SharedError) as error:
+        raise SharedError(f"{path}: {error}") from error
+    if schema.hash != digest:
+        raise SharedError(f"{path} was laid out by another release of rtsim; run both from one")
+    return schema
+
+
+def _folder() -> Path | None:
+    """Memory where the system shows some as a folder; else the folder for temporary files."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+
+
+def _aligned(at: int) -> int:
+    return -(-at // LINE) * LINE

@@ -1,0 +1,1 @@
+"""The viewer's process: it owns the window and the devices."""

@@ -1,0 +1,197 @@
+"""Between two states: exact at the ends, the short way round, and as smooth as can be predicted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from rtsim.pilot.interpolation import Interpolation, Pair, slerp
+from rtsim.signals import Signal, Signals, Vector
+
+MS = 1_000_000
+STEP = 20 * MS
+FRAME_S, STEP_S = 1 / 60, 0.020
+SIGNALS = Signals(
+    Signal("position", "m", shape=(2,)),
+    Signal("velocity", "m/s", shape=(2,), derivative_of="position"),
+    Signal("attitude", shape=(4,), kind="quaternion", initial=(1.0, 0.0, 0.0, 0.0)),
+    Signal("heading", "deg", kind="angle"),
+    Signal("angle", "rad", kind="angle"),
+    Signal("spin", "rad/s", derivative_of="angle"),
+    Signal("plain", "V"),
+)
+
+
+def pair_of(last: Vector, next_: Vector, k: int = 0, step: int = STEP) -> Pair:
+    """The k-th step, in real time from the wall's 1000 ms on."""
+    at = k * step
+    wall = 1000 * MS + at
+    return Pair(at, at + step, wall, wall + step, False, last, next_)
+
+
+def about(axis: int, angle: float) -> Vector:
+    """The quaternion that turns by ``angle`` rad about an axis."""
+    q = np.zeros(4)
+    q[0], q[1 + axis] = math.cos(angle / 2), math.sin(angle / 2)
+    return q
+
+
+def state(**values: object) -> Vector:
+    return SIGNALS.initial(values)
+
+
+def test_the_ends_are_exact() -> None:
+    rng = np.random.default_rng(1)
+    interpolate = Interpolation(SIGNALS)
+    for _ in range(50):
+        last, next_ = rng.normal(size=(2, SIGNALS.size))
+        for ends in (last, next_):
+            ends[4:8] /= np.linalg.norm(ends[4:8])
+        pair = pair_of(last, next_)
+        assert interpolate.at(pair, 0.0).tobytes() == last.tobytes()
+        assert interpolate.at(pair, 1.0).tobytes() == next_.tobytes()
+        near = interpolate.at(pair, 1.0 - 1e-12)
+        assert near[[0, 1, 2, 3, 8, 10, 11]] == pytest.approx(
+            next_[[0, 1, 2, 3, 8, 10, 11]], abs=1e-9
+        )
+        assert abs(float(near[4:8] @ next_[4:8])) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "middle"),
+    [(179.0, -179.0, 180.0), (-170.0, 160.0, 175.0), (10.0, 30.0, 20.0), (-10.0, 10.0, 0.0)],
+)
+def test_angles_go_the_short_way(before: float, after: float, middle: float) -> None:
+    pair = pair_of(
+        state(heading=before, angle=math.radians(before)),
+        state(heading=after, angle=math.radians(after)),
+    )
+    got = Interpolation(SIGNALS).at(pair, 0.5)
+    assert math.remainder(got[8] - middle, 360.0) == pytest.approx(0.0, abs=1e-9)
+    assert math.remainder(got[9] - math.radians(middle), math.tau) == pytest.approx(0.0, abs=1e-9)
+    assert -180.0 <= got[8] <= 180.0
+
+
+def test_a_full_turn_in_degrees_has_no_jump() -> None:
+    """Through +-180: no frame differs from the one before by more than its share of a step."""
+    interpolate = Interpolation(SIGNALS)
+    shown = []
+    for k in range(40):
+        before, after = (math.remainder(10.0 * (k + d), 360.0) for d in (0, 1))
+        pair = pair_of(state(heading=before), state(heading=after), k)
+        shown += [interpolate.at(pair, f)[8] for f in (0.0, 0.25, 0.5, 0.75)]
+    moved = [math.remainder(b - a, 360.0) for a, b in itertools.pairwise(shown)]
+    assert moved == pytest.approx([2.5] * len(moved))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_attitude_turns_at_a_constant_rate_and_the_short_way(sign: float) -> None:
+    q, r = about(2, 0.2), sign * about(2, 1.4)
+    for f in (0.1, 0.5, 0.9, 1.3):
+        got = slerp(q, r, f)
+        assert abs(float(got @ about(2, 0.2 + 1.2 * f))) == pytest.approx(1.0)
+        assert float(got @ got) == pytest.approx(1.0)
+    close = slerp(q, about(2, 0.2 + 1e-9), 0.5)
+    assert close == pytest.approx(about(2, 0.2 + 0.5e-9), abs=1e-15)
+
+
+def test_positions_follow_the_cubic_of_their_derivative() -> None:
+    """A cubic is drawn exactly; where the derivative is not known, the straight line."""
+
+    def x(t: float) -> float:
+        return 3.0 + 2.0 * t - 50.0 * t**2 + 900.0 * t**3
+
+    def v(t: float) -> float:
+        return 2.0 - 100.0 * t + 2700.0 * t**2
+
+    last = state(position=(x(0), 1), velocity=(v(0), 0), angle=3.1, spin=5.0, plain=1)
+    end = math.remainder(3.1 + 0.1, math.tau)
+    next_ = state(position=(x(STEP_S), 1), velocity=(v(STEP_S), 0), angle=end, spin=5.0, plain=3)
+    got = Interpolation(SIGNALS).at(pair_of(last, next_), 0.3)
+    assert got[0] == pytest.approx(x(0.3 * STEP_S), rel=1e-12)
+    assert got[1] == 1.0
+    assert math.remainder(got[9] - 3.13, math.tau) == pytest.approx(0.0, abs=1e-9)
+    assert got[11] == pytest.approx(1.6)
+    beyond = Interpolation(SIGNALS).at(pair_of(last, next_), 1.5)
+    assert beyond[0] == pytest.approx(x(STEP_S) + 0.5 * STEP_S * v(STEP_S))
+
+
+def shown(signal: str, of: Callable[[float], Vector], ahead: int = 0, frames: int = 240) -> Vector:
+    """What 60 frames a second show of ``of(t)`` at a step of 20 ms, (frames, size)."""
+    interpolate, rows = Interpolation(SIGNALS), []
+    for n in range(frames):
+        wall = round(n * 1e9 / 60)
+        k = max(0, wall - ahead) // STEP
+        pair = pair_of(of(k * STEP_S), of((k + 1) * STEP_S), k)
+        rows.append(interpolate.at(pair, pair.fraction(1000 * MS + wall, ahead)))
+    return np.array(rows)[:, SIGNALS.slice(signal)]
+
+
+def second_difference(values: Vector) -> float:
+    """The greatest second difference."""
+    return float(np.abs(np.diff(np.unwrap(values), 2)).max())
+
+
+AMPLITUDE, OMEGA = 0.6, 4.0
+
+
+def rolling(t: float) -> Vector:
+    """0.6 rad at 4 rad/s: at most 2.4 rad/s and 9.6 rad/s^2."""
+    angle = AMPLITUDE * math.sin(OMEGA * t)
+    return state(attitude=about(0, angle), heading=math.degrees(angle), plain=angle)
+
+
+@pytest.mark.parametrize(("ahead", "factor"), [(0, 1.0), (round(1e9 / 60), 3.0)])
+def test_the_horizon_shows_no_steps(ahead: int, factor: float) -> None:
+    """A chain of chords bends by a*h at each step: second differences up to a*dt*(dt + h).
+
+    Without interpolation one is as large as the angle of a whole step, rate*h: 5 times as much.
+    Shown one frame before the next state is known, a bend is mended as well: 3 times the bound.
+    """
+    peak = AMPLITUDE * OMEGA**2
+    bound = factor * peak * FRAME_S * (FRAME_S + STEP_S)
+    q = shown("attitude", rolling, ahead)
+    roll = 2.0 * np.arctan2(q[:, 1], q[:, 0])
+    assert second_difference(roll) <= bound
+    assert second_difference(shown("plain", rolling, ahead)[:, 0]) <= bound
+    held = np.array([rolling(math.floor(n / 60 / STEP_S) * STEP_S)[11] for n in range(240)])
+    assert second_difference(held) > 4.0 * peak * FRAME_S * (FRAME_S + STEP_S)
+
+
+def swinging(t: float) -> Vector:
+    """A position with its velocity."""
+    x, v = 100.0 * math.sin(OMEGA * t), 100.0 * OMEGA * math.cos(OMEGA * t)
+    return state(position=(x, 0), velocity=(v, 0))
+
+
+def test_positions_are_off_by_the_fourth_power_of_the_step() -> None:
+    """|x - H| <= h^4 max|x''''| / 384: de Boor, A Practical Guide to Splines."""
+    drawn = shown("position", swinging)[:, 0]
+    exact = np.array([100.0 * math.sin(OMEGA * round(n * 1e9 / 60) * 1e-9) for n in range(240)])
+    bound = STEP_S**4 * 100.0 * OMEGA**4 / 384
+    assert np.abs(drawn - exact).max() <= bound
+    assert np.abs(np.diff(drawn, 2)).max() <= 1.05 * 100.0 * OMEGA**2 * FRAME_S**2
+
+
+def test_where_a_moment_of_the_wall_lies() -> None:
+    pair = pair_of(state(), state())
+    at = [pair.fraction(1000 * MS + d * MS) for d in (-5, 0, 5, 20, 30)]
+    assert at == [0.0, 0.0, 0.25, 1.0, 1.0]
+    assert pair.fraction(1100 * MS, ahead=5 * MS) == 1.25
+    assert pair.fraction(1100 * MS, ahead=500 * MS) == 2.0  # not more than a step
+    gone = Pair(0, STEP, 1000 * MS, 1020 * MS, True, state(), state())
+    assert gone.fraction(1100 * MS, ahead=5 * MS) == 1.0
+    assert pair.ns(0.25) == 5 * MS
+    unpaced = Pair(0, STEP, 1000 * MS, 1000 * MS, False, state(), state())
+    assert unpaced.fraction(0) == 1.0
+
+
+def test_a_step_of_no_length_divides_by_nothing() -> None:
+    pair = Pair(5, 5, 1, 1, False, state(), state(plain=2))
+    interpolate = Interpolation(SIGNALS)
+    assert interpolate.at(pair, 0.5)[11] == 1.0
+    assert not interpolate.slope(pair).any()

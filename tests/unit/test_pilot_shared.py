@@ -1,0 +1,107 @@
+"""The file between simulation and viewer: its layout, and whatever else is not one."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from rtsim.pilot.shared import MOST_BYTES, PAIR, Schema, Shared, SharedError
+from rtsim.signals import Signal, Signals
+
+MOON = Signals("x [m] = 1", Signal("q", shape=(4,), kind="quaternion", initial=(1, 0, 0, 0)))
+SCHEMA = Schema((("moon", MOON),), Signals("pitch", "roll"), {"scene": "orbit"})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    shared = Shared.create(SCHEMA, tmp_path)
+    return shared.path
+
+
+def test_both_ends_see_the_same(tmp_path: Path) -> None:
+    shared = Shared.create(SCHEMA, tmp_path)
+    other = Shared.open(shared.path)
+    assert other.schema == SCHEMA
+    assert other.schema.plants[0][1]["q"].kind == "quaternion"
+    writer = shared.writer("plant/moon")
+    writer.integers[:] = range(len(PAIR))
+    writer.floats[:] = range(10)
+    writer.publish()
+    record = other.reader("plant/moon").read()
+    assert record is not None
+    assert record.integers.tolist() == list(range(len(PAIR)))
+    assert record.floats.tolist() == list(range(10))
+    stick = other.writer("stick")
+    stick.floats[:] = 0.5, -0.5
+    stick.publish()
+    back = shared.reader("stick").read()
+    assert back is not None
+    assert back.floats.tolist() == [0.5, -0.5]
+
+
+def test_a_writer_goes_on_where_the_one_before_it_ended(tmp_path: Path) -> None:
+    """A viewer that is opened again: its stick is newer than all that came before."""
+    shared = Shared.create(SCHEMA, tmp_path)
+    shared.writer("stick").publish()
+    again = Shared.open(shared.path).writer("stick")
+    assert again.publish() == 2
+
+
+def test_records_lie_on_lines_of_their_own_and_fill_the_file(path: Path) -> None:
+    places, size = SCHEMA.places()
+    assert size == path.stat().st_size
+    assert list(places) == ["run", "stick", "viewer", "orders", "plant/moon"]
+    ends = 0
+    for at, shape in places.values():
+        assert at % 64 == 0
+        assert at >= ends
+        ends = at + shape.size
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such bits; mapped files cannot go there")
+def test_only_this_user_may_read_it_and_its_owner_removes_it(tmp_path: Path) -> None:
+    shared = Shared.create(SCHEMA, tmp_path)
+    assert shared.path.stat().st_mode & 0o077 == 0
+    Shared.open(shared.path).close()
+    assert shared.path.exists()
+    shared.close()
+    shared.close()
+    assert not shared.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("at", "bytes_", "told"),
+    [
+        (0, b"notours!", "not shared by a run"),
+        (8, struct.pack("<I", 99), "of version 99, this viewer of 1"),
+        (12, struct.pack("<I", 2**31), "claims a schema of 2147483648 bytes"),
+        (16, struct.pack("<Q", 2**40), "claims a schema"),
+        (24, b"\0" * 32, "another release"),
+        (60, b"\xff", "cannot be read|utf-8"),
+    ],
+)
+def test_what_is_no_such_file_is_told(path: Path, at: int, bytes_: bytes, told: str) -> None:
+    data = bytearray(path.read_bytes())
+    data[at : at + len(bytes_)] = bytes_
+    path.write_bytes(data)
+    with pytest.raises(SharedError, match=told):
+        Shared.open(path)
+
+
+@pytest.mark.parametrize("kept", [0, 20, 100, -1])
+def test_a_file_cut_short_is_told(path: Path, kept: int) -> None:
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(SharedError):
+        Shared.open(path)
+
+
+def test_a_run_that_is_over_and_one_too_large(tmp_path: Path) -> None:
+    with pytest.raises(SharedError, match="is the run over"):
+        Shared.open(tmp_path / "gone")
+    huge = Schema((("p", Signals(Signal("x", shape=(MOST_BYTES,)))),))
+    with pytest.raises(SharedError, match="at most"):
+        Shared.create(huge, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import zmq
@@ -170,6 +171,7 @@ class Broadcast:
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # a full queue is told, so that it is counted
         try:
             self._socket.bind(endpoint)
         except TROUBLE as error:
@@ -177,8 +179,16 @@ class Broadcast:
             raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
+        """False where somebody is too slow to be sent this; the others are."""
+        frames = (topic.encode(), data)
         try:
-            self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.Again:
+            with suppress(zmq.ZMQError):
+                self._socket.setsockopt(zmq.XPUB_NODROP, 0)
+                self._socket.send_multipart(frames, zmq.NOBLOCK)
+                self._socket.setsockopt(zmq.XPUB_NODROP, 1)
+            return False
         except zmq.ZMQError:
             return False
         return True

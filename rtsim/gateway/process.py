@@ -22,7 +22,7 @@ from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError, UnknownName
 from rtsim.gateway.catalogue import Counters, read_look
 from rtsim.gateway.pipe import Pipe, PipeError
-from rtsim.gateway.publishing import Publisher
+from rtsim.gateway.publishing import PlotJuggler, Publisher, Viewer
 from rtsim.gateway.registry import Entry, enter
 from rtsim.gateway.requests import VERSION, Request, RequestError, read_request
 from rtsim.keys import Keys
@@ -96,7 +96,7 @@ class Gate:
         if "run" in message:
             self._run = message["run"]
             self._index = {row["name"]: k for k, row in enumerate(self._run["signals"])}
-            self._publisher.begin(self._run["signals"])
+            self._publisher.begin(self._run)
             for action in self.on_run:
                 action(self._run)
         elif "look" in message:
@@ -109,6 +109,7 @@ class Gate:
                 self._say(place, who, theirs, ns=message["ns"])
         elif "ended" in message:
             self.ended = str(message["ended"])
+            self._pipe.send({"published": self._publisher.counts})
 
     def _looked(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
         self._publisher.publish(counters, values)
@@ -116,7 +117,10 @@ class Gate:
         latency = counts.tolist() if waiting else []
         for place, who, request in waiting:
             found = [float(values[self._index[n]]) for n in request.names]
-            what = {"values": found, "state": asdict(counters), "latency": latency}
+            what = {
+                "values": found, "state": asdict(counters), "latency": latency,
+                "telemetry": self._publisher.counts,
+            }  # fmt: skip
             self._say(place, who, request.number, **what)
         now = stopwatch()
         for (place, who), client in list(self._clients.items()):
@@ -206,12 +210,23 @@ class Gate:
             self._listeners[place].send(who, pack(answer))
 
 
+def _viewers(given: argparse.Namespace) -> list[Viewer]:
+    """Those that were asked for; Foxglove's package is imported for no other run."""
+    viewers: list[Viewer] = [PlotJuggler(given.plotjuggler)] if given.plotjuggler else []
+    if given.foxglove >= 0:
+        from rtsim.gateway.foxglove import Foxglove
+
+        viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
+    return viewers
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """From the command line that :class:`rtsim.gateway.loop.Gateway` makes."""
     parser = argparse.ArgumentParser(prog="rtsim.gateway")
     parser.add_argument("pipe", type=int)
     for option in ("--bind", "--keys", "--plotjuggler"):
         parser.add_argument(option, default="")
+    parser.add_argument("--foxglove", type=int, default=-1, help="a listening socket")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
     pipe = Pipe(socket.socket(fileno=given.pipe))
@@ -223,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             keys = Keys.load(Path(given.keys)) if given.keys else None
             listeners.append(Listener(given.bind, keys))
             stack.callback(listeners[1].close)
-        publisher = Publisher(given.plotjuggler)
+        publisher = Publisher(_viewers(given))
         stack.callback(publisher.close)
         gate = Gate(pipe, listeners, publisher)
 

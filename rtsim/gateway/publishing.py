@@ -1,14 +1,15 @@
-"""Looks for plotting tools: PlotJuggler's ZeroMQ subscriber.
-
-PUB, two frames: the topic, and a MessagePack map of numbers with ``timestamp`` (s) in each.
-"""
+"""Hands looks at a run to plotting tools: which topics there are, how often each, what was lost."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from rtsim.clock import stopwatch
+from rtsim.errors import ScenarioError, UnknownName
 from rtsim.gateway.catalogue import Counters
 from rtsim.messagepack import pack
 from rtsim.signals import Vector
@@ -17,39 +18,193 @@ from rtsim.tag import NS_PER_S
 
 PLOTJUGGLER = "tcp://127.0.0.1:9872"
 RATE_HZ = 50.0
+MOST_RATE_HZ = 200.0
+TIMING, SCENE = "timing", "scene"
+COUNTS = (
+    "ns", "frames", "overruns", "overruns_compute", "overruns_wake", "late", "missed", "standing",
+)  # fmt: skip
+"""Whole numbers of the topic ``timing``; ``rate`` and ``margin`` (s) follow them."""
+_AGAIN_NS = NS_PER_S
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A part's signals and parameters, or the run's own figures; ``columns`` of a look."""
+
+    name: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    columns: tuple[int, ...] = ()
+
+    def row(self, counters: Counters, values: Vector) -> list[float]:
+        if self.name == TIMING:
+            whole = [float(getattr(counters, name)) for name in COUNTS]
+            return [*whole, counters.rate, counters.margin_ns / NS_PER_S]
+        return [float(values[k]) for k in self.columns]
+
+
+_TIMING = Topic(TIMING, (*COUNTS, "rate", "margin"), ("ns", *("1",) * len(COUNTS), "s"))
+_SCENE = Topic(SCENE, (), ())
+
+
+def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[Topic]:
+    """A topic for each part, in the catalogue's order, then ``timing`` and ``scene``."""
+    parts: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
+    for k, row in enumerate(signals):
+        part, _, name = str(row["name"]).partition(".")
+        if name in parts[part]:
+            name += "_parameter"
+        parts[part][name] = (str(row["unit"]), k)
+    found = []
+    for part, columns in parts.items():
+        units, indices = zip(*columns.values(), strict=True)
+        found.append(Topic(part, tuple(columns), units, indices))
+    return [*found, _TIMING, _SCENE]
+
+
+def read_rates(given: Sequence[str]) -> dict[str, float]:
+    """``("10", "f16=100", "pilot=0")`` by topic, Hz; the key "" is all others."""
+    rates = {}
+    for text in given:
+        topic, equals, hertz = text.rpartition("=")
+        try:
+            rate = float(hertz)
+        except ValueError:
+            rate = math.nan
+        if not 0.0 <= rate <= MOST_RATE_HZ or bool(equals) != bool(topic):
+            raise ScenarioError(
+                f"--telemetry {text!r}; write HZ or TOPIC=HZ, with 0 (never) to {MOST_RATE_HZ:g} Hz"
+            )
+        rates[topic] = rate
+    return rates
+
+
+def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]) -> None:
+    """That the run has such topics."""
+    known = [topic.name for topic in topics_of(signals)]
+    for name in rates:
+        if name and name not in known:
+            raise UnknownName("topic", name, known, "this run's telemetry")
+
+
+class Viewer(Protocol):
+    """A tool that shows a run.  Nothing here may wait."""
+
+    name: str
+
+    def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None: ...
+
+    def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None: ...
+
+    def again(self) -> None:
+        """Time went back."""
+        ...
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Messages sent, and messages lost on the way to somebody."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Publisher:
-    """Sends each look, a topic for each part; nothing where ``endpoint`` is empty."""
+    """Each look to all viewers, each topic at its own rate of the wall clock.
 
-    def __init__(self, endpoint: str = "", rate_hz: float = RATE_HZ) -> None:
-        self._socket = Broadcast(endpoint) if endpoint else None
-        self.rate_hz = rate_hz if endpoint else 0.0
-        self.lost = 0
-        self._topics: dict[str, list[tuple[str, int]]] = {}
+    While time stands, a look is shown once a second, for who comes then.
+    """
 
-    def begin(self, signals: list[dict[str, Any]]) -> None:
-        """``signals`` is the catalogue's."""
-        topics: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for k, row in enumerate(signals):
-            part, _, name = str(row["name"]).partition(".")
-            topics[part].append((name, k))
-        self._topics = dict(topics)
+    def __init__(self, viewers: Sequence[Viewer] = ()) -> None:
+        self._viewers = viewers
+        self.rate_hz = 0.0
+        self._topics: list[Topic] = []
+        self._periods: dict[str, int] = {}
+        self._next: dict[str, int] = {}
+        self._ns = -1
+        self._shown_ns = 0
+
+    def begin(self, run: Mapping[str, Any]) -> None:
+        """``run`` is the catalogue with what else the loop says of itself.
+
+        Again, with the same signals, where a run goes on from a checkpoint.
+        """
+        rates = run.get("telemetry") or {}
+        wanted = {
+            t: float(rates.get(t.name, rates.get("", RATE_HZ))) for t in topics_of(run["signals"])
+        }
+        before, self._topics = self._topics, [t for t, rate in wanted.items() if rate > 0]
+        if self._topics == before:
+            return
+        self._periods = {t.name: round(NS_PER_S / wanted[t]) for t in self._topics}
+        self._next = dict.fromkeys(self._periods, 0)
+        for viewer in self._viewers:
+            viewer.begin(run, self._topics)
+        if self._viewers:
+            self.rate_hz = max((wanted[t] for t in self._topics), default=0.0)
 
     def publish(self, counters: Counters, values: Vector) -> None:
-        if self._socket is None:
+        if not self._viewers or not self._topics:
             return
-        timestamp = counters.ns / NS_PER_S
-        for topic, columns in self._topics.items():
-            row: dict[str, float] = {"timestamp": timestamp}
-            row |= {n: float(values[k]) for n, k in columns if math.isfinite(values[k])}
-            self.lost += not self._socket.send(f"rtsim/{topic}", pack(row))
-        state = {
-            "timestamp": timestamp, "rate": counters.rate, "margin": counters.margin_ns / NS_PER_S,
-            "overruns": counters.overruns, "late": counters.late, "missed": counters.missed,
-        }  # fmt: skip
-        self.lost += not self._socket.send("rtsim/timing", pack(state))
+        now = stopwatch()
+        if counters.ns == self._ns and now < self._shown_ns + _AGAIN_NS:
+            return
+        if counters.ns < self._ns:
+            for viewer in self._viewers:
+                viewer.again()
+        due = self._due(now, all_of_them=counters.ns <= self._ns)
+        if not due:
+            return
+        self._ns, self._shown_ns = counters.ns, now
+        for viewer in self._viewers:
+            viewer.show(due, counters, values)
+
+    def _due(self, now: int, all_of_them: bool) -> list[Topic]:
+        """Half a look's time early is in time: looks do not come when a topic is due."""
+        slack = round(NS_PER_S / self.rate_hz) // 2
+        due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]
+        for topic in due:
+            period = self._periods[topic.name]
+            self._next[topic.name] = max(self._next[topic.name] + period, now + period - slack)
+        return due
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """By viewer, as plain data."""
+        return {v.name: dict(zip(("sent", "lost"), v.counts, strict=True)) for v in self._viewers}
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
+        for viewer in self._viewers:
+            viewer.close()
+
+
+class PlotJuggler:
+    """Its ZeroMQ subscriber: a topic, and a MessagePack map of numbers with ``timestamp`` (s)."""
+
+    name = "plotjuggler"
+
+    def __init__(self, endpoint: str) -> None:
+        self._socket = Broadcast(endpoint)
+        self._sent = self._lost = 0
+
+    def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None:
+        """Nothing is agreed on."""
+
+    def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None:
+        timestamp = counters.ns / NS_PER_S
+        for topic in due:
+            if not topic.names:
+                continue
+            row = zip(topic.names, topic.row(counters, values), strict=True)
+            message = {"timestamp": timestamp, **{n: v for n, v in row if math.isfinite(v)}}
+            self._lost += not self._socket.send(f"rtsim/{topic.name}", pack(message))
+            self._sent += 1
+
+    def again(self) -> None:
+        """It sorts what it gets by time."""
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self._sent, self._lost
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,230 @@
+"""A run live in Foxglove: a channel for each part, the run's timing, and its bodies in a scene.
+
+Part topics and fields are those of a recording, so that one layout shows both.  ``log_time`` is the
+wall clock at the run's start plus the simulated time.  The server of foxglove-sdk has threads of
+its own and listens on this machine only; viewers reach it through a :class:`Relay`.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import foxglove
+import numpy as np
+from foxglove import messages as fg
+from foxglove.websocket import WebSocketServer
+
+from rtsim.clock import stopwatch
+from rtsim.gateway.catalogue import Counters
+from rtsim.gateway.placing import Placed, Pose, World, placed
+from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, Topic
+from rtsim.gateway.relay import Relay
+from rtsim.gateway.shapes import Track, triangles
+from rtsim.record.schema import TrackSpec, unique_message_types
+from rtsim.scene import Body
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import NS_PER_S
+
+FRAMES, BODIES = f"{SCENE}/frames", f"{SCENE}/bodies"
+WORLD = "world"
+_BACKLOG = 4096
+"""Messages the server keeps for the relay, which takes all at once."""
+_DRAWN_NS = NS_PER_S // 5
+_BODY_COLOUR = fg.Color(r=0.75, g=0.78, b=0.82, a=1.0)
+_TRACK_COLOUR = fg.Color(r=0.1, g=0.6, b=1.0, a=1.0)
+
+
+class Foxglove:
+    """Serves the listening socket ``listener``."""
+
+    name = "foxglove"
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._server: WebSocketServer | None = None
+        self._relay: Relay | None = None
+        self._groups: dict[str, _Group] = {}
+        self._scene: _Scene | None = None
+        self._epoch_ns = 0
+
+    def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None:
+        context = foxglove.Context()
+        self._epoch_ns = int(run.get("started_ns", 0))
+        about = {"started_ns": str(self._epoch_ns), "scenario": str(run.get("scenario", ""))}
+        specs = {t.name: _spec(t) for t in topics if t.names}
+        types = unique_message_types(list(specs.values()))
+        for name, spec in specs.items():
+            self._groups[name] = _Group(spec, types[name], about, context)
+        bodies = [Body.from_plain(data) for data in run.get("scene", ())]
+        if bodies and any(t.name == SCENE for t in topics):
+            self._scene = _Scene(placed(bodies, run["signals"]), context)
+        self._server = foxglove.start_server(
+            name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
+            capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
+        )  # fmt: skip
+        self._relay = Relay(self._listener, self._server.port)
+        self._relay.start()
+
+    def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None:
+        assert self._server is not None
+        at_ns = self._epoch_ns + counters.ns
+        self._server.broadcast_time(at_ns)
+        for topic in due:
+            if topic.name == SCENE:
+                if self._scene is not None:
+                    self._scene.show(values, at_ns)
+            else:
+                self._groups[topic.name].log(topic.row(counters, values), at_ns)
+
+    def again(self) -> None:
+        """A new session: who watches forgets what was to come."""
+        if self._server is not None:
+            self._server.clear_session()
+        if self._scene is not None:
+            self._scene.clear()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        if self._relay is None:
+            return 0, 0
+        return self._relay.counts.sent, self._relay.counts.lost
+
+    def close(self) -> None:
+        with closing(self._listener):
+            if self._relay is not None:
+                self._relay.close()
+            if self._server is not None:
+                self._server.stop()
+
+
+class _Group:
+    """One topic of numbers."""
+
+    def __init__(
+        self, spec: TrackSpec, message: str, about: Mapping[str, str], context: foxglove.Context
+    ) -> None:
+        self._spec = spec
+        self._row = np.zeros((1, spec.width), np.int64)
+        schema = foxglove.Schema(name=message, encoding="protobuf", data=spec.descriptor(message))
+        self._channel = foxglove.Channel(
+            spec.name, schema=schema, message_encoding="protobuf", context=context,
+            metadata={**about, "units": spec.metadata()["units"]},
+        )  # fmt: skip
+
+    def log(self, row: Sequence[float], at_ns: int) -> None:
+        if not self._channel.has_sinks():
+            return
+        whole = len(self._spec.integers)
+        self._row[0, 1 : 1 + whole] = row[:whole]
+        self._row[0, 1 + whole :] = np.array(row[whole:], np.float64).view(np.int64)
+        self._channel.log(self._spec.encode(self._row), log_time=at_ns)
+
+
+class _Scene:
+    """Frames, shapes and tracks of all bodies."""
+
+    def __init__(self, bodies: Sequence[Placed], context: foxglove.Context) -> None:
+        self._bodies = bodies
+        self._world = World()
+        self._tracks = [Track(b.body.length) for b in bodies]
+        self._shapes = [triangles(b.body.shape, b.body.length) for b in bodies]
+        self._frames = _typed(FRAMES, fg.FrameTransforms, context)
+        self._drawing = _typed(BODIES, fg.SceneUpdate, context)
+        self._fixes = [
+            _typed(f"{SCENE}/{b.body.name}/location", fg.LocationFix, context) for b in bodies
+        ]
+        self._drawn_ns = 0
+
+    def show(self, values: Vector, at_ns: int) -> None:
+        stamp = fg.Timestamp(at_ns // NS_PER_S, at_ns % NS_PER_S)
+        poses = [body.pose(values, self._world) for body in self._bodies]
+        for track, pose in zip(self._tracks, poses, strict=True):
+            if pose is not None:
+                track.add(pose.position)
+        if self._frames.has_sinks():
+            moved = [
+                _transform(b.body.name, pose, stamp)
+                for b, pose in zip(self._bodies, poses, strict=True)
+                if pose is not None
+            ]
+            self._frames.log(fg.FrameTransforms(transforms=moved).encode(), log_time=at_ns)
+        for channel, pose in zip(self._fixes, poses, strict=True):
+            if pose is not None and pose.location is not None and channel.has_sinks():
+                channel.log(_fix(pose.location, stamp).encode(), log_time=at_ns)
+        self._draw(poses, stamp, at_ns)
+
+    def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
+        """Whole shapes and tracks, a few times a second: who comes late gets all."""
+        now = stopwatch()
+        if now < self._drawn_ns + _DRAWN_NS or not self._drawing.has_sinks():
+            return
+        self._drawn_ns = now
+        entities = []
+        for k, (body, pose) in enumerate(zip(self._bodies, poses, strict=True)):
+            if pose is not None:
+                points = self._tracks[k].points(pose.position)
+                entities += [
+                    _shape(body.body.name, self._shapes[k], stamp),
+                    _track(body.body.name, points, stamp),
+                ]
+        self._drawing.log(fg.SceneUpdate(entities=entities).encode(), log_time=at_ns)
+
+    def clear(self) -> None:
+        for track in self._tracks:
+            track.clear()
+
+
+def _spec(topic: Topic) -> TrackSpec:
+    """As a recording would have it."""
+    rows = zip(topic.names, topic.units, strict=True)
+    columns = [Signal(re.sub(r"\W", "_", name), unit) for name, unit in rows]
+    whole = len(COUNTS) if topic.name == TIMING else 0
+    return TrackSpec(topic.name, topic.names[:whole], Signals(*columns[whole:]))
+
+
+def _typed(topic: str, message: Any, context: foxglove.Context) -> foxglove.Channel:
+    return foxglove.Channel(
+        topic, schema=message.get_schema(), message_encoding="protobuf", context=context
+    )
+
+
+def _transform(name: str, pose: Pose, stamp: fg.Timestamp) -> fg.FrameTransform:
+    x, y, z = map(float, pose.position)
+    qx, qy, qz, qw = pose.rotation
+    return fg.FrameTransform(
+        timestamp=stamp, parent_frame_id=WORLD, child_frame_id=name,
+        translation=fg.Vector3(x=x, y=y, z=z), rotation=fg.Quaternion(x=qx, y=qy, z=qz, w=qw),
+    )  # fmt: skip
+
+
+def _shape(name: str, corners: Iterable[Any], stamp: fg.Timestamp) -> fg.SceneEntity:
+    drawn = fg.TriangleListPrimitive(points=_points(corners), color=_BODY_COLOUR)
+    return fg.SceneEntity(
+        timestamp=stamp, frame_id=name, id=f"{name}/shape", frame_locked=True, triangles=[drawn]
+    )
+
+
+def _track(name: str, points: Iterable[Any], stamp: fg.Timestamp) -> fg.SceneEntity:
+    line = fg.LinePrimitive(
+        type=fg.LinePrimitiveLineType.LineStrip, points=_points(points), thickness=2.0,
+        scale_invariant=True, color=_TRACK_COLOUR,
+    )  # fmt: skip
+    return fg.SceneEntity(
+        timestamp=stamp, frame_id=WORLD, id=f"{name}/track", frame_locked=True, lines=[line]
+    )
+
+
+def _points(points: Iterable[Any]) -> list[fg.Point3]:
+    return [fg.Point3(x=float(x), y=float(y), z=float(z)) for x, y, z in points]
+
+
+def _fix(location: tuple[float, float, float], stamp: fg.Timestamp) -> fg.LocationFix:
+    latitude, longitude, altitude = location
+    return fg.LocationFix(
+        timestamp=stamp, latitude=float(np.degrees(latitude)), altitude=altitude,
+        longitude=float(np.degrees(longitude)),
+    )  # fmt: skip

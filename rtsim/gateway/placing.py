@@ -1,0 +1,175 @@
+"""Where the bodies of a scene are, from one look at the signals.
+
+World axes are x east, y north, z up, in metres.  Their origin is where the first geodetic body is
+first seen; for ``north_east_down`` it is that frame's own.  Body axes are forward, right, down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.models.earth import EQUATORIAL_RADIUS, FLATTENING
+from rtsim.scene import Body
+from rtsim.signals import Vector
+
+Matrix = NDArray[np.float64]
+
+_LENGTHS = {"m": 1.0, "km": 1000.0, "ft": 0.3048}
+_ANGLES = {"rad": 1.0, "deg": math.pi / 180.0}
+_PLAIN = {"1": 1.0, "": 1.0}
+_SWAP = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
+"""North-east-down to east-north-up, and back."""
+
+
+@dataclass(frozen=True)
+class Pose:
+    """``position`` (3,) m in the world, ``rotation`` (x, y, z, w) from body to world axes.
+
+    ``location`` is latitude and longitude in rad and altitude in m, where they are known.
+    """
+
+    position: Vector
+    rotation: tuple[float, float, float, float]
+    location: tuple[float, float, float] | None = None
+
+
+class Placed:
+    """One body of a run; refuses signals that the run does not have, or not in such units."""
+
+    def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
+        self.body = body
+
+        def columns(names: Sequence[str], *kinds: Mapping[str, float]) -> tuple[Any, Vector]:
+            for name in names:
+                if name not in index:
+                    raise UnknownName("signal", name, index, f"body {body.name}")
+            factors = [
+                _factor(body, name, units[name], kind)
+                for name, kind in zip(names, kinds, strict=True)
+            ]
+            return [index[name] for name in names], np.array(factors)
+
+        if body.geodetic:
+            self._where = columns(body.geodetic, _ANGLES, _ANGLES, _LENGTHS)
+        else:
+            self._where = columns(body.north_east_down, _LENGTHS, _LENGTHS, _LENGTHS)
+        if body.euler:
+            self._turned = columns(body.euler, _ANGLES, _ANGLES, _ANGLES)
+        else:
+            self._turned = columns(body.quaternion, _PLAIN, _PLAIN, _PLAIN, _PLAIN)
+
+    def _numbers(self, values: Vector) -> tuple[Vector, Vector]:
+        (where, lengths), (turned, angles) = self._where, self._turned
+        return values[where] * lengths, values[turned] * angles
+
+    def pose(self, values: Vector, world: World) -> Pose | None:
+        """None where a signal is not finite."""
+        where, turned = self._numbers(values)
+        if not (np.isfinite(where).all() and np.isfinite(turned).all()):
+            return None
+        local = _from_euler(*turned) if self.body.euler else _from_quaternion(turned)
+        if not self.body.geodetic:
+            return Pose(_SWAP @ where, to_quaternion(_SWAP @ local))
+        latitude, longitude, altitude = map(float, where)
+        axes = _axes(latitude, longitude)
+        position = world.place(_earth_fixed(latitude, longitude, altitude), axes)
+        return Pose(
+            position, to_quaternion(world.turn(axes @ local)), (latitude, longitude, altitude)
+        )
+
+
+class World:
+    """The plane that touches the Earth where something was seen first."""
+
+    def __init__(self) -> None:
+        self._origin: Vector | None = None
+        self._turn: Matrix = np.eye(3)
+
+    def place(self, fixed: Vector, axes: Matrix) -> Vector:
+        """Earth-fixed (3,) m to world; ``axes`` are north-east-down there, as columns."""
+        if self._origin is None:
+            self._origin, self._turn = fixed, _SWAP @ axes.T
+        return self._turn @ (fixed - self._origin)
+
+    def turn(self, rotation: Matrix) -> Matrix:
+        """Body to Earth-fixed becomes body to world."""
+        return self._turn @ rotation
+
+
+def placed(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[Placed]:
+    """All of a scene; ``signals`` is the catalogue's."""
+    index = {str(row["name"]): k for k, row in enumerate(signals)}
+    units = {str(row["name"]): str(row["unit"]) for row in signals}
+    return [Placed(body, index, units) for body in bodies]
+
+
+def _factor(body: Body, name: str, unit: str, known: Mapping[str, float]) -> float:
+    if unit not in known:
+        wanted = ", ".join(k for k in known if k)
+        raise ScenarioError(f"body {body.name}: {name} is in [{unit}]; it must be in {wanted}")
+    return known[unit]
+
+
+def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
+    """On the WGS-84 ellipsoid."""
+    squared = FLATTENING * (2.0 - FLATTENING)
+    across = EQUATORIAL_RADIUS / math.sqrt(1.0 - squared * math.sin(latitude) ** 2)
+    ring = (across + altitude) * math.cos(latitude)
+    return np.array([
+        ring * math.cos(longitude),
+        ring * math.sin(longitude),
+        (across * (1.0 - squared) + altitude) * math.sin(latitude),
+    ])  # fmt: skip
+
+
+def _axes(latitude: float, longitude: float) -> Matrix:
+    """North, east and down at a place, as columns, in Earth-fixed axes."""
+    sp, cp, sl, cl = (
+        math.sin(latitude), math.cos(latitude), math.sin(longitude), math.cos(longitude),
+    )  # fmt: skip
+    return np.array([[-sp * cl, -sl, -cp * cl], [-sp * sl, cl, -cp * sl], [cp, 0.0, -sp]])
+
+
+def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
+    """Body to north-east-down."""
+    sr, cr, sp, cp = math.sin(roll), math.cos(roll), math.sin(pitch), math.cos(pitch)
+    sy, cy = math.sin(yaw), math.cos(yaw)
+    return np.array([
+        [cp * cy, sr * sp * cy - cr * sy, cr * sp * cy + sr * sy],
+        [cp * sy, sr * sp * sy + cr * cy, cr * sp * sy - sr * cy],
+        [-sp, sr * cp, cr * cp],
+    ])  # fmt: skip
+
+
+def _from_quaternion(q: Vector) -> Matrix:
+    """Body to north-east-down, of the quaternion (of any length) that turns the other way."""
+    w, x, y, z = map(float, q)
+    s = 2.0 / max(w * w + x * x + y * y + z * z, 1e-300)
+    return np.array([
+        [1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y)],
+        [s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x)],
+        [s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y)],
+    ])  # fmt: skip
+
+
+def to_quaternion(m: Matrix) -> tuple[float, float, float, float]:
+    """(x, y, z, w) of a rotation matrix; the largest component first, so that none is lost."""
+    squares = np.array([
+        1.0 + m[0, 0] - m[1, 1] - m[2, 2], 1.0 - m[0, 0] + m[1, 1] - m[2, 2],
+        1.0 - m[0, 0] - m[1, 1] + m[2, 2], 1.0 + m[0, 0] + m[1, 1] + m[2, 2],
+    ])  # fmt: skip
+    most = int(np.argmax(squares))
+    a, b, c = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    xy, xz, yz = m[0, 1] + m[1, 0], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1]
+    rows = ([squares[0], xy, xz, a], [xy, squares[1], yz, b], [xz, yz, squares[2], c],
+            [a, b, c, squares[3]])  # fmt: skip
+    q = np.array(rows[most], dtype=float)
+    q /= np.linalg.norm(q)
+    return float(q[0]), float(q[1]), float(q[2]), float(q[3])

@@ -1,0 +1,264 @@
+"""Between viewers and a WebSocket server of this process: passes bytes on, counts what it drops.
+
+The server of foxglove-sdk drops messages for a slow viewer without saying how many.  So it listens
+on a port of its own, this relay takes whatever it sends at once, and it is here that a viewer which
+does not read loses the oldest messages, one by one and counted.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rtsim.clock import stopwatch
+from rtsim.errors import RtsimError
+from rtsim.tag import NS_PER_S
+
+MOST_WAITING = 1 << 20
+"""Bytes that wait for one viewer."""
+MOST_VIEWERS = 16
+MOST_FRAME = 1 << 24
+_MOST_ASKED = 1 << 16
+_CHUNK = 1 << 16
+_SEND_BUFFER = 1 << 18
+_BINARY = 0x82
+_MESSAGE, _TIME = 1, 2
+
+
+class Frames:
+    """Cuts a server's bytes into HTTP's answer and WebSocket frames (RFC 6455, unmasked)."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._upgraded = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Whole ones, each with its head; :class:`RtsimError` for a longer one than allowed."""
+        self._bytes += data
+        while (size := self._next()) and size <= len(self._bytes):
+            frame = bytes(self._bytes[:size])
+            del self._bytes[:size]
+            yield frame
+
+    def _next(self) -> int:
+        """Bytes of what comes next; 0 where that is not known yet."""
+        held = self._bytes
+        if not self._upgraded:
+            end = held.find(b"\r\n\r\n") + 4
+            self._upgraded = end > 3
+            return max(end, 0) if self._upgraded else 0
+        if len(held) < 2:
+            return 0
+        short = held[1] & 0x7F
+        wide = {126: 2, 127: 8}.get(short, 0)
+        if len(held) < 2 + wide:
+            return 0
+        size = int.from_bytes(held[2 : 2 + wide], "big") if wide else short
+        if size > MOST_FRAME:
+            raise RtsimError(f"a frame of {size} bytes; at most {MOST_FRAME}")
+        return 2 + wide + size + (4 if held[1] & 0x80 else 0)
+
+
+def kind(frame: bytes) -> int:
+    """What a frame of the viewer's protocol carries: 1 a message, 2 the time, 0 anything else."""
+    if not frame or frame[0] != _BINARY:
+        return 0
+    at = 2 + {126: 2, 127: 8}.get(frame[1] & 0x7F, 0)
+    return frame[at] if len(frame) > at and frame[at] in (_MESSAGE, _TIME) else 0
+
+
+@dataclass
+class Counts:
+    """Messages, of all viewers together."""
+
+    sent: int = 0
+    lost: int = 0
+
+
+class Waiting:
+    """What one viewer is still to be sent; beyond ``most`` bytes the oldest messages go."""
+
+    def __init__(self, counts: Counts, most: int = MOST_WAITING) -> None:
+        self._counts, self._most = counts, most
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._begun = 0
+        """Bytes of the first frame that are sent."""
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def add(self, frame: bytes) -> None:
+        """:class:`RtsimError` where nothing that waits may be dropped."""
+        self._frames.append(frame)
+        self._size += len(frame)
+        while self._size > self._most:
+            self._drop()
+
+    def _drop(self) -> None:
+        for k in range(1 if self._begun else 0, len(self._frames)):
+            if what := kind(self._frames[k]):
+                self._size -= len(self._frames[k])
+                del self._frames[k]
+                self._counts.lost += what == _MESSAGE
+                return
+        raise RtsimError("a viewer that reads nothing")
+
+    def send(self, end: socket.socket) -> None:
+        """As much as the viewer takes."""
+        while self._frames:
+            frame = self._frames[0]
+            try:
+                self._begun += end.send(memoryview(frame)[self._begun :])
+            except BlockingIOError:
+                return
+            if self._begun < len(frame):
+                return
+            self._frames.popleft()
+            self._size -= len(frame)
+            self._begun = 0
+            self._counts.sent += kind(frame) == _MESSAGE
+
+    def give_up(self) -> None:
+        """What is left will not be sent any more."""
+        self._counts.lost += sum(kind(frame) == _MESSAGE for frame in self._frames)
+        self._frames.clear()
+
+
+class _Line:
+    """One viewer and the server's end for it."""
+
+    def __init__(self, viewer: socket.socket, server: socket.socket, counts: Counts) -> None:
+        self.viewer, self.server = viewer, server
+        self.asked = bytearray()
+        self.frames, self.waiting = Frames(), Waiting(counts)
+        self.ending = False
+        """The server said its last."""
+
+    def from_viewer(self) -> bool:
+        data = self.viewer.recv(_CHUNK)
+        self.asked += data
+        return bool(data)
+
+    def to_server(self) -> None:
+        with suppress(BlockingIOError):
+            while self.asked:
+                del self.asked[: self.server.send(self.asked)]
+
+    def from_server(self) -> None:
+        data = self.server.recv(_CHUNK)
+        self.ending = not data
+        for frame in self.frames.feed(data):
+            self.waiting.add(frame)
+
+
+class Relay(threading.Thread):
+    """Serves ``listener`` from ``target``, a port of this machine, until it is closed."""
+
+    def __init__(self, listener: socket.socket, target: int) -> None:
+        super().__init__(name="relay", daemon=True)
+        self._listener, self._target = listener, target
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ear = socket.socketpair()
+        self._lines: list[_Line] = []
+        self._until_ns = 0
+        self.counts = Counts()
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ, None)
+        self._selector.register(self._ear, selectors.EVENT_READ, None)
+
+    def close(self, seconds: float = 0.5) -> None:
+        """The rest is still sent, for at most so long."""
+        self._until_ns = stopwatch() + round(seconds * NS_PER_S)
+        self._bell.send(b"x")
+        self.join()
+        self._bell.close()
+
+    def run(self) -> None:
+        while not self._over():
+            for key, mask in self._selector.select(0.05 if self._until_ns else None):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.fileobj is self._ear:
+                    self._selector.unregister(self._ear)
+                elif isinstance(key.data, _Line) and key.data in self._lines:
+                    self._pass(key.data, key.fileobj is key.data.viewer, mask)
+        for line in list(self._lines):
+            line.waiting.give_up()
+            self._end(line)
+        self._selector.close()
+        self._listener.close()
+        self._ear.close()
+
+    def _over(self) -> bool:
+        if not self._until_ns:
+            return False
+        return stopwatch() > self._until_ns or not any(line.waiting for line in self._lines)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            viewer, _ = self._listener.accept()
+            if len(self._lines) >= MOST_VIEWERS:
+                viewer.close()
+                return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target), 1.0)
+            except OSError:
+                viewer.close()
+                return
+            viewer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+            line = _Line(viewer, server, self.counts)
+            for end in (viewer, server):
+                end.setblocking(False)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._selector.register(end, selectors.EVENT_READ, line)
+            self._lines.append(line)
+
+    def _pass(self, line: _Line, viewers: bool, mask: int) -> None:
+        try:
+            if mask & selectors.EVENT_READ:
+                if not viewers:
+                    line.from_server()
+                elif not line.from_viewer():
+                    self._end(line)
+                    return
+            line.to_server()
+            line.waiting.send(line.viewer)
+        except BlockingIOError:
+            pass
+        except (OSError, RtsimError):
+            self._end(line)
+            return
+        if line.ending and not line.waiting:
+            self._end(line)
+            return
+        self._watch(line)
+
+    def _watch(self, line: _Line) -> None:
+        """For what can go on: reading stops where what was read cannot be passed on."""
+        full = len(line.asked) >= _MOST_ASKED
+        self._wish(line, line.viewer, not full, bool(line.waiting))
+        self._wish(line, line.server, not line.ending, bool(line.asked))
+
+    def _wish(self, line: _Line, end: socket.socket, read: bool, write: bool) -> None:
+        wanted = selectors.EVENT_READ * read | selectors.EVENT_WRITE * write
+        known = end in self._selector.get_map()
+        if not wanted:
+            if known:
+                self._selector.unregister(end)
+        elif known:
+            self._selector.modify(end, wanted, line)
+        else:
+            self._selector.register(end, wanted, line)
+
+    def _end(self, line: _Line) -> None:
+        self._lines.remove(line)
+        for end in (line.viewer, line.server):
+            if end in self._selector.get_map():
+                self._selector.unregister(end)
+            end.close()

@@ -81,6 +81,10 @@ class Executive:
         ahead = not (paced or coupled or system.inlets or self._publisher or desk) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
+        if desk is not None:
+            desk.begin(system.ns)
+            if desk.quitting:
+                return
         kept = self.checkpoints
         looks = bool(system.inlets) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:

@@ -67,7 +67,7 @@ class Outcome:
     """What a run came to."""
 
     reason: str
-    """``end``, ``quit`` (by a command), or ``interrupted``."""
+    """``end``, ``quit`` or ``restored`` (by a command), or ``interrupted``."""
     ended: Tag
     wall_ns: int
     certificate: Certificate
@@ -75,6 +75,14 @@ class Outcome:
     missed: int
     system: System
     began: Tag = START
+    restored: Checkpoint | None = None
+    """Where another run is to go on, with the same inbox: ``simulate(..., start=restored)``."""
+    rate: float | None = None
+    """Simulated seconds a second at the end; ``None`` is as fast as possible."""
+
+    @property
+    def overruns(self) -> int:
+        return sum(self.certificate.overruns.values())
 
     @property
     def speed(self) -> float:
@@ -171,7 +179,9 @@ def simulate(
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
     outcome = _conclude(system, recorder, flown, checkpoints)
-    return outcome if start is None else replace(outcome, began=start.tag)
+    rate = float(getattr(clock, "rate", 1.0)) if clock.paced else None
+    began = START if start is None else start.tag
+    return replace(outcome, began=began, restored=flown.restored, rate=rate)
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
@@ -204,12 +214,13 @@ class _Flown:
     error: Exception | None
     wall_ns: int
     certificate: Certificate
+    restored: Checkpoint | None = None
 
 
 def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> _Flown:
     """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
     clock = pacer.clock
-    reason, error = "end", None
+    reason, error, desk = "end", None, executive.desk
     asked = pace.scheduling if clock.paced else Request(False, False)
     with request(asked) as granted, _ended_by_signals(executive):
         if isinstance(clock, WallClock):
@@ -219,8 +230,8 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             executive.run()
             if executive.stopping:
                 reason = "interrupted"
-            elif executive.desk is not None and executive.desk.quitting:
-                reason = "quit"
+            elif desk is not None and desk.quitting:
+                reason = "quit" if desk.restored is None else "restored"
         except KeyboardInterrupt:
             reason = "interrupted"
         except Exception as problem:
@@ -229,9 +240,10 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             recorder.event(at, "Error", type(problem).__name__, str(problem))
         pacer.stop()
         wall_ns = stopwatch() - began
-        if executive.desk is not None:
-            executive.desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
-    return _Flown(reason, error, wall_ns, certify(pacer, granted))
+        if desk is not None and reason != "restored":
+            desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
+    restored = desk.restored if desk is not None and reason == "restored" else None
+    return _Flown(reason, error, wall_ns, certify(pacer, granted), restored)
 
 
 @contextmanager
@@ -277,6 +289,7 @@ def _conclude(
         "late": late,
         "missed": missed,
         "certificate": flown.certificate.to_json(),
+        **({} if flown.restored is None else {"restored": flown.restored.ns}),
     }
     error = flown.error
     closers: list[Callable[[], None]] = [system.close, lambda: recorder.finish(footer)]

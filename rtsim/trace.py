@@ -24,6 +24,8 @@ INSERTED = "Inserted"
 """Kind of the event at a tag that an event input made."""
 COMMAND = "Command"
 """Kind of the event of a command; its text is the command."""
+RESTORED = "Restored"
+"""Kind of the event that ends a run which went back to a checkpoint."""
 OVERRUN = "Overrun"
 TIMING = "timing"
 _FRAME = ("wake_lateness", "compute", "margin")

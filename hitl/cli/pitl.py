@@ -17,9 +17,10 @@ from hitl.comparison.on_target import hello
 from hitl.firmware import Firmware
 from hitl.results.table import Tables
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
-from rtsim.cli.flight import open_recorder, parse_settings
+from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
+from rtsim.cli.legs import open_recorder
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
 from rtsim.compiling import announced

@@ -24,9 +24,10 @@ from hitl.controllers.sil import SilController
 from hitl.results.table import Tables
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
 from rtsim.cli.faults import note_lines
-from rtsim.cli.flight import open_recorder, parse_settings
+from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
+from rtsim.cli.legs import open_recorder
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
 from rtsim.compiling import announced

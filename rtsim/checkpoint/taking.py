@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.clock import stopwatch
 from rtsim.errors import CheckpointError, ScenarioError
 from rtsim.system import System
 from rtsim.tag import NEVER, NS_PER_S, Duration, to_ns
+
+if TYPE_CHECKING:
+    from rtsim.checkpoint.past import Past
 
 MOST_FILES = 100_000
 """Checkpoints that one run may write."""
@@ -50,15 +53,24 @@ class Taking:
     """Checkpoints each ``every`` s, and at the times ``at`` (s): at the next tag that exists.
 
     Where the clock waits for the loop, a frame without time in hand lets the regular ones wait for
-    a later tag; those asked for by time are taken at once.
+    a later tag; those asked for by time are taken at once.  Without a ``keeper`` none can be asked
+    for.  ``past`` is what the run can go back
+    to: it is handed each of them, and those that its ring wants beside.
     """
 
     def __init__(
-        self, keeper: Keeper, *, every: Duration | None = None, at: Sequence[Duration] = ()
+        self,
+        keeper: Keeper | None,
+        *,
+        every: Duration | None = None,
+        at: Sequence[Duration] = (),
+        past: Past | None = None,
     ) -> None:
         self.keeper = keeper
+        self.past = past
         self.taken = 0
-        self.wanted = every is not None or bool(at)
+        self._ring_every = None if past is None else past.every_ns
+        self.wanted = every is not None or bool(at) or self._ring_every is not None
         """Some are asked for before the run; others may be while it goes on."""
         self.postponed = 0
         """Tags at which a regular one was due and the frame had no time for it."""
@@ -73,7 +85,7 @@ class Taking:
                 f"a checkpoint at {self._at[0] / NS_PER_S:g} s; give a time > 0: a run can be "
                 "started again without one"
             )
-        self._regular_ns = NEVER.ns
+        self._regular_ns = self._ring_ns = NEVER.ns
         self._cost_ns = 0
         self._source: Source | None = None
         self._header: Mapping[str, Any] = {}
@@ -87,7 +99,7 @@ class Taking:
         clock: Callable[[], int] = stopwatch,
     ) -> None:
         """A run stands at ``ns`` and is about to go on; ``clock`` measures what this costs."""
-        most = self.keeper.most
+        most = None if self.keeper is None else self.keeper.most
         every = self._every
         if every is not None and most is not None and (until_ns - ns) // every > most:
             raise ScenarioError(
@@ -95,11 +107,18 @@ class Taking:
                 "give a longer interval"
             )
         self._source, self._header, self._clock = source, header, clock
-        if self._every is not None:
-            self._regular_ns = (ns // self._every + 1) * self._every
+        if self.past is not None:
+            self.past.begin(ns)
+        self._next_regular(ns)
         while self._at and self._at[0] <= ns:
             self._at.popleft()
         self._look_ahead()
+
+    def _next_regular(self, ns: int) -> None:
+        if self._every is not None:
+            self._regular_ns = (ns // self._every + 1) * self._every
+        if self._ring_every is not None:
+            self._ring_ns = (ns // self._ring_every + 1) * self._ring_every
 
     def observe(self, ns: int) -> None:
         """All that happens at ``ns`` has happened."""
@@ -113,17 +132,22 @@ class Taking:
             return
         began = self._clock()
         rows, events = self._source.position()
-        self.keeper.keep(Checkpoint(ns, self._header, self._source.save(), rows, events))
-        self.taken += 1
+        checkpoint = Checkpoint(ns, self._header, self._source.save(), rows, events)
+        if self.keeper is not None and (asked or self._regular_ns <= ns):
+            self.keeper.keep(checkpoint)
+            self.taken += 1
+        if self.past is not None:
+            self.past.keep(checkpoint)
         while self._at and self._at[0] <= ns:
             self._at.popleft()
-        if self._every is not None and self._regular_ns <= ns:
-            self._regular_ns = (ns // self._every + 1) * self._every
+        self._next_regular(ns)
         self._look_ahead()
         self._cost_ns = self._clock() - began
 
     def ask(self, ns: int) -> None:
         """One more, when all that happens at ``ns`` has happened."""
+        if self.keeper is None:
+            raise CheckpointError("checkpoints lie beside a recording, and this run writes none")
         most = self.keeper.most
         if most is not None and self.taken >= most:
             raise CheckpointError(f"this run has kept {most} checkpoints already")
@@ -132,13 +156,15 @@ class Taking:
 
     def write(self) -> None:
         """Now there is time: simulated time stands."""
-        self.keeper.finish()
+        self.finish()
 
     def finish(self) -> None:
-        self.keeper.finish()
+        if self.keeper is not None:
+            self.keeper.finish()
 
     def _look_ahead(self) -> None:
-        self.next_ns = min(self._regular_ns, self._at[0] if self._at else NEVER.ns)
+        asked = self._at[0] if self._at else NEVER.ns
+        self.next_ns = min(self._regular_ns, self._ring_ns, asked)
 
 
 def check_savable(system: System) -> None:
@@ -177,6 +203,11 @@ class Ring:
     def finish(self) -> None:
         """It stays as it is."""
 
+    def forget_after(self, ns: int) -> None:
+        """The run went back to ``ns``: what came later is of another."""
+        while self._kept and self._kept[-1].ns > ns:
+            self._kept.pop()
+
     def __len__(self) -> int:
         return len(self._kept)
 
@@ -198,6 +229,7 @@ class Files:
         self._recording = recording
         self._at_once = at_once
         self._waiting: list[Checkpoint] = []
+        self._written: list[tuple[int, Path]] = []
 
     def keep(self, checkpoint: Checkpoint) -> None:
         self._waiting.append(checkpoint)
@@ -209,6 +241,23 @@ class Files:
         waiting, self._waiting = self._waiting, []
         for checkpoint in waiting:
             self.paths.append(checkpoint.save(path_beside(self._recording, checkpoint.ns)))
+            self._written.append((checkpoint.ns, self.paths[-1]))
+
+    def forget_after(self, ns: int) -> None:
+        """The run went back to ``ns``: what came later is of another, though its files stay."""
+        self._written = [(at, path) for at, path in self._written if at <= ns]
+
+    def between(self, after: int, ns: int) -> Checkpoint | None:
+        """The latest behind ``after`` that is not after ``ns``; ``None`` where there is none."""
+        held = max((c for c in self._waiting if after < c.ns <= ns), key=_at, default=None)
+        on_file = max((w for w in self._written if after < w[0] <= ns), default=None)
+        if on_file is None or (held is not None and held.ns >= on_file[0]):
+            return held
+        return Checkpoint.open(on_file[1])
+
+
+def _at(checkpoint: Checkpoint) -> int:
+    return checkpoint.ns
 
 
 def path_beside(recording: Path, ns: int) -> Path:

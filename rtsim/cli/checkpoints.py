@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from rtsim.checkpoint.file import Checkpoint
+from rtsim.checkpoint.past import Past
 from rtsim.checkpoint.taking import Files, Taking, path_beside
 from rtsim.errors import CheckpointError, ScenarioError
 from rtsim.record.fingerprint import differences, fingerprint
@@ -29,21 +30,45 @@ at_option = click.option(
 )
 
 
-def taking(
-    every: str | None, at: tuple[str, ...], path: Path | None, at_once: bool, told: bool = False
-) -> tuple[Taking, Files] | None:
-    """What was asked for with the two options; ``path`` is that of the recording.
+rewind_option = click.option(
+    "--rewind",
+    metavar="S",
+    default=None,
+    help="Keep the last S seconds in memory, for the command restore; implies --control.",
+)
 
-    ``told``: commands may ask for more while the run goes on.
-    """
-    if every is None and not at and not (told and path is not None):
-        return None
-    if path is None:
-        raise ScenarioError(
-            "checkpoints lie beside a recording, and there is none: leave --no-record out"
-        )
-    files = Files(path, at_once)
-    return Taking(files, every=every, at=at), files
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which checkpoints were asked for.  ``told``: commands may ask for more on the way."""
+
+    every: str | None
+    at: tuple[str, ...]
+    told: bool = False
+    rewind: str | None = None
+    """Span of the ring in memory, s."""
+
+    def taking(self, recording: Path | None, at_once: bool, past: Past) -> Taking | None:
+        """Of the leg that is recorded there; ``None`` where nothing can ask for one."""
+        if recording is not None:
+            if self.every is None and not self.at and not self.told:
+                return None
+            files = Files(recording, at_once)
+            past.add(files)
+            return Taking(files, every=self.every, at=self.at, past=past)
+        if self.every is not None or self.at:
+            raise ScenarioError(
+                "checkpoints lie beside a recording, and there is none: leave --no-record out"
+            )
+        return None if past.ring is None else Taking(None, past=past)
+
+
+def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
+    """The checkpoint in a file that the recording can name."""
+    if checkpoint.source != "memory" or recording is None:
+        return checkpoint
+    path = checkpoint.save(path_beside(recording, checkpoint.ns))
+    return replace(checkpoint, source=str(path))
 
 
 @dataclass(frozen=True)
@@ -77,10 +102,3 @@ class GoingOn:
     def until(self, asked: str | None) -> str:
         """When the run ends: as asked for, or as it would have ended."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
-
-    def beside(self, recording: Path | None) -> Checkpoint:
-        """The checkpoint in a file that the recording can name."""
-        if self.checkpoint.source != "memory" or recording is None:
-            return self.checkpoint
-        path = self.checkpoint.save(path_beside(recording, self.checkpoint.ns))
-        return replace(self.checkpoint, source=str(path))

@@ -202,6 +202,17 @@ _simple("quit", "End the run, as its own end would.")
 
 
 @ctl.command()
+@click.option("--at", type=float, help="The checkpoint at or before this time, s.")
+@click.option("--back", type=float, help="The checkpoint at or before so many seconds ago.")
+@click.pass_context
+@reports_errors
+def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
+    """Go back to a checkpoint (default: the last one); the run goes on in another recording."""
+    with _run(ctx) as run:
+        _told(run.restore(at=at, back=back))
+
+
+@ctl.command()
 @click.option("--tags", type=int, help="So many tags (default: 1).")
 @click.option("--task", help="To the next tick of this task.")
 @click.option("--duration", type=float, help="So many simulated seconds.")

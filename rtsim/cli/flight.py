@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import wraps
-from itertools import count
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rtsim.cli.checkpoints import GoingOn, at_option, every_option, taking
+from rtsim.cli.checkpoints import GoingOn, Wanted, at_option, every_option, rewind_option
 from rtsim.cli.common import INTERRUPTED, NO, F
 from rtsim.cli.faults import faults_option, faults_to_json, print_faults
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.legs import Leg, fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
-from rtsim.clock import stopwatch
 from rtsim.compiling import announced
 from rtsim.control.desk import Inbox
 from rtsim.errors import ScenarioError
 from rtsim.loading import load_scenario
-from rtsim.record.claim import PathTaken
-from rtsim.record.file import FileRecorder
-from rtsim.record.tape import NullRecorder, Recorder
 from rtsim.scenario import Scenario
 from rtsim.simulation import Outcome, Pace, simulate
 from rtsim.sockets import check_address
@@ -58,6 +54,7 @@ class Flight:
     bind: str = ""
     control_keys: Path | None = None
     plotjuggler: bool = False
+    rewind: str | None = None
 
     def pacing(self) -> Pace:
         scheduling = Request.realtime() if self.realtime else Request()
@@ -66,7 +63,7 @@ class Flight:
     @property
     def reachable(self) -> bool:
         """Somebody may look at it or tell it something while it goes on."""
-        return self.control or bool(self.bind) or self.plotjuggler
+        return bool(self.control or self.bind or self.plotjuggler or self.rewind is not None)
 
     @contextmanager
     def gateway(self, scenario: str, path: Path | None) -> Iterator[Inbox | None]:
@@ -81,6 +78,9 @@ class Flight:
         plot = PLOTJUGGLER if self.plotjuggler else ""
         with Gateway(about, self.bind, self.control_keys, plot) as inbox:
             yield inbox
+
+    def wanted(self) -> Wanted:
+        return Wanted(self.checkpoint_every, self.checkpoint_at, self.reachable, self.rewind)
 
     def check(self) -> None:
         if not self.scenario:
@@ -132,6 +132,7 @@ _OPTIONS = (
         type=click.Path(path_type=Path),
         help="For --control-at: the file that rtsim keys wrote.",
     ),
+    rewind_option,
     click.option("--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."),
 )
 
@@ -162,72 +163,97 @@ def _with_options(command: F, argument: Callable[[Any], Any]) -> F:
 
 @dataclass(frozen=True)
 class Flown:
-    """What came of a flight."""
+    """What came of a flight: a leg, and others before it where it went back to a checkpoint."""
 
     flight: Flight
-    outcome: Outcome
-    path: Path | None
-    checkpoints: tuple[Path, ...] = ()
+    legs: Sequence[Leg]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the last leg."""
+        return self.legs[-1].outcome
+
+    @property
+    def path(self) -> Path | None:
+        """Of its recording."""
+        return self.legs[-1].path
 
     def summary(self) -> dict[str, Any]:
         """As plain data."""
-        outcome = self.outcome
+        out = self._summary(self.legs[-1])
+        if len(self.legs) > 1:
+            out["earlier"] = [self._summary(leg) for leg in self.legs[:-1]]
+        return out
+
+    def _summary(self, leg: Leg) -> dict[str, Any]:
+        outcome = leg.outcome
         return {
             "scenario": self.flight.scenario,
             "reason": outcome.reason,
             "simulated_s": outcome.ended.seconds,
             "wall_s": outcome.wall_ns / NS_PER_S,
             "times_real_time": outcome.speed,
-            "overruns": self.overruns,
+            "overruns": outcome.overruns,
             "late": outcome.late,
             "missed": outcome.missed,
             **faults_to_json(outcome.system.faults),
-            "recording": None if self.path is None else str(self.path),
-            **({"checkpoints": [str(p) for p in self.checkpoints]} if self.checkpoints else {}),
+            "recording": None if leg.path is None else str(leg.path),
+            **({"checkpoints": [str(p) for p in leg.checkpoints]} if leg.checkpoints else {}),
             "certificate": outcome.certificate.to_json(),
         }
 
-    @property
-    def overruns(self) -> int:
-        return sum(self.outcome.certificate.overruns.values())
-
-    def headline(self) -> str:
-        """A run in one line; whoever paced it wants to know of overruns first."""
-        outcome = self.outcome
+    def _headline(self, outcome: Outcome) -> str:
+        """A leg in one line; whoever paced it wants to know of overruns first."""
         paced = outcome.certificate.rate != "max"
         flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
+        back = outcome.restored
         return (
             f"{self.flight.scenario}: {flown:g} s in "
             f"{outcome.wall_ns / NS_PER_S:.3g} s ({outcome.speed:.4g} times real time); "
-            + (f"overruns {self.overruns}, " if paced else "")
+            + (f"overruns {outcome.overruns}, " if paced else "")
             + f"late answers {outcome.late}, missed requests {outcome.missed}"
             + (", interrupted" if outcome.reason == "interrupted" else "")
+            + ("" if back is None else f"; restored to {back.tag.seconds:g} s")
         )
 
     def print(self, more: Callable[[], None] | None = None) -> None:
         """For people; ``more`` prints what a command adds before the recording's name."""
         out = console()
-        out.print(self.headline(), soft_wrap=True)
-        if self.outcome.certificate.rate != "max":
-            out.print(self.outcome.certificate.table())
+        for leg in self.legs[:-1]:
+            out.print(self._headline(leg.outcome), soft_wrap=True)
+            _print_files(leg)
+        last = self.legs[-1]
+        out.print(self._headline(last.outcome), soft_wrap=True)
+        if last.outcome.certificate.rate != "max":
+            out.print(last.outcome.certificate.table())
         if more is not None:
             more()
-        print_faults(out, self.outcome.system.faults)
-        if self.path is not None:
-            out.print(f"recording: {self.path}", soft_wrap=True)
-            if self.checkpoints:
-                count, last = len(self.checkpoints), self.checkpoints[-1]
-                out.print(f"checkpoints: {count}, the last one {last}", soft_wrap=True)
-            out.print(f"next: rtsim report {self.path}", soft_wrap=True)
+        print_faults(out, last.outcome.system.faults)
+        _print_files(last)
+        if last.path is not None:
+            out.print(f"next: rtsim report {last.path}", soft_wrap=True)
 
     def exit(self) -> None:
         """With the status that says how it went, where that is not 0."""
-        outcome = self.outcome
-        if outcome.reason == "interrupted":
+        if self.outcome.reason == "interrupted":
             sys.exit(INTERRUPTED)
-        idle = outcome.system.faults is not None and outcome.system.faults.idle
-        if self.flight.strict and (self.overruns or outcome.late or outcome.missed or idle):
+        if self.flight.strict and any(_went_wrong(leg.outcome) for leg in self.legs):
             sys.exit(NO)
+
+
+def _went_wrong(outcome: Outcome) -> bool:
+    idle = outcome.system.faults is not None and bool(outcome.system.faults.idle)
+    return bool(outcome.overruns or outcome.late or outcome.missed or idle)
+
+
+def _print_files(leg: Leg) -> None:
+    out = console()
+    if leg.path is None:
+        return
+    out.print(f"recording: {leg.path}", soft_wrap=True)
+    if leg.checkpoints:
+        many, last = len(leg.checkpoints), leg.checkpoints[-1]
+        out.print(f"checkpoints: {many}, the last one {last}", soft_wrap=True)
 
 
 def fly(
@@ -248,10 +274,7 @@ def fly(
         )
     flight.check()
     settled = parse_settings(flight.settings)
-    pace = flight.pacing()
     line = ProgressLine(flight.scenario, enabled=sys.stderr.isatty() and not quiet)
-    recorder: Recorder = NullRecorder()
-    path = None
     with sigterm_interrupts(), closing(line), ExitStack() as stack:
         try:
             if going_on is None:
@@ -261,34 +284,29 @@ def fly(
                 scenario = going_on.scenario
             if prepare is not None:
                 prepare(scenario)
+            recorder = None
             if not flight.no_record:
                 name = Path(flight.scenario.partition(".py")[0]).stem
-                file = open_recorder(flight.path, name, flight.force)
-                recorder, path = stack.enter_context(file), file.path
-            kept = taking(
-                flight.checkpoint_every,
-                flight.checkpoint_at,
-                path,
-                pace.rate is None,
-                flight.reachable,
-            )
+                recorder = stack.enter_context(open_recorder(flight.path, name, flight.force))
+            path = None if recorder is None else recorder.path
             inbox = stack.enter_context(flight.gateway(scenario.name, path))
+            simulated = partial(
+                simulate,
+                scenario,
+                seed=flight.seed,
+                until=flight.until,
+                compile=not flight.plain,
+                observe=line.show,
+                inbox=inbox,
+            )
+            start = None if going_on is None else going_on.checkpoint
             with announced(line.compiling):
-                outcome = simulate(
-                    scenario,
-                    seed=flight.seed,
-                    pace=pace,
-                    until=flight.until,
-                    recorder=recorder,
-                    compile=not flight.plain,
-                    observe=line.show,
-                    start=None if going_on is None else going_on.beside(path),
-                    checkpoints=None if kept is None else kept[0],
-                    inbox=inbox,
+                legs = fly_legs(
+                    simulated, flight.pacing(), recorder, flight.wanted(), start, inbox, stack
                 )
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt
-    return Flown(flight, outcome, path, () if kept is None else tuple(kept[1].paths))
+    return Flown(flight, legs)
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
@@ -306,20 +324,3 @@ def _when(begun: bool) -> str:
     if begun:
         return "interrupted while the run was being finished; its recording may be cut off"
     return "interrupted before the run began"
-
-
-def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
-    """Record to ``path``, or to the first of ``runs/name-001.mcap``, … that is free."""
-    if path is not None:
-        return FileRecorder(path, stopwatch, overwrite=overwrite)
-    folder = Path("runs")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ScenarioError(f"cannot make the folder {folder}: {error}; use -o PATH") from error
-    for number in count(1):
-        path = folder / f"{name}-{number:03d}.mcap"
-        with suppress(PathTaken):  # by a run that began at the same time
-            if not path.exists():
-                return FileRecorder(path, stopwatch)
-    raise AssertionError("there is always another number")

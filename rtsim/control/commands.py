@@ -119,6 +119,10 @@ KINDS: dict[str, Kind] = {
     "fault": Kind("A declared fault begins, or is over.", {
         "name": _text, "do": _start_or_clear}),
     "checkpoint": Kind("Keep the whole of the run as it is after this tag."),
+    "restore": Kind(
+        "Go back to the checkpoint at or before a time, or so many seconds ago, or the last one.",
+        choice={"at": _positive, "back": _positive},
+    ),
     "mark": Kind("A text in the recording.", {"text": _text}),
     "quit": Kind("End the run after this tag, as its own end would."),
 }  # fmt: skip

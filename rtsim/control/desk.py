@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking, check_savable
 from rtsim.clock import Wake
 from rtsim.control.commands import Command, CommandError
@@ -21,7 +22,7 @@ from rtsim.signals import Vector
 from rtsim.system import Change, System
 from rtsim.tag import NS_PER_S, Tag, to_ns
 from rtsim.timing.pacing import Pacer
-from rtsim.trace import Trace
+from rtsim.trace import RESTORED, Trace
 
 MOST_WAITING = 1024
 """Commands that may wait for a tag; more are refused."""
@@ -52,12 +53,17 @@ class Inbox:
         self.wake = Wake()
         self.closed = ""
         """Why nothing more is taken."""
+        self.standing = False
+        """The run stands where it begins: it was restored while it stood."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         """Before the run: what can be told and what it would be told of."""
 
     def poll(self) -> None:
         """At a tag, before what waits is taken: where it comes through a pipe, look there."""
+
+    def goes_on(self, **about: object) -> None:
+        """The run was restored and goes on: what is new ``about`` it, before it does."""
 
     def after(self, ns: int, standing: bool) -> None:
         """The tag at ``ns`` is done, or simulated time stands there: a place to tell of it."""
@@ -92,9 +98,11 @@ class Desk:
     def __init__(self, inbox: Inbox, system: System, pacer: Pacer, trace: Trace) -> None:
         self.inbox = inbox
         self.quitting = False
+        self.restored: Checkpoint | None = None
+        """Where another run goes on: this one is over."""
         self.checkpoints: Taking | None = None
         self._system, self._pacer, self._trace = system, pacer, trace
-        self._standing = False
+        self._standing = inbox.standing
         self._until_ns: int | None = None
         """Where a single step ends."""
         self._tags = 0
@@ -103,7 +111,7 @@ class Desk:
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
-            "fault": self._fault, "checkpoint": self._checkpoint,
+            "fault": self._fault, "checkpoint": self._checkpoint, "restore": self._restore,
         }  # fmt: skip
         inbox.attach(system, pacer, trace)
 
@@ -117,7 +125,7 @@ class Desk:
             return []
         self._changes = []
         for _ in range(min(len(waiting), MOST_WAITING)):
-            if waiting[0].ns > tag.ns:
+            if waiting[0].ns > tag.ns or self.restored is not None:
                 break
             self._take(waiting.popleft(), tag)
         if self._system.faults is not None:
@@ -167,6 +175,28 @@ class Desk:
         check_savable(self._system)
         self.checkpoints.ask(tag.ns)
 
+    def _restore(self, command: Command, tag: Tag) -> None:
+        self._held_anyway("a restore")
+        check_savable(self._system)
+        for task in self._system.controllers:
+            if getattr(task.controller, "paced", False):
+                raise CommandError(
+                    f"a restore is refused: {task.name} is a board in real time, whose own clock "
+                    "goes on"
+                )
+        ns = _wanted_ns(command, tag.ns)
+        past = None if self.checkpoints is None else self.checkpoints.past
+        found = None if past is None else past.before(ns)
+        if found is None:
+            raise CommandError(
+                f"no checkpoint was kept at or before {Tag(ns)}; the command checkpoint keeps one, "
+                "--rewind SECONDS keeps the last seconds, --checkpoint-every S one each S"
+            )
+        self.inbox.standing = self._standing or bool(self._tags) or self._until_ns is not None
+        self.restored, self.quitting = found, True
+        text = f"the run goes on from {found.tag} in another recording"
+        self._trace.event(tag, RESTORED, "", text, {"ns": float(found.ns)})
+
     def _mark(self, command: Command, tag: Tag) -> None:
         """The event itself is the mark."""
 
@@ -210,6 +240,11 @@ class Desk:
                 )
 
     # -- between tags
+
+    def begin(self, ns: int) -> None:
+        """The run stands at ``ns``, where it begins; it may be wanted to."""
+        if self._standing:
+            self._stand(ns)
 
     def after(self, ns: int) -> None:
         """The tag at ``ns`` is done: stand where that was asked for, until told otherwise."""
@@ -256,7 +291,8 @@ class Desk:
                 if self.checkpoints is not None and self.checkpoints.next_ns <= ns:
                     self.checkpoints.observe(ns)
                     self.checkpoints.write()
-        inbox.waiting.extendleft(reversed(later))
+        if self.restored is None:  # else what has not acted yet is undone with all the rest
+            inbox.waiting.extendleft(reversed(later))
 
     def _stood(self, ns: int) -> None:
         """What is under way is that much older on the wall, and no later."""
@@ -280,3 +316,17 @@ class Desk:
         if waiting.answer is not None:
             waiting.answer(wrong, NEXT_TAG)
         return [] if wrong else [Waiting(command)]
+
+
+def _wanted_ns(command: Command, now: int) -> int:
+    """The time that a ``restore`` wants to go back to."""
+    arguments = command.arguments
+    if "at" in arguments:
+        ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]
+        if ns > now:
+            raise CommandError(
+                f"restore goes back, and the run is at {Tag(now)}, not yet {Tag(ns)}"
+            )
+        return ns
+    back = float(arguments.get("back", 0.0))  # type: ignore[arg-type]
+    return max(0, now - to_ns(back, "time to go back by"))

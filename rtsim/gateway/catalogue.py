@@ -15,10 +15,10 @@ from rtsim.signals import Signal, Vector
 from rtsim.system import System
 from rtsim.timing.tally import CLASSES, Tally
 
-_STATE = struct.Struct("<qqd?qqqqqq")
+_STATE = struct.Struct("<qqd?qqqqqqq")
 STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
-    "margin_ns", "frames",
+    "margin_ns", "frames", "leg",
 )  # fmt: skip
 """Of each look; rate is 0 where the run is as fast as possible."""
 
@@ -90,6 +90,8 @@ class Counters:
     overruns_wake: int = 0
     margin_ns: int = 0
     frames: int = 0
+    leg: int = 1
+    """One more each time the run was restored."""
 
     @property
     def overruns(self) -> int:

@@ -32,7 +32,10 @@ class ControlError(RtsimError):
 
 @dataclass(frozen=True)
 class State:
-    """How a run stands: ``ns`` is simulated, ``rate`` 0 where it is as fast as possible."""
+    """How a run stands: ``ns`` is simulated, ``rate`` 0 where it is as fast as possible.
+
+    ``leg`` is 1, and one more each time the run was restored.
+    """
 
     ns: int
     wall_ns: int
@@ -44,6 +47,7 @@ class State:
     overruns_wake: int
     margin_ns: int
     frames: int
+    leg: int
 
     @property
     def seconds(self) -> float:
@@ -123,7 +127,7 @@ class Run:
 
     @property
     def status(self) -> State:
-        return _state(self._asked("status"))
+        return self._state(self._asked("status"))
 
     def get(self, *names: str) -> float | list[float]:
         """Present values; a list for several names."""
@@ -135,7 +139,7 @@ class Run:
         said = self._asked("get", names=list(names))
         values = dict(zip(names, map(float, said["values"]), strict=True))
         latency = dict(zip(self._run["links"], said["latency"], strict=True))
-        return Glance(_state(said), values, latency)
+        return Glance(self._state(said), values, latency)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Looks at ``names``, ``rate`` a second, until the run ends or the caller stops."""
@@ -154,7 +158,7 @@ class Run:
                     row = self._samples.pop(0)
                     pairs = zip(names, row["values"], strict=True)
                     values = {n: float(v) for n, v in pairs}
-                    yield Sample(_state(row), values, int(row["lost"]))
+                    yield Sample(self._state(row), values, int(row["lost"]))
                 elif now - heard > self._patience_ns:
                     return
         finally:
@@ -208,7 +212,22 @@ class Run:
         command = {"kind": kind, **arguments}
         return int(self._asked("command", command=command, initiated=stopwatch())["ns"])
 
+    def restore(self, *, at: float | None = None, back: float | None = None) -> int:
+        """Go back to the checkpoint at or before ``at`` s, or ``back`` s ago, or the last one.
+
+        What was flown stays in its recording; the run goes on from there in the next one.
+        """
+        given = {"at": at, "back": back}
+        return self.tell("restore", **{k: v for k, v in given.items() if v is not None})
+
     # -- how
+
+    def _state(self, said: Mapping[str, Any]) -> State:
+        """How it stands; where it was restored since, it is asked anew what it is."""
+        state = State(**said["state"])
+        if state.leg != self._run["leg"]:
+            self._run = self._asked("hello")["run"]
+        return state
 
     def _ask(self, do: str, **what: Any) -> int:
         self._number += 1
@@ -282,10 +301,6 @@ def _plain(value: float | Sequence[float]) -> float | list[float]:
         listed = value.tolist() if hasattr(value, "tolist") else list(value)
         return listed if isinstance(listed, list) else float(listed)
     return value
-
-
-def _state(data: Mapping[str, Any]) -> State:
-    return State(**data["state"])
 
 
 def connect(which: str | int = "", keys: str | os.PathLike[str] | None = None) -> Run:

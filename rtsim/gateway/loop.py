@@ -36,16 +36,20 @@ class PipedInbox(Inbox):
         """Looks that the gateway did not take in time."""
         self.trouble = ""
         """Why the gateway is not heard any more."""
-        self._pipe, self._about = pipe, about
+        self._pipe, self._about, self._leg = pipe, about, 0
         self._period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         self._system, self._pacer = system, pacer
         trace.tally = Tally(trace.links())
-        self._look, self._counters = Look(system, trace.tally), Counters()
-        links = {"links": trace.tally.links}
-        self._pipe.send({"run": {**self._about, **catalogue(system), **links}})
+        self._leg += 1
+        self._look, self._counters = Look(system, trace.tally), Counters(leg=self._leg)
+        more = {"links": trace.tally.links, "leg": self._leg}
+        self._pipe.send({"run": {**self._about, **catalogue(system), **more}})
+
+    def goes_on(self, **about: object) -> None:
+        self._about = {**self._about, **about}
 
     def poll(self) -> None:
         pipe = self._pipe

@@ -1,6 +1,6 @@
 """What a client may ask a gateway, versioned: checked before it is believed.
 
-A request is a map ``{"v": 2, "id": n, "do": ..., ...}``; its answer has the same ``id`` and
+A request is a map ``{"v": 3, "id": n, "do": ..., ...}``; its answer has the same ``id`` and
 ``ok``, with an ``error`` where that is false.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from rtsim.errors import RtsimError
 from rtsim.messagepack import EncodingError, Limits, unpack
 
-VERSION = 2
+VERSION = 3
 DO = ("hello", "status", "get", "watch", "command")
 MOST_NAMES = 1000
 _LIMITS = Limits(depth=6, values=20_000)

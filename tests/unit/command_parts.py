@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking
 from rtsim.clock import Wake
 from rtsim.control.commands import Command, read_command
@@ -48,10 +49,15 @@ class Flown:
         lasts_ns: int = 0,
         seed: int = 0,
         checkpoints: Taking | None = None,
+        before: Flown | None = None,
+        compile: bool = True,
     ) -> None:
-        self.clock = FakeClock(rate)
+        """``before`` is the leg that ended with a restore: this one goes on from there."""
+        self.clock: FakeClock = FakeClock(rate) if before is None else before.clock
         self.answers: list[tuple[Command, str, int]] = []
-        self.inbox = Inbox()
+        self.inbox: Inbox = Inbox() if before is None else before.inbox
+        self.start = None if before is None else before.restored
+        self.restored: Checkpoint | None = None
         wake = Script(standing, self.clock, lasts_ns)
         self.inbox.wake, wake.give = wake, self.give
         self._left = {ns: list(told) for ns, told in sorted(at.items())}
@@ -60,8 +66,9 @@ class Flown:
         try:
             outcome = simulate(
                 scenario, seed=seed, clock=self.clock, recorder=recorder, inbox=self.inbox,
-                observe=self._tell, checkpoints=checkpoints,
+                observe=self._tell, checkpoints=checkpoints, start=self.start, compile=compile,
             )  # fmt: skip
+            self.restored = outcome.restored
             self.reason, self.certificate = outcome.reason, outcome.certificate
         except RtsimError as error:
             self.error = error

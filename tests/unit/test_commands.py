@@ -193,6 +193,7 @@ EXAMPLES: list[dict[str, object]] = [
     {"kind": "set", "target": "a.b", "value": 0.1}, {"kind": "set", "target": "a", "value": [1, 2]},
     {"kind": "inject", "topic": "controller", "value": [0.1]}, {"kind": "mark", "text": "öl"},
     {"kind": "fault", "name": "f", "do": "clear"}, {"kind": "checkpoint"},
+    {"kind": "restore", "back": 0.5},
 ]  # fmt: skip
 COMMANDS = st.one_of(
     st.just({"kind": "pause"}), st.just({"kind": "resume"}),

@@ -1,0 +1,60 @@
+"""What a run in progress can go back to: its last seconds, and the checkpoints it has kept."""
+
+from __future__ import annotations
+
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.checkpoint.taking import Files, Ring
+from rtsim.errors import ScenarioError
+from rtsim.tag import NS_PER_S, Duration, to_ns
+
+_KEPT = 100
+_SHORTEST_NS = NS_PER_S // 10
+"""Of a ring: so many, and no closer together than this."""
+
+
+class Past:
+    """Outlives the legs of a run that goes back: what lies ahead of it then is no past of it.
+
+    ``seconds`` keeps a ring, ``start`` is what the first leg went on from.
+    """
+
+    def __init__(self, seconds: Duration | None = None, start: Checkpoint | None = None) -> None:
+        self.ring = None if seconds is None else Ring(seconds)
+        self.every_ns: int | None = None
+        """How often the ring takes one."""
+        if seconds is not None:
+            span_ns = to_ns(seconds, "span of a ring")
+            if span_ns <= 0:
+                raise ScenarioError(f"the last {seconds!r} s to go back to; give a time > 0")
+            self.every_ns = max(span_ns // _KEPT, _SHORTEST_NS)
+        self._files: list[Files] = []
+        self._start = start
+
+    def add(self, files: Files) -> None:
+        """What the leg that begins will keep in files."""
+        self._files.append(files)
+
+    def begin(self, ns: int) -> None:
+        """The run stands at ``ns``."""
+        if self.ring is not None:
+            self.ring.forget_after(ns)
+        for files in self._files:
+            files.forget_after(ns)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Into the ring, where there is one."""
+        if self.ring is not None:
+            self.ring.keep(checkpoint)
+
+    def before(self, ns: int) -> Checkpoint | None:
+        """The latest that is not after ``ns``; ``None`` where there is none.
+
+        Raises :class:`CheckpointError` where its file cannot be read.
+        """
+        held = None if self.ring is None else self.ring.before(ns)
+        found = [c for c in (held, self._start) if c is not None and c.ns <= ns]
+        latest = max(found, key=lambda c: c.ns, default=None)
+        for files in self._files:
+            least = -1 if latest is None else latest.ns
+            latest = files.between(least, ns) or latest
+        return latest

@@ -1,0 +1,94 @@
+"""A flight that goes back to a checkpoint goes on in another leg, with a recording of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.checkpoint.past import Past
+from rtsim.checkpoint.taking import Files
+from rtsim.cli.checkpoints import Wanted, in_a_file
+from rtsim.clock import stopwatch
+from rtsim.control.desk import Inbox
+from rtsim.errors import ScenarioError
+from rtsim.record.claim import PathTaken
+from rtsim.record.file import FileRecorder
+from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.simulation import Outcome, Pace
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One of them, and what it left."""
+
+    outcome: Outcome
+    path: Path | None
+    checkpoints: tuple[Path, ...] = ()
+
+
+def fly_legs(
+    fly: Callable[..., Outcome],
+    pace: Pace,
+    recorder: FileRecorder | None,
+    wanted: Wanted,
+    start: Checkpoint | None,
+    inbox: Inbox | None,
+    stack: ExitStack,
+) -> list[Leg]:
+    """All legs of a flight, the last one last.
+
+    ``fly`` is :func:`simulate` with all that stays the same; a pace that a command set goes along.
+    """
+    legs: list[Leg] = []
+    past, at_once = Past(wanted.rewind, start), pace.rate is None
+    while True:
+        path = None if recorder is None else recorder.path
+        start = None if start is None else in_a_file(start, path)
+        taking = wanted.taking(path, at_once, past)
+        into: Recorder = recorder or NullRecorder()
+        outcome = fly(pace=pace, recorder=into, start=start, checkpoints=taking)
+        kept = taking.keeper if taking is not None else None
+        left = tuple(kept.paths) if isinstance(kept, Files) else ()
+        legs.append(Leg(outcome, path, left))
+        start = outcome.restored
+        if start is None:
+            return legs
+        assert inbox is not None
+        try:
+            if path is not None:
+                recorder = stack.enter_context(next_recorder(legs[0].path or path))
+                inbox.goes_on(recording=str(recorder.path))
+        except BaseException as error:
+            inbox.close(f"the run could not go on from {start.tag}: {error}")
+            raise
+        pace = replace(pace, rate=outcome.rate)
+
+
+def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
+    """Record to ``path``, or to the first of ``runs/name-001.mcap``, … that is free."""
+    if path is not None:
+        return FileRecorder(path, stopwatch, overwrite=overwrite)
+    folder = Path("runs")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ScenarioError(f"cannot make the folder {folder}: {error}; use -o PATH") from error
+    return _first_free(folder, lambda number: f"{name}-{number:03d}.mcap", 1)
+
+
+def next_recorder(first: Path) -> FileRecorder:
+    """Of the leg that follows: ``run.2.mcap``, … beside ``run.mcap``, the first that is free."""
+    return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
+
+
+def _first_free(folder: Path, name: Callable[[int], str], least: int) -> FileRecorder:
+    for number in count(least):
+        path = folder / name(number)
+        with suppress(PathTaken):  # by a run that began at the same time
+            if not path.exists():
+                return FileRecorder(path, stopwatch)
+    raise AssertionError("there is always another number")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rtsim.model import Model
     from rtsim.record.reading import Recording
     from rtsim.scenario import Scenario
+    from rtsim.scene import Body
     from rtsim.signals import Signal, Signals
     from rtsim.simulation import simulate
 
@@ -50,12 +51,14 @@ _HOMES = {
     "rtsim.model": ("Model",),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario": ("Scenario",),
+    "rtsim.scene": ("Body",),
     "rtsim.signals": ("Signal", "Signals"),
     "rtsim.simulation": ("simulate",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Body",
     "Duplicate",
     "Empirical",
     "Fixed",

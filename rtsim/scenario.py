@@ -37,6 +37,7 @@ from rtsim.parts import (
     taking_over,
 )
 from rtsim.ports import Source
+from rtsim.scene import Body
 from rtsim.signals import Signals
 from rtsim.solve import Solver, solver_named
 from rtsim.system import System
@@ -70,6 +71,7 @@ class Scenario:
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
+        self.bodies: tuple[Body, ...] = ()
         self.origin: dict[str, Any] = {}
         """Where it was loaded from, so that a replay can load it again."""
 
@@ -231,6 +233,10 @@ class Scenario:
     ) -> None:
         """An outside input: latched at each tag, recorded, fed again in a replay."""
         self._add(name, InletPart(Inlet(name, signals, device, wake)))
+
+    def show(self, *bodies: Body) -> None:
+        """What viewers of a live run draw; no part of the experiment."""
+        self.bodies += bodies
 
     def _add(self, name: str, part: Part) -> None:
         if name in RESERVED:

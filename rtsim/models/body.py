@@ -18,6 +18,7 @@ import math
 from rtsim.compiling import compiled
 from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
 from rtsim.models.earth import EARTH_PARAMETERS, EQUATORIAL_RADIUS, geodetic, gravity, to_ned
+from rtsim.scene import Body
 from rtsim.signals import Signal, Signals, Vector
 
 LOWEST_AIRSPEED = 0.1 * 0.3048
@@ -71,6 +72,18 @@ BODY_OUTPUTS = Signals(
     Signal("temperature", "K"),
     Signal("pressure", "Pa"),
 )
+
+
+def drawn(part: str, shape: str = "box", length: float = 10.0) -> Body:
+    """How a viewer draws plant ``part``, whose outputs begin with ``BODY_OUTPUTS``."""
+    return Body(
+        part,
+        geodetic=(f"{part}.latitude", f"{part}.longitude", f"{part}.altitude"),
+        euler=(f"{part}.roll", f"{part}.pitch", f"{part}.yaw"),
+        shape=shape,
+        length=length,
+    )
+
 
 BODY_ASSUMPTIONS = (
     "the body is rigid and its mass constant",

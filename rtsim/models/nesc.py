@@ -22,6 +22,7 @@ from rtsim.models.body import (
     accelerate,
     air_flow,
     describe,
+    drawn,
     normalise_attitude,
 )
 from rtsim.models.initial import initial_state
@@ -167,4 +168,5 @@ def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> Sc
     states = {s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES}
     out = Scenario(f"nesc case {case}", until=until or chosen.duration)
     out.plant("body", chosen.model, step=step, states=states, parameters=dict(chosen.parameters))
+    out.show(drawn("body"))
     return out

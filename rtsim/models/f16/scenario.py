@@ -5,6 +5,7 @@ from __future__ import annotations
 from rtsim.compiling import compiled
 from rtsim.controller import PythonController
 from rtsim.latency import Fixed
+from rtsim.models.body import drawn
 from rtsim.models.f16.cases import F16Case
 from rtsim.models.f16.cases import case as check_case
 from rtsim.models.f16.guidance import (
@@ -95,6 +96,7 @@ def scenario(
     out.plant(
         "f16", F16, step=step, states=states, inputs=inputs, parameters=dict(flown.parameters)
     )
+    out.show(drawn("f16", shape="aircraft", length=15.0))
     if augmented:
         period = Period(1_000_000_000 / exact_seconds(rate, "rate"))
         _add_guidance(out, flown, period, autopilot_on)

@@ -1,20 +1,19 @@
 """A bad day on the bench, played again: faults of timing that make the overruns of a recording.
 
 From what each frame recorded: late wakes, and computing that took too long, of every frame between
-an overrun and the last tag before it that the loop was ready for in time.  The others were on time,
-and so they are without a fault.  Under a fake clock, on which computing takes no time, these faults
-make the same overruns to the ns.
+an overrun and the last tag before it that was on time.  The other frames are without a fault.
+Under a fake clock, on which computing takes no time, these faults make the same overruns to the ns.
+Pauses and changes of rate are not made again; the run has the pace that it began with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from rtsim.clock import exact_rate
-from rtsim.control.commands import from_json
+from rtsim.clock import Timeline
 from rtsim.errors import RecordingError
 from rtsim.faults import Fault
 from rtsim.record.event import Event
@@ -22,31 +21,35 @@ from rtsim.record.reading import Recording
 from rtsim.tag import NS_PER_S
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import REST
-from rtsim.trace import COMMAND, OVERRUN, TIMING
+from rtsim.trace import OVERRUN, TIMING
 
 _DUE_AT_ONCE = ("slip", "freeze")
 """What these policies do about a late tag: it is due when it begins."""
-_STANDS = ("pause", "step", "rate")
-"""After these commands the clock is anchored anew."""
 
 
 @dataclass
 class _Frame:
-    """The tag at ``ns``, own ns: ``arrived`` after it was due, below 0 before it."""
+    """The tag at ``ns``, own ns: the loop was there ``arrived`` after it was due."""
 
     ns: int
-    arrived: int
+    arrived: int = -1
+    """Below 0: it waited."""
     woken: int = 0
     """How late the wait ended."""
-    due_at_once: bool = False
-    """What was late before it is forgotten after it."""
     overrun: Event | None = None
-    job: str = ""
-    """What took most of it, where an overrun says so."""
+    busy: int = 0
+    """How long it has to compute, to make the next as late as it was."""
+    blamed: str = ""
+    """The job to which an overrun after it lays that."""
 
     @property
     def waited(self) -> bool:
         return self.arrived < 0
+
+    @property
+    def due_at_once(self) -> bool:
+        """What was late before it is forgotten."""
+        return self.overrun is not None and self.overrun.values.get("action") in _DUE_AT_ONCE
 
     @property
     def began(self) -> int:
@@ -56,34 +59,36 @@ class _Frame:
 def timing_faults(recording: Recording) -> tuple[Fault, ...]:
     """Faults that make the overruns of a paced run again; none where it had none.
 
-    They take the place of the timing faults that it was flown with.  Raises
-    :class:`RecordingError` where it does not say when its tags began.
+    They take the place of what else made it late on purpose.  Raises :class:`RecordingError` where
+    it does not say when its tags began.
     """
     frames = _frames(recording)
-    computed = _computed(recording, frames)
-    late = [k for k, frame in enumerate(frames) if frame.overrun is not None]
-    chains: list[range] = []
-    done = 0
-    for k in late:
-        start = k
-        while start > done and not (frames[start].waited or frames[start - 1].due_at_once):
-            start -= 1
-        if not frames[start].waited and start > done:
-            start -= 1  # due at once: what was computed since is to blame
-        chains.append(range(start, k))
-        done = k
-    wakes = sorted({c.start for c in chains} | set(late))
-    _name_jobs(frames, computed, chains)
-    out = [_fault("late_wake", "loop", frames[k].ns, frames[k].woken) for k in wakes]
-    for k in sorted({k for chain in chains for k in chain}):
-        job = frames[k].job
-        kind, where = ("slow_job", f"loop.{job}") if job else ("stall", "loop")
-        out.append(_fault(kind, where, frames[k].ns, computed[k]))
-    return tuple(fault for fault in out if fault.parameters["amount"] > 0)
+    _compute(frames, _pace(recording))
+    first = longest = done = 0  # of the frames since the loop was last on time
+    busy: list[_Frame] = []
+    woken: list[_Frame] = []
+    for k, frame in enumerate(frames):
+        if frame.overrun is not None and not frame.waited:
+            if done <= first:
+                woken.append(frames[first])
+            busy += frames[max(first, done) : k]
+            done = k
+            frames[longest].blamed = _job(frame.overrun)
+        elif frame.overrun is not None:
+            woken.append(frame)
+        if frame.waited or frame.due_at_once:
+            first = longest = k
+        elif frame.busy > frames[longest].busy:
+            longest = k
+    out = [_fault("late_wake", "loop", frame.ns, frame.woken) for frame in woken]
+    for frame in busy:
+        kind, where = ("slow_job", f"loop.{frame.blamed}") if frame.blamed else ("stall", "loop")
+        out.append(_fault(kind, where, frame.ns, frame.busy))
+    return tuple({f.name: f for f in out if f.parameters["amount"] > 0}.values())
 
 
 def _frames(recording: Recording) -> list[_Frame]:
-    """Every tag that was waited for, the first at the start of the recording."""
+    """Every tag that was waited for, in order; of the last ones not all is recorded."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} does not say when its tags began; it takes a paced run "
@@ -91,67 +96,64 @@ def _frames(recording: Recording) -> list[_Frame]:
         )
     tolerance = int(recording.footer["certificate"]["tolerance_ns"])
     track = recording.track(TIMING)
+    frames: list[_Frame] = []
+    arrived = -1
     columns = (track.rows.ns, track.integer("wake_lateness"), track.integer("margin"))
-    frames = [_Frame(int(recording.header.get("continues", {}).get("ns", 0)), 0)]
     for ns, woken, margin in zip(*(column.tolist() for column in columns), strict=True):
-        frames[-1].woken = max(0, woken)
-        frames.append(_Frame(ns, 0 if margin == NO_SAMPLE else tolerance - margin))
-    anchored = {e.tag.ns for e in recording.events if e.kind == COMMAND and e.source in _STANDS}
+        frames.append(_Frame(ns, arrived, max(0, woken)))
+        arrived = -1 if margin == NO_SAMPLE else tolerance - margin
+    frames.append(_Frame(int(recording.footer["ended"]), arrived))
     overruns = {e.tag.ns: e for e in recording.events if e.kind == OVERRUN}
     for frame in frames:
         frame.overrun = overruns.pop(frame.ns, None)
-        action = "" if frame.overrun is None else frame.overrun.values.get("action")
-        frame.due_at_once = action in _DUE_AT_ONCE or frame.ns in anchored
-    frames += [_ended_by(event, frames[-1]) for event in overruns.values()]
-    return frames
+    last = frames[-1]
+    if last.overrun is not None and last.waited:
+        last.woken = _amount(last.overrun)
+    ended_by = [e for e in overruns.values() if e.tag.ns > last.ns]
+    return frames + [_never_began(event, last) for event in ended_by]
 
 
-def _ended_by(overrun: Event, before: _Frame) -> _Frame:
-    """The tag that ended the run never began: only its overrun is recorded."""
-    amount = round(float(overrun.values["amount"]))
-    handed_on = before.began > overrun.tag.ns - before.ns
+def _never_began(overrun: Event, before: _Frame) -> _Frame:
+    """The tag that ended the run, behind the last one."""
+    amount, ns = _amount(overrun), overrun.tag.ns
+    handed_on = before.began > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
-        return _Frame(overrun.tag.ns, -1, woken=amount, overrun=overrun)
-    return _Frame(overrun.tag.ns, amount, overrun=overrun)
+        return _Frame(ns, -1, amount, overrun)
+    return _Frame(ns, amount, 0, overrun)
 
 
-def _computed(recording: Recording, frames: Sequence[_Frame]) -> list[int]:
-    """Own ns from when each tag began to when the loop was ready for the next."""
-    rates = _rates(recording)
-    out = []
-    rate = exact_rate(1)
-    for frame, following in pairwise(frames):
-        rate = rates.get(frame.ns, rate) if frame.ns else rates[0]
-        gap = -(-(following.ns - frame.ns) * rate.denominator // rate.numerator)
-        out.append(gap + following.arrived - frame.began)
-    return out
+def _amount(overrun: Event) -> int:
+    return round(float(overrun.values["amount"]))
 
 
-def _rates(recording: Recording) -> Mapping[int, Fraction]:
-    """By the ns from which each holds; 0 for the one at the start."""
+def _pace(recording: Recording) -> Fraction:
+    """The one that it began with; the certificate has all digits of the one that it ended with."""
     pace = str(recording.header["pace"])
-    rates = {0: exact_rate(1 if pace == "max" else float(pace))}
-    for event in recording.events:
-        if event.kind == COMMAND and event.source == "rate":
-            told = from_json(event.text).arguments["rate"]
-            if not isinstance(told, str):
-                rates[event.tag.ns] = exact_rate(float(told))  # type: ignore[arg-type]
-    return rates
+    if pace == "max":
+        return Fraction(1)
+    at_the_end = recording.footer["certificate"]["rate"] if recording.footer else pace
+    try:
+        exact = Fraction(at_the_end)
+    except ValueError:
+        return Fraction(pace)
+    return exact if f"{float(exact):g}" == pace else Fraction(pace)
 
 
-def _name_jobs(frames: Sequence[_Frame], computed: Sequence[int], chains: Sequence[range]) -> None:
-    """An overrun names the job of the longest frame since the loop was last on time."""
-    for chain in chains:
-        event = frames[chain.stop].overrun
-        first = chain.start
-        while first and not (frames[first].waited or frames[first].due_at_once):
-            first -= 1
-        since = range(first, chain.stop)
-        if event is None or not since:
-            continue
-        job = event.source
-        if event.values.get("cause") == "compute" and job != REST and not job.startswith("fault."):
-            frames[max(since, key=computed.__getitem__)].job = job
+def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
+    """How long each has to compute; due times are rounded as the clock rounds them."""
+    clock = Timeline(pace, 0)
+    for frame, following in pairwise(frames):
+        if frame.due_at_once:
+            clock.anchor(frame.ns, 0)
+        gap = clock.wall(following.ns) - clock.wall(frame.ns)
+        frame.busy = gap + following.arrived - frame.began
+
+
+def _job(overrun: Event) -> str:
+    """The one that it names; what lies outside the named jobs, or was a fault, has no name."""
+    job = overrun.source
+    named = overrun.values.get("cause") == "compute" and job != REST
+    return job if named and not job.startswith("fault.") else ""
 
 
 def _fault(kind: str, where: str, ns: int, amount: int) -> Fault:

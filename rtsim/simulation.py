@@ -238,6 +238,8 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             reason, error = "error", problem
             at = Tag(executive.system.ns)
             recorder.event(at, "Error", type(problem).__name__, str(problem))
+        if executive.system.faults is not None:
+            executive.system.faults.over(executive.system.ns)
         pacer.stop()
         wall_ns = stopwatch() - began
         if desk is not None and reason != "restored":

@@ -155,6 +155,10 @@ class Schedule:
 
         return told
 
+    def over(self, ns: int) -> None:
+        """The run ends behind the tag at ``ns``; a replay has had no instant at the last ones."""
+        self._say_again(ns)
+
     def _say_again(self, ns: int) -> None:
         while self._fed and self._fed[0].tag.ns <= ns:
             event = self._fed.pop(0)

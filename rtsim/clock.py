@@ -29,6 +29,9 @@ else:
     stopwatch = time.monotonic_ns
 """Nanoseconds for measuring durations; only differences mean anything."""
 
+civil = time.time_ns
+"""Nanoseconds since 1970, UTC: a label for people, which may jump; nothing is measured with it."""
+
 DEFAULT_SPIN_NS = 200_000
 MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000

@@ -19,6 +19,15 @@ from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.legs import Leg, fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
+from rtsim.cli.telemetry import (
+    check_telemetry,
+    foxglove_option,
+    plotjuggler_option,
+    telemetry_line,
+    telemetry_option,
+    telemetry_to_json,
+    told,
+)
 from rtsim.compiling import announced
 from rtsim.control.desk import Inbox
 from rtsim.errors import ScenarioError
@@ -54,6 +63,8 @@ class Flight:
     bind: str = ""
     control_keys: Path | None = None
     plotjuggler: bool = False
+    foxglove: str = ""
+    telemetry: tuple[str, ...] = ()
     rewind: str | None = None
 
     def pacing(self) -> Pace:
@@ -63,20 +74,24 @@ class Flight:
     @property
     def reachable(self) -> bool:
         """Somebody may look at it or tell it something while it goes on."""
-        return bool(self.control or self.bind or self.plotjuggler or self.rewind is not None)
+        viewed = self.plotjuggler or self.foxglove
+        return bool(self.control or self.bind or viewed or self.rewind is not None)
 
     @contextmanager
-    def gateway(self, scenario: str, path: Path | None) -> Iterator[Inbox | None]:
+    def gateway(self, scenario: Scenario, path: Path | None) -> Iterator[Inbox | None]:
         """What reaches the run from outside, where that was asked for."""
         if not self.reachable:
             yield None
             return
+        from rtsim.gateway.listening import listen
         from rtsim.gateway.loop import Gateway
         from rtsim.gateway.publishing import PLOTJUGGLER
 
-        about = {"scenario": scenario, "recording": "" if path is None else str(path)}
+        about = {"scenario": scenario.name, "recording": "" if path is None else str(path)}
+        about |= told(scenario, self.telemetry)
         plot = PLOTJUGGLER if self.plotjuggler else ""
-        with Gateway(about, self.bind, self.control_keys, plot) as inbox:
+        glove = listen(self.foxglove) if self.foxglove else None
+        with Gateway(about, self.bind, self.control_keys, plot, glove) as inbox:
             yield inbox
 
     def wanted(self) -> Wanted:
@@ -87,6 +102,7 @@ class Flight:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
             check_address(self.bind, encrypted=self.control_keys is not None)
+        check_telemetry(self.plotjuggler, self.foxglove, self.telemetry)
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:
@@ -133,7 +149,9 @@ _OPTIONS = (
         help="For --control-at: the file that rtsim keys wrote.",
     ),
     rewind_option,
-    click.option("--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."),
+    plotjuggler_option,
+    foxglove_option,
+    telemetry_option,
 )
 
 
@@ -167,6 +185,7 @@ class Flown:
 
     flight: Flight
     legs: Sequence[Leg]
+    inbox: Inbox | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -183,7 +202,7 @@ class Flown:
         out = self._summary(self.legs[-1])
         if len(self.legs) > 1:
             out["earlier"] = [self._summary(leg) for leg in self.legs[:-1]]
-        return out
+        return out | telemetry_to_json(self.inbox)
 
     def _summary(self, leg: Leg) -> dict[str, Any]:
         outcome = leg.outcome
@@ -229,6 +248,8 @@ class Flown:
         if more is not None:
             more()
         print_faults(out, last.outcome.system.faults)
+        if viewed := telemetry_to_json(self.inbox):
+            out.print(telemetry_line(viewed["telemetry"]), soft_wrap=True)
         _print_files(last)
         if last.path is not None:
             out.print(f"next: rtsim report {last.path}", soft_wrap=True)
@@ -289,7 +310,7 @@ def fly(
                 name = Path(flight.scenario.partition(".py")[0]).stem
                 recorder = stack.enter_context(open_recorder(flight.path, name, flight.force))
             path = None if recorder is None else recorder.path
-            inbox = stack.enter_context(flight.gateway(scenario.name, path))
+            inbox = stack.enter_context(flight.gateway(scenario, path))
             simulated = partial(
                 simulate,
                 scenario,
@@ -306,7 +327,7 @@ def fly(
                 )
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt
-    return Flown(flight, legs)
+    return Flown(flight, legs, inbox)
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rtsim.clock import stopwatch
+from rtsim.clock import civil, stopwatch
 from rtsim.control.commands import CommandError, read_command
 from rtsim.control.desk import Inbox, Waiting
 from rtsim.gateway.catalogue import Counters, Look, catalogue
 from rtsim.gateway.pipe import Pipe, PipeError
+from rtsim.gateway.placing import placed
+from rtsim.gateway.publishing import check_rates
+from rtsim.scene import Body
 from rtsim.system import System
 from rtsim.tag import NS_PER_S
 from rtsim.timing.pacing import Pacer
@@ -36,6 +39,8 @@ class PipedInbox(Inbox):
         """Looks that the gateway did not take in time."""
         self.trouble = ""
         """Why the gateway is not heard any more."""
+        self.telemetry: dict[str, dict[str, int]] = {}
+        """By plotting tool, messages ``sent`` and ``lost``; known when the run is over."""
         self._pipe, self._about, self._leg = pipe, about, 0
         self._period_ns = self._next_ns = 0
         self._pacer: Pacer | None = None
@@ -46,7 +51,10 @@ class PipedInbox(Inbox):
         self._leg += 1
         self._look, self._counters = Look(system, trace.tally), Counters(leg=self._leg)
         more = {"links": trace.tally.links, "leg": self._leg}
-        self._pipe.send({"run": {**self._about, **catalogue(system), **more}})
+        run = {**self._about, **catalogue(system), **more}
+        placed([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
+        check_rates(run.get("telemetry", {}), run["signals"])
+        self._pipe.send({"run": run})
 
     def goes_on(self, **about: object) -> None:
         self._about = {**self._about, **about}
@@ -71,6 +79,8 @@ class PipedInbox(Inbox):
             self._next_ns = 0
         if "command" in message:
             self._take(message)
+        if "published" in message:
+            self.telemetry = message["published"]
 
     def _take(self, message: dict[str, Any]) -> None:
         number = message.get("id")
@@ -120,32 +130,45 @@ class PipedInbox(Inbox):
         super().close(why)
         self._pipe.send({"ended": why})
 
+    def settle(self, seconds: float) -> None:
+        """Wait for the gateway's last word, at most so long."""
+        until = stopwatch() + round(seconds * NS_PER_S)
+        while not (self.telemetry or self._pipe.gone) and stopwatch() < until:
+            self._pipe.wait(0.1)
+            self.poll()
+
 
 class Gateway:
     """The process beside the loop; a context that gives the inbox of :func:`simulate`.
 
     ``about`` is plain data for who asks: scenario, recording.  ``bind`` is a ``tcp://`` address to
-    serve at too, with the file of its keys where it is beyond this machine.
+    serve at too, with the file of its keys where it is beyond this machine.  ``foxglove`` is a
+    listening socket, which is closed here.
     """
 
     def __init__(
         self, about: dict[str, Any], bind: str = "", keys: Path | None = None,
-        plotjuggler: str = "",
+        plotjuggler: str = "", foxglove: socket.socket | None = None,
     ) -> None:  # fmt: skip
         ours, theirs = socket.socketpair()
         self._pipe = Pipe(ours)
-        self.inbox = PipedInbox(self._pipe, {"pid": os.getpid(), **about})
+        told = {"pid": os.getpid(), "started_ns": civil(), **about}
+        self.inbox = PipedInbox(self._pipe, told)
+        self._viewed = bool(plotjuggler) or foxglove is not None
+        passed = [theirs, *([] if foxglove is None else [foxglove])]
         command: Sequence[str] = [
             sys.executable, "-m", "rtsim.gateway.process", str(theirs.fileno()),
             "--bind", bind, "--keys", str(keys or ""), "--plotjuggler", plotjuggler,
+            "--foxglove", str(-1 if foxglove is None else foxglove.fileno()),
         ]  # fmt: skip
         try:
             self._process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                command, pass_fds=[end.fileno() for end in passed], stdin=subprocess.DEVNULL,
                 start_new_session=True, env={**os.environ, **_ENVIRONMENT},
             )  # fmt: skip
         finally:
-            theirs.close()
+            for end in passed:
+                end.close()
 
     @property
     def pid(self) -> int:
@@ -155,6 +178,8 @@ class Gateway:
         return self.inbox
 
     def __exit__(self, *_: object) -> None:
+        if self._viewed and self.inbox.closed:
+            self.inbox.settle(_END_S)
         self._pipe.close()
         try:
             self._process.wait(_END_S)

@@ -1,0 +1,69 @@
+"""What commands share that fly for plotting tools: options, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rtsim.errors import ScenarioError
+from rtsim.gateway.listening import FOXGLOVE, check_foxglove
+from rtsim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from rtsim.control.desk import Inbox
+
+plotjuggler_option = click.option(
+    "--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."
+)
+foxglove_option = click.option(
+    "--foxglove",
+    default="",
+    is_flag=False,
+    flag_value=FOXGLOVE,
+    metavar="[HOST:PORT]",
+    help=f"Serve Foxglove there; by itself {FOXGLOVE}, for this machine only.",
+)
+telemetry_option = click.option(
+    "--telemetry",
+    multiple=True,
+    metavar="[TOPIC=]HZ",
+    help="How often these tools are sent a topic (a part, timing, scene); by itself, all others.",
+)
+
+
+def check_telemetry(plotjuggler: bool, foxglove: str, rates: Sequence[str]) -> None:
+    """That it can be served, before anything is loaded."""
+    if foxglove:
+        check_foxglove(foxglove)
+    if rates and not (plotjuggler or foxglove):
+        raise ScenarioError("--telemetry says how often, not to whom; add --foxglove (or its like)")
+    if rates:
+        from rtsim.gateway.publishing import read_rates
+
+        read_rates(rates)
+
+
+def told(scenario: Scenario, rates: Sequence[str]) -> dict[str, Any]:
+    """What the gateway has to know for it."""
+    from rtsim.gateway.publishing import read_rates
+
+    return {
+        "scene": [body.to_plain() for body in scenario.bodies],
+        "telemetry": read_rates(rates),
+    }
+
+
+def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
+    """By tool, messages sent and lost; empty where nobody was served."""
+    found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
+    return {"telemetry": dict(found)} if found else {}
+
+
+def telemetry_line(found: Mapping[str, Mapping[str, int]]) -> str:
+    """In one line."""
+    return "; ".join(
+        f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
+        for name, counts in found.items()
+    )

@@ -1,0 +1,173 @@
+"""From what the devices say to the values of the stick, also when a device is gone.
+
+No SDL and no clock: a :class:`Look` at all devices and its time go in, values come out.
+
+A value is moved by its joystick if there is one with that axis, else by its gamepad, else by mouse
+or keys.  When the device that moved it is gone, SDL would go on to say 0.0, which is the middle of
+a throttle; here the value is held for a second, then goes to its safe value within another, and
+stays there until a device, a key or the mouse takes it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rtsim.pilot.devices.mapping import AxisSource, Value
+from rtsim.signals import Signals, Vector
+from rtsim.tag import NS_PER_S
+
+HOLD_NS = NS_PER_S
+FADE_NS = NS_PER_S
+_LONGEST_LOOK_S = 0.1
+"""Keys move a value by no more than this between two looks, however long nobody looked."""
+
+
+@dataclass(frozen=True)
+class Stick:
+    """A joystick or gamepad as it stands: positions -1 to 1."""
+
+    kind: str
+    """``joystick`` or ``gamepad``."""
+    name: str
+    axes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """All devices at one moment."""
+
+    sticks: Mapping[int, Stick] = field(default_factory=dict)
+    """By instance id, which is the device's own for as long as it is plugged in."""
+    keys: frozenset[str] = frozenset()
+    mouse: tuple[float, float] | None = None
+    """-1 to 1 across the window; ``None`` where the mouse does not fly."""
+
+
+class Controls:
+    """The values, and who moves each."""
+
+    def __init__(self, mapping: Sequence[Value], stick: Signals) -> None:
+        self.signals = stick
+        self._movers = [_Mover(v, *_range(stick, v.name)) for v in mapping]
+        self.values: Vector = stick.initial()
+        self._before: int | None = None
+
+    def update(self, look: Look, ns: int) -> Vector:
+        """Values (n,) at ``ns`` of any clock that does not go back."""
+        elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
+        self._before = ns
+        for k, mover in enumerate(self._movers):
+            self.values[k] = mover.update(look, min(elapsed, _LONGEST_LOOK_S), ns)
+        return self.values
+
+    @property
+    def lost(self) -> list[str]:
+        """One sentence for each device that is gone while it flew."""
+        found: dict[tuple[str, bool], list[str]] = {}
+        for mover in self._movers:
+            if mover.lost:
+                found.setdefault((mover.lost, mover.safe), []).append(mover.value.name)
+        return [
+            f"{device} is gone: {', '.join(names)} {'at safe values' if safe else 'held'}"
+            for (device, safe), names in found.items()
+        ]
+
+    @property
+    def movers(self) -> dict[str, str]:
+        """Who moves each value: a device's name, ``keyboard``, ``mouse``, or nobody."""
+        return {m.value.name: m.lost or m.by for m in self._movers}
+
+
+def _range(stick: Signals, name: str) -> tuple[float, float, float]:
+    signal = stick[name]
+    low, high = signal.low, signal.high
+    if not np.isfinite((low, high)).all():
+        low, high = -1.0, 1.0
+    return low, high, float(stick.initial()[stick.slice(name)][0])
+
+
+class _Mover:
+    """One value.  ``position`` is its deflection, -1 to 1, before it is scaled to its range."""
+
+    def __init__(self, value: Value, low: float, high: float, initial: float) -> None:
+        self.value = value
+        self.by = ""
+        self.lost = ""
+        self.safe = False
+        self._middle, self._half = (low + high) / 2.0, (high - low) / 2.0
+        self._position = (initial - self._middle) / self._half
+        self._device = -1
+        self._lost_ns = 0
+        self._held = 0.0
+
+    def update(self, look: Look, elapsed: float, ns: int) -> float:
+        moved = self._by_stick(look, elapsed)
+        if not moved and self._device >= 0:
+            self._lose(ns)
+        if not moved:
+            moved = self._by_hand(look, elapsed)
+        if moved:
+            self.lost, self.safe = "", False
+        elif self.lost:
+            self._fall_back(ns)
+        return self._middle + self._half * self._position
+
+    def _by_stick(self, look: Look, elapsed: float) -> bool:
+        for kind, source in (("joystick", self.value.joystick), ("gamepad", self.value.gamepad)):
+            if source is None:
+                continue
+            for number in sorted(look.sticks):
+                stick = look.sticks[number]
+                fits = stick.kind == kind and source.axis < len(stick.axes)
+                if fits and source.name.lower() in stick.name.lower():
+                    self._device, self.by = number, stick.name
+                    self._follow(source, stick.axes[source.axis], elapsed)
+                    return True
+        return False
+
+    def _by_hand(self, look: Look, elapsed: float) -> bool:
+        """Keys that are held, or a mouse that flies; released keys only where nothing is lost."""
+        mouse, keys = self.value.mouse, self.value.keyboard
+        if mouse is not None and look.mouse is not None:
+            self.by = "mouse"
+            self._follow(mouse, look.mouse[mouse.axis], elapsed)
+            return True
+        if keys is None:
+            return False
+        turn = (keys.plus in look.keys) - (keys.minus in look.keys)
+        if turn:
+            self.by = "keyboard"
+            self._position = _limited(self._position + turn * keys.rate * elapsed)
+            return True
+        if self.lost:
+            return False
+        if keys.spring and self.by in ("keyboard", "mouse"):
+            way = self.value.trim - self._position
+            step = 2.0 * keys.rate * elapsed
+            self._position += max(-step, min(step, way))
+        return False
+
+    def _follow(self, source: AxisSource, raw: float, elapsed: float) -> None:
+        shaped = self.value.shape(raw)
+        if source.rate:
+            self._position = _limited(self._position + shaped * source.rate * elapsed)
+        else:
+            self._position = shaped
+
+    def _lose(self, ns: int) -> None:
+        self.lost, self.by, self._device = self.by, "", -1
+        self._lost_ns, self._held = ns, self._position
+
+    def _fall_back(self, ns: int) -> None:
+        """Hold, then go to the safe value."""
+        share = max(0.0, min(1.0, (ns - self._lost_ns - HOLD_NS) / FADE_NS))
+        self.safe = share >= 1.0
+        safe = (self.value.safe - self._middle) / self._half
+        self._position = self._held + share * (safe - self._held)
+
+
+def _limited(position: float) -> float:
+    return max(-1.0, min(1.0, position))

@@ -1,0 +1,177 @@
+"""From positions and keys to values: pure, with a time that the test makes up."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtsim.errors import RtsimError
+from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls, Look, Stick
+from rtsim.pilot.devices.mapping import MappingError, Value, mapping_of, read_mapping
+from rtsim.signals import Signal, Signals
+
+STICK = Signals(
+    Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.25)
+)
+MS = 1_000_000
+
+
+def controls(**tables: Any) -> Controls:
+    return Controls(mapping_of(tables, STICK, "here"), STICK)
+
+
+def joystick(*axes: float, kind: str = "joystick", name: str = "Extreme 3D") -> Look:
+    return Look({7: Stick(kind, name, axes)})
+
+
+@given(
+    st.floats(0, 0.9),
+    st.floats(0, 1),
+    st.floats(-1, 1),
+    st.booleans(),
+    st.lists(st.floats(-1, 1), min_size=2),
+)
+def test_a_shape_stays_in_range_and_never_turns_back(
+    dead: float, curve: float, trim: float, invert: bool, raw: list[float]
+) -> None:
+    value = Value("x", dead_zone=dead, curve=curve, trim=trim, invert=invert)
+    shaped = [value.shape(x) for x in sorted(raw, reverse=invert)]
+    assert all(-1.0 <= x <= 1.0 for x in shaped)
+    assert shaped == sorted(shaped)
+
+
+def test_dead_zone_curve_inversion_and_trim() -> None:
+    assert Value("x", dead_zone=0.1).shape(0.1) == 0.0
+    assert Value("x", dead_zone=0.1).shape(0.11) == pytest.approx(0.01 / 0.9)  # no jump at its edge
+    assert Value("x", dead_zone=0.1).shape(-1.0) == -1.0
+    assert Value("x", curve=1.0).shape(0.5) == 0.125
+    assert Value("x", curve=0.5).shape(0.5) == pytest.approx(0.3125)
+    assert Value("x", invert=True).shape(0.5) == -0.5
+    assert Value("x", trim=0.1).shape(0.5) == pytest.approx(0.6)
+    assert [Value("x").shape(x) for x in (math.nan, math.inf, 7.0)] == [0.0, 0.0, 1.0]
+
+
+def test_values_begin_where_the_run_has_them_and_nobody_moves_them() -> None:
+    flown = controls()
+    assert flown.update(Look(), 0).tolist() == [0.0, 0.25]
+    assert flown.update(Look(), 10**9).tolist() == [0.0, 0.25]
+    assert flown.movers == {"pitch": "", "throttle": ""}
+
+
+def test_a_joystick_before_a_gamepad_before_keys() -> None:
+    flown = controls(
+        pitch={
+            "joystick": {"axis": 1},
+            "gamepad": {"axis": "lefty"},
+            "keyboard": {"minus": "a", "plus": "b", "rate": 1.0},
+        }
+    )
+    both = {1: Stick("gamepad", "Pad", (0, -0.5, 0, 0, 0, 0)), 2: Stick("joystick", "J", (0, 0.5))}
+    assert flown.update(Look(both, frozenset("b")), 0)[0] == 0.5
+    assert flown.movers["pitch"] == "J"
+    assert flown.update(Look({1: both[1]}), 1)[0] == -0.5
+    assert flown.movers["pitch"] == "Pad"
+
+
+def test_a_device_by_a_part_of_its_name_and_one_without_that_axis() -> None:
+    flown = controls(pitch={"joystick": {"axis": 2, "name": "t.16000"}})
+    assert flown.update(joystick(0, 0, 0.5), 0)[0] == 0.0
+    assert flown.update(joystick(0, 0, 0.5, name="T.16000M"), 1)[0] == 0.5
+    short = controls(pitch={"joystick": {"axis": 2}})
+    assert short.update(joystick(0, 0.5), 0)[0] == 0.0
+
+
+def test_a_lever_spans_the_whole_range_and_a_rate_moves_it() -> None:
+    flown = controls(throttle={"joystick": {"axis": 0}, "invert": True})
+    assert [flown.update(joystick(x), k)[1] for k, x in enumerate((-1.0, 0.0, 1.0))] == [1, 0.5, 0]
+    slow = controls(throttle={"gamepad": {"axis": "righty", "rate": -1.0}})
+    up = joystick(0, 0, 0, -1.0, 0, 0, kind="gamepad")
+    values = [slow.update(up, k * 50 * MS)[1] for k in range(11)]
+    assert values[0] == 0.25
+    assert values[-1] == pytest.approx(0.25 + 0.5 * 0.5)  # half a second at half a range a second
+
+
+def test_keys_move_a_spring_and_a_lever() -> None:
+    keys = {"minus": "a", "plus": "b", "rate": 2.0}
+    flown = controls(pitch={"keyboard": keys}, throttle={"keyboard": {**keys, "spring": False}})
+    for k in range(11):
+        values = flown.update(Look(keys=frozenset("b")), k * 20 * MS)
+    assert values.tolist() == pytest.approx([0.4, 0.25 + 0.5 * 0.4])
+    for k in range(11, 16):
+        values = flown.update(Look(), k * 20 * MS)
+    assert values.tolist() == pytest.approx([0.0, 0.45])
+    flown.update(Look(keys=frozenset("b")), 10**12)
+    assert flown.values[0] == pytest.approx(0.2)  # nobody looked for long: a jerk of 0.1 s
+
+
+def test_the_mouse_while_it_flies() -> None:
+    flown = controls(pitch={"mouse": {"axis": "y"}})
+    assert flown.update(Look(mouse=(0.9, -0.3)), 0)[0] == -0.3
+    assert flown.update(Look(), 1)[0] == -0.3
+
+
+def test_a_device_that_goes_is_held_then_safe() -> None:
+    flown = controls(throttle={"joystick": {"axis": 0}, "safe": 0.5})
+    assert flown.update(joystick(1.0), 0)[1] == 1.0
+    gone = [flown.update(Look(), 1 + t)[1] for t in (0, HOLD_NS, HOLD_NS + FADE_NS // 2)]
+    assert gone == pytest.approx([1.0, 1.0, 0.75])
+    assert flown.lost == ["Extreme 3D is gone: throttle held"]
+    assert flown.update(Look(), 1 + HOLD_NS + FADE_NS)[1] == 0.5
+    assert flown.lost == ["Extreme 3D is gone: throttle at safe values"]
+    assert flown.update(Look({8: Stick("joystick", "other", (-1.0,))}), 10 * HOLD_NS)[1] == 0.0
+    assert flown.lost == []
+
+
+def test_a_key_takes_over_from_a_device_that_is_gone() -> None:
+    keys = {"minus": "a", "plus": "b", "rate": 1.0}
+    flown = controls(pitch={"joystick": {"axis": 0}, "keyboard": keys, "safe": 0.0})
+    flown.update(joystick(0.5), 0)
+    assert flown.update(Look(), 50 * MS)[0] == 0.5  # a spring does not pull at what is lost
+    assert flown.update(Look(keys=frozenset("a")), 100 * MS)[0] == pytest.approx(0.45)
+    assert flown.lost == []
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ({"pitsch": {}}, "unknown value 'pitsch'.*pitch"),
+        ({"pitch": 3}, "write a table"),
+        ({"pitch": {"joystik": {}}}, "unknown key 'joystik'.*joystick"),
+        ({"pitch": {"joystick": 1}}, "write a table"),
+        ({"pitch": {"joystick": {"axis": "x"}}}, "give its number"),
+        ({"pitch": {"joystick": {"axis": True}}}, "give its number"),
+        ({"pitch": {"joystick": {"axis": 900}}}, "0 to 63"),
+        ({"pitch": {"joystick": {"axis": 1, "rat": 1}}}, "unknown key 'rat'"),
+        ({"pitch": {"gamepad": {"axis": "left"}}}, "unknown axis 'left'.*lefty"),
+        ({"pitch": {"keyboard": {"minus": "a"}}}, "plus = None; give a name"),
+        ({"pitch": {"keyboard": {"minus": "a", "plus": "b", "spring": 1}}}, "true or false"),
+        ({"pitch": {"dead_zone": 0.95}}, "give 0 to 0.9"),
+        ({"pitch": {"curve": math.nan}}, "give a number"),
+        ({"pitch": {"invert": "yes"}}, "true or false"),
+        ({"throttle": {"safe": 1.5}}, "outside 0 to 1"),
+    ],
+)
+def test_a_mapping_that_cannot_be_followed(tables: dict[str, Any], told: str) -> None:
+    with pytest.raises(RtsimError, match=told):
+        mapping_of(tables, STICK, "my.toml")
+
+
+def test_a_mapping_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("[pitch]\njoystick = { axis = 1 }\ndead_zone = 0.05\n")
+    pitch, throttle = read_mapping(path, STICK)
+    assert pitch.dead_zone == 0.05
+    assert throttle.safe == 0.25  # where the run has it at the start
+    path.write_text("[pitch")
+    with pytest.raises(MappingError, match=r"my\.toml"):
+        read_mapping(path, STICK)
+    path.write_text("#" * 100_000)
+    with pytest.raises(MappingError, match="65536 bytes"):
+        read_mapping(path, STICK)
+    with pytest.raises(MappingError, match="fly --help"):
+        read_mapping(tmp_path / "none.toml", STICK)

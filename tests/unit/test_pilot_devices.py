@@ -62,8 +62,8 @@ def test_a_stick_that_was_there_before(window: pygame.Surface) -> None:  # noqa:
     joystick.move(0, 1.0)
     devices.look()
     assert devices.look().sticks[joystick.number].axes[0] == pytest.approx(1.0, abs=1e-4)
-    devices.close()
     joystick.unplug()
+    devices.close()
 
 
 def test_two_alike_are_told_apart_when_the_first_goes(devices: Devices) -> None:

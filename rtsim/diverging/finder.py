@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.diverging.feeding import Teller, fed
-from rtsim.diverging.first import Place, differences, last_before
+from rtsim.diverging.first import Place, differences, failure, last_before
 from rtsim.diverging.flying import Flight, Say
 from rtsim.diverging.narrowing import Beneath, Both, Narrowing
 from rtsim.diverging.states import walk
@@ -117,7 +117,8 @@ class _Search:
         begin = self._begins[0]
         since = int(a.continues.get("ns", 0)) if begin is None else begin.ns
         found = [place for place in differences(mine, theirs) if place.tag.ns >= since]
-        visible = found[0] if found else None
+        ended = None if self._again else failure(a, other)
+        visible = found[0] if found else ended
         saved = self._saved if self._again else None
         narrowing = Narrowing(self._a, self._b, self._begins, saved)
         beneath = narrowing.look(visible, until) if self._fly else Beneath(self._begins)
@@ -187,9 +188,11 @@ def _ended(recording: Recording) -> int:
 def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
     """In words, what the headers of two recordings say otherwise of their runs."""
     out = []
-    for key in ("scenario", "seed", "compile", "source_hash", "fingerprint"):
+    for key in ("scenario", "seed", "compile", "fingerprint"):
         for pair in walk(key, a.header.get(key), b.header.get(key)):
             if not pair.name.startswith(("scenario.origin", "scenario.until")):
                 name = pair.name.removeprefix("scenario.")
                 out.append(f"the two were not asked the same: {name}: {pair.a}, and {pair.b}")
+    if a.header.get("source_hash") != b.header.get("source_hash"):
+        out.append("the sources of the scenario's functions were not the same")
     return out[:_MOST_NOTES]

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from rtsim.building import predecessors
-from rtsim.bus import COPY
+from rtsim.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
 from rtsim.control.desk import AT_A_TAG
 from rtsim.diverging.values import Pair, Value
 from rtsim.record.event import Event
@@ -31,6 +31,7 @@ _CHANGE = "Change"
 _OF_CONTROLLERS = ("Late", "Discarded", "Missed", "Failed")
 _TOLD = (INSERTED, _CHANGE, *_OF_CONTROLLERS, FAULT, FAULT_ENDED)
 _DECIDED_WHEN_SENT = frozenset(("arrival", "arrival_step", "status"))
+_STATUS: Mapping[Value, str] = {DELIVERED: "delivered", LOST: "lost", COPY: "a copy"}
 _PLANT, _WAKE, _INPUT, _CHANGED, _DUE, _REACTION, _AFTER = range(7)
 
 
@@ -176,7 +177,18 @@ def _message(name: str, pairs: tuple[Pair, ...], there: list[_Row], order: Order
         return Place(initiated, "message", name, "content", pairs, rank, initiated)
     completed = min(row.tag("completed") for row in there)
     rank = (_DUE, 0, 0) if completed > initiated else (_REACTION, order.depth(sender), 2)
-    return Place(completed, "message", name, "on its way", pairs, rank, initiated)
+    told = tuple(_in_words(pair) for pair in pairs)
+    return Place(completed, "message", name, "on its way", told, rank, initiated)
+
+
+def _in_words(pair: Pair) -> Pair:
+    """What became of a message, as people say it."""
+    if pair.name == "status":
+        return Pair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
+    if pair.name == "arrival":
+        a, b = ("never" if value == LOST_ARRIVAL.ns else value for value in (pair.a, pair.b))
+        return Pair("arrival (ns)", a, b)
+    return pair
 
 
 # -- events ---------------------------------------------------------------------------------------
@@ -229,6 +241,33 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
     }.get(event.kind, (_REACTION, 0, -1))  # fmt: skip
     texts = [ABSENT if e is None else in_words(e) for e in (one, other)]
     yield Place(event.tag, "event", event.source, event.kind, (Pair(event.kind, *texts),), rank)
+
+
+def failure(a: Recording, b: Recording) -> Place | None:
+    """Where one of two runs, equal up to there, ended by an error that the other did not have.
+
+    The tag is the first one that only the other has.  A run that fell behind the wall is none.
+    """
+    ends = [_failed(recording) for recording in (a, b)]
+    texts = [ABSENT if e is None else f"{e.source}: {e.text}" for e in ends]
+    if texts[0] == texts[1]:
+        return None
+    last = min(e.tag for e in ends if e is not None)
+    later = [
+        Tag(int(ns))
+        for recording in (a, b)
+        for track in recording.tracks.values()
+        if track.spec.deterministic
+        for ns in track.rows.ns[track.rows.ns > last.ns][:1]
+    ]
+    event = next(e for e in ends if e is not None and e.tag == last)
+    pair = Pair("error", *texts)
+    return Place(min(later, default=last), "event", event.source, "error", (pair,))
+
+
+def _failed(recording: Recording) -> Event | None:
+    errors = [e for e in recording.events if e.kind == "Error" and e.source != "OverrunError"]
+    return errors[-1] if errors else None
 
 
 def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:

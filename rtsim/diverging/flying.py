@@ -12,7 +12,7 @@ import numpy as np
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.checkpoint.taking import Taking, beside, check_savable
-from rtsim.errors import CheckpointError, RtsimError
+from rtsim.errors import RtsimError
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import fed_controllers, fed_inlets, refly, scenario_of
@@ -103,23 +103,24 @@ class Flight:
     ) -> Flown:
         """From ``start`` to the first tag at or after ``stop_ns``, keeping the run at ``at`` (ns).
 
-        What ends the flight ends the recording; :class:`CheckpointError` where it cannot begin.
+        What ends the flight ends the recording; raises :class:`RtsimError` where it cannot begin.
         """
-        recorder, kept = MemoryRecorder(), Kept()
+        recorder, kept, scenario = MemoryRecorder(), Kept(), self.scenario()
         times = [f"{ns}/{NS_PER_S}" for ns in sorted(set(at)) if ns > 0]
         taking = Taking(kept, at=times) if times else None
         try:
             refly(
-                self.recording, self.scenario(), start=start, stop_ns=stop_ns, live=self.live,
+                self.recording, scenario, start=start, stop_ns=stop_ns, live=self.live,
                 recorder=recorder, checkpoints=taking, observe=self._watch(what, stop_ns),
             )  # fmt: skip
-        except CheckpointError:
-            raise
         except RtsimError:
-            pass  # what ended the recorded run, perhaps: the recordings are compared
+            flown = recorder.recording()
+            if flown.footer is None:
+                raise
+            # What ended the recorded run, perhaps: the recordings are compared.
         flown = recorder.recording()
-        ended = int((flown.footer or {}).get("ended", flown.end_ns))
-        return Flown(self._joined(start, flown), kept.by_ns, ended)
+        assert flown.footer is not None
+        return Flown(self._joined(start, flown), kept.by_ns, int(flown.footer["ended"]))
 
     def _watch(self, what: str, stop_ns: int) -> Callable[[Progress], None] | None:
         if self._say is None:

@@ -1,0 +1,312 @@
+"""What no recording shows is found by its saved states, and by flying again from the nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from diverge_parts import SCENARIO, diverged, flights, fly, lab_in, place
+from semantics_parts import INTEGRATOR, MS, U, X, law_of
+from test_cli import rtsim
+
+from rtsim.checkpoint.file import Checkpoint
+from rtsim.diverging import Verdict, diverge
+from rtsim.errors import RecordingError
+from rtsim.latency import Fixed, Loss
+from rtsim.model import Model
+from rtsim.record.reading import Recording
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals
+from rtsim.tag import Tag
+from rtsim.testing.determinism import trace_of
+
+Named = tuple[Tag, str, str, str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    lab_in(tmp_path)
+    return tmp_path
+
+
+def parted(a: Scenario, b: Scenario, change: Callable[[Recording], Recording] | None = None) -> Any:
+    """The verdict on a run of each; ``change`` is done to both recordings."""
+    done = change or (lambda recording: recording)
+    runs = [done(trace_of(one, compile=False, seed=3)) for one in (a, b)]
+    return diverge(*runs, scenarios=(a, b))
+
+
+def named(verdict: Verdict) -> Named:
+    place = verdict.place
+    assert place is not None
+    return place.tag, place.what, place.name, place.moment
+
+
+# -- memories and streams --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["b.mcap", ""])
+def test_a_memory_that_parts_before_anything_recorded_does(other: str) -> None:
+    fly("a.mcap", bug="memory")
+    fly("b.mcap", bug="memory")
+    told = diverged("a.mcap", *([other] if other else []))
+    assert place(told) == (250 * MS, 0, "memory", "c", "state")
+    assert [pair["name"] for pair in told["first"]["values"]] == ["tasks.c.controller.s[1]"]
+    assert place(told, "recorded") == (650 * MS, 0, "message", "c", "content")
+    assert told["agreed"]["ns"] == 240 * MS or 240 * MS < told["agreed"]["ns"] < 250 * MS
+    assert (
+        diverged("a.mcap", "b.mcap", "--no-fly")["first"]
+        == diverged("a.mcap", "b.mcap")["recorded"]
+    )
+
+
+class Greedy:
+    """Draws once more from its stream for one of its messages, which later ones show."""
+
+    ordered = True
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.asked = 0
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        self.asked += 1
+        if self.asked % 10 == self.at:
+            stream.random()
+        later = self.asked % 10 in (9, 0)
+        return (1_000_000 + (int(1e6 * stream.random()) if later else 0),)
+
+
+def sensed(link: Any) -> Scenario:
+    out = Scenario("sensed", until="0.1")
+    out.plant("p", INTEGRATOR, step=0.004, inputs={"u": 1.0})
+    out.sensor("s", {"x": "p.x"}, period=0.01, offset=0.002, transport=link)
+    out.controller("c", law_of(copied), on=("s",), inputs={"u": "s.x"})
+    return out
+
+
+def copied(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+    y[0] = u[0]
+
+
+def test_a_stream_that_was_drawn_from_once_more() -> None:
+    """The fourth message is at 32 ms, the ninth and tenth show it; each run asks ten times."""
+    verdict = parted(sensed(Greedy(99)), sensed(Greedy(4)))
+    assert named(verdict) == (Tag(32 * MS), "memory", "transport/s", "stream")
+    [pair] = verdict.place.pairs
+    assert (pair.a, pair.b) == ("0 words drawn", "1 words drawn")
+    assert verdict.drawn == ([], ["transport/s"])
+    assert verdict.visible.tag == Tag(82 * MS)
+    assert verdict.visible.name == "s"
+
+
+def test_a_message_that_another_seed_loses() -> None:
+    scenario = sensed(Loss(Fixed("0.001"), 0.4))
+    a, b = (trace_of(scenario, compile=False, seed=seed) for seed in (1, 2))
+    status = [one.track("messages/s").integer("status") for one in (a, b)]
+    first = int(np.flatnonzero(status[0] != status[1])[0])
+    assert first > 0
+    verdict = diverge(a, b, scenarios=(scenario, scenario))
+    assert named(verdict) == (Tag((2 + 10 * first) * MS), "message", "s", "on its way")
+    assert verdict.place is not None
+    values = {pair.name: (pair.a, pair.b) for pair in verdict.place.pairs}
+    assert set(values["status"]) == {"delivered", "lost"}
+    assert "never" in values["arrival (ns)"]
+    assert any("seed: 1, and 2" in note for note in verdict.notes)
+
+
+def starting(spare: float) -> Scenario:
+    out = Scenario("starting", until="0.1")
+    law = law_of(late)
+    law.memory = Signals(f"s [1] = {spare}")
+    out.plant("p", INTEGRATOR, step=0.01, inputs={"u": "c.y"})
+    out.controller("c", law, period=0.02, inputs={"u": "p.x"})
+    return out
+
+
+def late(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+    y[0] = s[0] if t > 0.05 else 0.0
+
+
+def test_a_memory_that_differs_from_the_start() -> None:
+    verdict = parted(starting(1.0), starting(2.0))
+    assert named(verdict) == (Tag(0), "memory", "c", "state")
+    assert verdict.agreed is None
+    assert verdict.visible.tag == Tag(60 * MS)
+
+
+# -- recorded sparsely -----------------------------------------------------------------------------
+
+
+def shaken(at: float, amount: float) -> Scenario:
+    """Two plants, one of which is pushed in the step that begins after ``at`` s."""
+
+    def push(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = u[0] - x[0] + (amount if t > at else 0.0)
+
+    out = Scenario("shaken", until=1)
+    out.plant("calm", INTEGRATOR, step=0.005, inputs={"u": 0.5})
+    out.plant("p", Model("p", X, push, inputs=U), step=0.01, inputs={"u": "calm.x"})
+    return out
+
+
+def thinned(recording: Recording, keep: int = 20) -> Recording:
+    """As one that records each ``keep``-th state."""
+    tracks = {
+        name: replace(track, words=track.words[::keep]) for name, track in recording.tracks.items()
+    }
+    return replace(recording, tracks=tracks)
+
+
+def test_states_that_were_recorded_sparsely_are_flown_again_in_between() -> None:
+    verdict = parted(shaken(0.362, 0.0), shaken(0.362, 1e-13), thinned)
+    assert named(verdict) == (Tag(370 * MS), "memory", "p", "state")
+    assert verdict.agreed == Tag(365 * MS)
+    assert verdict.place.pairs[0].name == "p.x"
+    assert verdict.visible.tag == Tag(400 * MS)
+
+
+# -- checkpoints beside the recordings -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["b.mcap", ""])
+def test_it_is_flown_again_from_the_nearest_checkpoint_that_agrees(
+    other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.mcap", "b.mcap"):
+        fly(name, "--checkpoint-every", "0.1", bug="memory")
+    with flights(monkeypatch) as flown:
+        told = diverged("a.mcap", *([other] if other else []))
+    assert place(told) == (250 * MS, 0, "memory", "c", "state")
+    if not other:
+        start, stop = flown.pop(0)  # the re-run itself
+        assert (start, stop) == (0, 1000 * MS)
+    starts, stops = zip(*flown, strict=True)
+    assert min(starts) >= 200 * MS
+    assert max(stops) < 310 * MS
+    assert len(flown) <= 6
+
+
+def test_saved_states_alone_tell_of_what_no_recording_shows() -> None:
+    """Nothing recorded differs: the runs end before the memory is used."""
+    for name in ("a.mcap", "b.mcap"):
+        fly(name, "--checkpoint-every", "0.1", "--until", "0.6", bug="memory")
+    told = diverged("a.mcap", "b.mcap")
+    assert place(told) == (250 * MS, 0, "memory", "c", "state")
+    assert told["recorded"] is None
+
+
+def test_from_begins_at_the_checkpoint_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    fly("a.mcap", "--checkpoint-every", "0.1", bug="draw")
+    with flights(monkeypatch) as flown:
+        told = diverged("a.mcap", "--from", "0.45")
+    assert told["began"] == {"ns": told["began"]["ns"], "step": 0}
+    assert 400 * MS <= told["began"]["ns"] < 450 * MS
+    assert min(start for start, _ in flown) == told["began"]["ns"]
+    assert 502 * MS < told["first"]["tag"]["ns"] <= 510 * MS
+    with flights(monkeypatch) as flown:
+        assert diverged("a.mcap")["first"]["tag"] == told["first"]["tag"]
+    assert flown[0][0] == 0
+
+
+def test_a_state_that_was_changed_in_a_checkpoint_is_told_as_that(folder: Path) -> None:
+    """It parts from its re-run there, and nowhere when that is flown again."""
+    fly("a.mcap", "--checkpoint-every", "0.25")
+    for at in ("0.500", "0.750", "1.000"):
+        path = folder / f"a@{at}.checkpoint"
+        broken = Checkpoint.open(path)
+        broken.state["tasks"]["c"]["controller"]["s"][1] = 7.0
+        broken.__dict__.pop("digest")
+        broken.save(path)
+    told = diverged("a.mcap")
+    assert place(told) == (500 * MS, 0, "memory", "c", "state")
+    assert any("do not when that is flown again" in note for note in told["notes"])
+
+
+# -- what was recorded badly -----------------------------------------------------------------------
+
+
+def test_a_recording_that_was_cut_short(folder: Path) -> None:
+    fly("a.mcap")
+    fly("b.mcap")
+    fly("c.mcap", bug="clock")
+    data = (folder / "b.mcap").read_bytes()
+    for share, runs in _cut(folder / "b.mcap", data):
+        result = rtsim("diverge", *runs)
+        assert result.exit_code == 0, (share, result.output)
+        assert "the recording was cut off: b.mcap" in result.stdout
+    (folder / "c.mcap").write_bytes((folder / "c.mcap").read_bytes()[:-400])
+    assert place(diverged("a.mcap", "c.mcap")) == (400 * MS, 0, "message", "c", "content")
+
+
+def _cut(path: Path, data: bytes) -> Iterator[tuple[float, tuple[str, ...]]]:
+    for share in (0.9, 0.97):
+        path.write_bytes(data[: int(share * len(data))])
+        for runs in (("a.mcap", "b.mcap"), ("b.mcap", "a.mcap"), ("b.mcap",)):
+            yield share, runs
+
+
+def test_one_that_goes_on_longer_is_no_difference() -> None:
+    fly("a.mcap", "--until", "0.5")
+    fly("b.mcap", "--until", "0.7")
+    result = rtsim("diverge", "a.mcap", "b.mcap")
+    assert result.exit_code == 0, result.output
+    assert "from 0 to 0.5 s" in result.stdout
+
+
+def test_one_that_failed_where_the_other_went_on() -> None:
+    fly("a.mcap")
+    assert rtsim("run", SCENARIO, "--plain", "--set", "bug=dies", "-o", "b.mcap").exit_code == 2
+    told = diverged("a.mcap", "b.mcap")
+    assert place(told) == (500 * MS, 0, "event", "ControllerError", "error")
+    [pair] = told["first"]["values"]
+    assert pair["a"] == "absent"
+    assert "no more" in pair["b"]
+    assert 490 * MS <= told["agreed"]["ns"] < 500 * MS
+    assert rtsim("diverge", "b.mcap").exit_code == 0  # it fails again, and there
+
+
+def test_recordings_of_different_scenarios() -> None:
+    fly("a.mcap")
+    assert rtsim("run", "orbit", "--until", "1", "-o", "o.mcap").exit_code == 0
+    result = rtsim("diverge", "a.mcap", "o.mcap")
+    assert result.exit_code == 2
+    assert "a.mcap and o.mcap are of different scenarios" in result.stderr
+
+
+def test_a_part_that_only_one_has() -> None:
+    """Its track is what differs, at the start."""
+    more = shaken(0.5, 0.0)
+    more.source("pilot", U)
+    more.plant("third", INTEGRATOR, step=0.01, inputs={"u": "pilot.u"})
+    verdict = parted(shaken(0.5, 0.0), more)
+    assert named(verdict) == (Tag(0), "layout", "third", "track")
+    assert [(pair.a, pair.b) for pair in verdict.place.pairs] == [("absent", "there")]
+
+
+def test_one_recording_is_not_compared_without_flying() -> None:
+    fly("a.mcap")
+    result = rtsim("diverge", "a.mcap", "--no-fly")
+    assert result.exit_code == 2
+    assert "give two, or leave --no-fly out" in result.stderr
+    result = rtsim("diverge", "nothing.mcap")
+    assert result.exit_code == 2
+
+
+def test_one_that_was_run_from_python_needs_its_scenario() -> None:
+    scenario = shaken(0.362, 1e-13)
+    a = trace_of(scenario, compile=False)
+    with pytest.raises(RecordingError, match="it was run from Python"):
+        diverge(a)
+    assert diverge(a, scenarios=(scenario, None)).equal
+    verdict = diverge(a, scenarios=(shaken(0.362, 0.0), None))
+    assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")
+    other = trace_of(shaken(0.362, 0.0), compile=False)
+    verdict = diverge(a, other)  # only read
+    assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")
+    assert any("it was run from Python" in note for note in verdict.notes)

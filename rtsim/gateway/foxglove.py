@@ -45,6 +45,7 @@ class Foxglove:
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
+        self._context = foxglove.Context()  # the server alone would not keep it
         self._server: WebSocketServer | None = None
         self._relay: Relay | None = None
         self._groups: dict[str, _Group] = {}
@@ -52,7 +53,7 @@ class Foxglove:
         self._epoch_ns = 0
 
     def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None:
-        context = foxglove.Context()
+        context = self._context
         self._epoch_ns = int(run.get("started_ns", 0))
         about = {"started_ns": str(self._epoch_ns), "scenario": str(run.get("scenario", ""))}
         specs = {t.name: _spec(t) for t in topics if t.names}
@@ -95,10 +96,10 @@ class Foxglove:
 
     def close(self) -> None:
         with closing(self._listener):
-            if self._relay is not None:
-                self._relay.close()
             if self._server is not None:
                 self._server.stop()
+            if self._relay is not None:
+                self._relay.close()
 
 
 class _Group:

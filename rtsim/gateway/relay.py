@@ -19,13 +19,13 @@ from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
 from rtsim.tag import NS_PER_S
 
-MOST_WAITING = 1 << 20
-"""Bytes that wait for one viewer."""
+MOST_WAITING = 1 << 18
+"""Bytes of messages that wait for one viewer: some seconds, at usual rates."""
 MOST_VIEWERS = 16
 MOST_FRAME = 1 << 24
 _MOST_ASKED = 1 << 16
 _CHUNK = 1 << 16
-_SEND_BUFFER = 1 << 18
+_SEND_BUFFER = 1 << 16
 _BINARY = 0x82
 _MESSAGE, _TIME = 1, 2
 
@@ -81,12 +81,15 @@ class Counts:
 
 
 class Waiting:
-    """What one viewer is still to be sent; beyond ``most`` bytes the oldest messages go."""
+    """What one viewer is still to be sent; beyond ``most`` bytes the oldest messages go.
+
+    What is no message (which channels there are, answers) is never dropped.
+    """
 
     def __init__(self, counts: Counts, most: int = MOST_WAITING) -> None:
         self._counts, self._most = counts, most
         self._frames: deque[bytes] = deque()
-        self._size = 0
+        self._size = self._held = 0
         self._begun = 0
         """Bytes of the first frame that are sent."""
 
@@ -94,20 +97,25 @@ class Waiting:
         return bool(self._frames)
 
     def add(self, frame: bytes) -> None:
-        """:class:`RtsimError` where nothing that waits may be dropped."""
+        """:class:`RtsimError` where too much waits that may not be dropped."""
         self._frames.append(frame)
-        self._size += len(frame)
-        while self._size > self._most:
-            self._drop()
+        if kind(frame):
+            self._size += len(frame)
+        else:
+            self._held += len(frame)
+        while self._size > self._most and self._drop():
+            pass
+        if self._held > MOST_FRAME:
+            raise RtsimError("a viewer that reads nothing")
 
-    def _drop(self) -> None:
+    def _drop(self) -> bool:
         for k in range(1 if self._begun else 0, len(self._frames)):
             if what := kind(self._frames[k]):
                 self._size -= len(self._frames[k])
                 del self._frames[k]
                 self._counts.lost += what == _MESSAGE
-                return
-        raise RtsimError("a viewer that reads nothing")
+                return True
+        return False
 
     def send(self, end: socket.socket) -> None:
         """As much as the viewer takes."""
@@ -120,7 +128,10 @@ class Waiting:
             if self._begun < len(frame):
                 return
             self._frames.popleft()
-            self._size -= len(frame)
+            if kind(frame):
+                self._size -= len(frame)
+            else:
+                self._held -= len(frame)
             self._begun = 0
             self._counts.sent += kind(frame) == _MESSAGE
 
@@ -173,7 +184,7 @@ class Relay(threading.Thread):
         self._selector.register(self._ear, selectors.EVENT_READ, None)
 
     def close(self, seconds: float = 0.5) -> None:
-        """The rest is still sent, for at most so long."""
+        """When the server has stopped: the rest is still sent, for at most so long."""
         self._until_ns = stopwatch() + round(seconds * NS_PER_S)
         self._bell.send(b"x")
         self.join()
@@ -198,7 +209,7 @@ class Relay(threading.Thread):
     def _over(self) -> bool:
         if not self._until_ns:
             return False
-        return stopwatch() > self._until_ns or not any(line.waiting for line in self._lines)
+        return stopwatch() > self._until_ns or not self._lines
 
     def _accept(self) -> None:
         with suppress(OSError):

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from rtsim.errors import UnknownName
-from rtsim.solve.base import GOOD, TOO_SMALL, NystromTableau, Solver, Stepper, Tableau
+from rtsim.solve.adaptive import BS32, DP54, Adaptive
+from rtsim.solve.base import (
+    GOOD,
+    TOO_SMALL,
+    EmbeddedTableau,
+    NystromTableau,
+    Solver,
+    Stepper,
+    Tableau,
+)
 from rtsim.solve.euler import EULER
 from rtsim.solve.explicit import ExplicitRungeKutta
 from rtsim.solve.midpoint import MIDPOINT
@@ -13,11 +22,13 @@ from rtsim.solve.rkn4 import RKN4, Nystrom
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
 SOLVERS: dict[str, Solver] = {
-    s.name: s for s in (EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4)
+    s.name: s for s in (EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4, BS32, DP54)
 }
 
 __all__ = [
     "ABM4",
+    "BS32",
+    "DP54",
     "EULER",
     "GOOD",
     "MIDPOINT",
@@ -26,6 +37,8 @@ __all__ = [
     "SEMI_IMPLICIT_EULER",
     "SOLVERS",
     "TOO_SMALL",
+    "Adaptive",
+    "EmbeddedTableau",
     "ExplicitRungeKutta",
     "Nystrom",
     "NystromTableau",

@@ -93,6 +93,28 @@ class Tableau:
 
 
 @dataclass(frozen=True)
+class EmbeddedTableau(Tableau):
+    """A method with a second one inside it, and with dense output.
+
+    ``hat`` are the weights of the embedded method, of order ``lower``; ``dense`` (s, d) gives the
+    weights within a step: ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.  First same as last.
+    """
+
+    hat: tuple[Fraction, ...] = ()
+    lower: int = 0
+    dense: tuple[tuple[Fraction, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.first_same_as_last:
+            raise ScenarioError(f"tableau {self.name}: the last row of a is not b")
+        if sum(self.hat) != 1 or len(self.hat) != len(self.b):
+            raise ScenarioError(f"tableau {self.name}: the embedded weights do not sum to 1")
+        if tuple(sum(row) for row in self.dense) != self.b:
+            raise ScenarioError(f"tableau {self.name}: the dense weights do not end in b")
+
+
+@dataclass(frozen=True)
 class NystromTableau:
     """A Runge-Kutta-Nystrom method for q'' = f(t, q, q').
 

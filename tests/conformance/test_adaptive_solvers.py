@@ -42,7 +42,7 @@ def test_it_costs_what_scipys_pair_costs(solver: Adaptive, tolerance: float, com
     x, out = FORCED.states.initial(), np.zeros(2)
     assert stepper.advance(0, END_NS, x, NONE, NONE, P0, out) == GOOD
     stepper.accept()
-    method = {"dp54": "RK45", "bs32": "RK23"}[solver.tableau.name]
+    method: Any = {"dp54": "RK45", "bs32": "RK23"}[solver.tableau.name]
     theirs = solve_ivp(_forced, (0, 10), [0, 0], method=method, rtol=tolerance, atol=tolerance)
     assert np.linalg.norm(out - EXACT) < 50 * tolerance
     assert out == pytest.approx(theirs.y[:, -1], abs=1e-3 * tolerance + 1e-12)

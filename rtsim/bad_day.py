@@ -18,7 +18,7 @@ from rtsim.errors import RecordingError
 from rtsim.faults import Fault
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
-from rtsim.tag import NS_PER_S
+from rtsim.tag import NEVER, NS_PER_S
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import REST
 from rtsim.trace import OVERRUN, TIMING
@@ -56,8 +56,10 @@ class _Frame:
         return 0 if self.due_at_once else self.woken if self.waited else self.arrived
 
 
-def timing_faults(recording: Recording) -> tuple[Fault, ...]:
-    """Faults that make the overruns of a paced run again; none where it had none.
+def timing_faults(
+    recording: Recording, first_ns: int = 0, last_ns: int = NEVER.ns
+) -> tuple[Fault, ...]:
+    """Faults that make the overruns of a paced run again, those from one tag to another.
 
     They take the place of what else made it late on purpose.  Raises :class:`RecordingError` where
     it does not say when its tags began.
@@ -68,13 +70,14 @@ def timing_faults(recording: Recording) -> tuple[Fault, ...]:
     busy: list[_Frame] = []
     woken: list[_Frame] = []
     for k, frame in enumerate(frames):
-        if frame.overrun is not None and not frame.waited:
+        overran = frame.overrun is not None and first_ns <= frame.ns <= last_ns
+        if overran and not frame.waited:
             if done <= first:
                 woken.append(frames[first])
             busy += frames[max(first, done) : k]
             done = k
             frames[longest].blamed = _job(frame.overrun)
-        elif frame.overrun is not None:
+        elif overran:
             woken.append(frame)
         if frame.waited or frame.due_at_once:
             first = longest = k
@@ -149,8 +152,10 @@ def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
         frame.busy = gap + following.arrived - frame.began
 
 
-def _job(overrun: Event) -> str:
+def _job(overrun: Event | None) -> str:
     """The one that it names; what lies outside the named jobs, or was a fault, has no name."""
+    if overrun is None:
+        return ""
     job = overrun.source
     named = overrun.values.get("cause") == "compute" and job != REST
     return job if named and not job.startswith("fault.") else ""

@@ -16,6 +16,7 @@ COMMANDS = {
     "diverge": "rtsim.cli.diverge:diverge",
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",
+    "bad-day": "rtsim.cli.bad_day:bad_day",
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",

@@ -324,6 +324,7 @@ class Pacer:
             self._late_by_wake, self._culprit_ns = 0, -1  # due now, and nothing is handed on
             self.clock.anchor(ns)
         elif action == "freeze":
+            self.slipped_ns += late
             self.frozen, self._frozen_ns, self._frozen_at = True, ns, self._read()
             self.clock.anchor(ns)
         return action != "freeze"

@@ -224,7 +224,7 @@ def test_where_a_frame_is_frozen_and_resumed_the_stall_is_taken_once() -> None:
     assert run.overruns == [(210, "fault.f", 20 * MS, "freeze")]
     assert run.certificate is not None
     assert run.certificate.injected == {"f": 30 * MS}
-    assert run.certificate.slipped_ns == 50 * MS
+    assert run.certificate.slipped_ns == 70 * MS
 
 
 def test_the_certificate_says_what_was_taken_on_purpose() -> None:

@@ -1,0 +1,58 @@
+"""A fault file from faults: what :func:`rtsim.faults.read_faults` reads again, to the ns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from rtsim.errors import ScenarioError
+from rtsim.faults.description import Fault
+from rtsim.faults.reading import MOST_FAULTS
+
+
+def write_faults(
+    path: str | Path, faults: Sequence[Fault], about: Iterable[str] = (), *, force: bool = False
+) -> None:
+    """``about``: lines of comment at its head.  :class:`ScenarioError` where it cannot be written.
+
+    An older file is written over with ``force`` alone.
+    """
+    path = Path(path)
+    if len(faults) > MOST_FAULTS:
+        raise ScenarioError(f"{len(faults)} faults; a fault file holds at most {MOST_FAULTS}")
+    lines = [f"# {line}" for line in about]
+    for fault in faults:
+        lines += ["", "[[fault]]", *(f"{k} = {_toml(v)}" for k, v in fault.describe().items())]
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    except FileExistsError:
+        raise ScenarioError(
+            f"{path} is there already; give another -o PATH, or --force to write over it"
+        ) from None
+    except OSError as error:
+        raise ScenarioError(
+            f"cannot write {path}: {error.strerror}; give another path, -o PATH"
+        ) from None
+
+
+def _toml(value: Any) -> str:
+    """Numbers as they are; a JSON string of text is one of TOML too."""
+    if isinstance(value, str):
+        return json.dumps(_decimal(value))
+    return repr(value)
+
+
+def _decimal(text: str) -> str:
+    """An exact time for people, where it has an end: 0.03 for 3/100."""
+    try:
+        exact = Fraction(text) * 10**9
+    except (ValueError, ZeroDivisionError):
+        return text
+    if exact.denominator != 1 or exact < 0:
+        return text
+    whole, rest = divmod(int(exact), 10**9)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")

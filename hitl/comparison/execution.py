@@ -18,6 +18,8 @@ from rtsim.tag import Period
 STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"
 """Whose clock: this machine's, or that of the board, whose processor is another one."""
+MODELLED = "modelled by execution and wire time"
+"""Of an exchange that nobody watched: in real time an answer is taken when it is due."""
 LABEL = f"{STEP}, {HOST}"
 _FEWEST_FOR_P99 = 100
 
@@ -98,6 +100,7 @@ class Execution:
         )
 
     def to_json(self) -> dict[str, object]:
+        """``clock`` is ``host``, ``target`` or, of an exchange, ``modelled``."""
         return {
             "clock": self.clock.partition(" ")[0],
             "steps": self.steps,

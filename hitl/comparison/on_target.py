@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.execution import EXCHANGE, HOST, TARGET, Execution
+from hitl.comparison.execution import EXCHANGE, HOST, MODELLED, TARGET, Execution
 from hitl.protocol.events import Counts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
@@ -30,7 +30,9 @@ class OnTarget:
     """``None`` where no step was answered."""
     exchange: Execution | None
     """From a request's first byte to its reply's last: of the board's clock in lockstep, of the
-    host's where the board runs by itself.
+    host's where it waits for the answer.  In real time an answer is taken when it is due, which
+    says nothing; then it is the step's execution and the longest frames on the wire (``MODELLED``),
+    the latency that such a run measured.
     """
     stack: int
     """The most bytes of it that were ever in use."""
@@ -43,11 +45,8 @@ class OnTarget:
         if board is None:
             return None
         one: Any = controller
-        # An emulated board in lockstep has no other time than its cycles.
-        lockstep = one.url.startswith("board:") and not one.paced
         execution = Execution.of(one.took_ns, period, clock=TARGET)
-        clock = TARGET if lockstep else HOST
-        exchange = Execution.of(one.exchange_ns, period, what=EXCHANGE, clock=clock)
+        exchange = Execution.of(_exchanges(one), period, what=EXCHANGE, clock=_clock(one))
         longest = 0 if execution is None else execution.max
         return cls(
             url=one.url,
@@ -101,6 +100,22 @@ class OnTarget:
             "repeated": self.counts.repeated,
             "counts": {**asdict(self.counts), "garbage": _by_name(self.counts)},
         }
+
+
+def _clock(one: Any) -> str:
+    """Of its exchanges."""
+    if one.paced:
+        return MODELLED
+    # An emulated board in lockstep has no other time than its cycles.
+    return TARGET if one.url.startswith("board:") else HOST
+
+
+def _exchanges(one: Any) -> NDArray[np.int64]:
+    """(k,): ns of each exchange."""
+    if not one.paced:
+        return np.array(one.exchange_ns, np.int64)
+    wire_ns = int(one.budget.request_ns + one.budget.reply_ns)
+    return np.array([took + wire_ns for took in one.took_ns], np.int64)
 
 
 def hello(board: HelloReply) -> str:

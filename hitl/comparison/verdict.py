@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hitl.comparison.execution import Execution
+from hitl.comparison.execution import MODELLED, Execution
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
@@ -220,7 +220,8 @@ def _what_the_loop_adds(flight: Flight) -> str:
             f"{flight.late} answers were late and {flight.missed} requests missed; {_time(flight)}"
         )
     return (
-        "it makes more of differences that the open loop allows, or the "
+        "it makes more of differences that the open loop allows, as a loop near its limit of "
+        "stability does (try less --latency), or the "
         f"{flight.sides.translation} depends on more than its inputs; hold the open loop to a "
         "smaller tolerance"
     )
@@ -228,10 +229,13 @@ def _what_the_loop_adds(flight: Flight) -> str:
 
 def _time(flight: Flight) -> str:
     """What to do about answers that are late."""
-    exchanges = [t.exchange.max for t in flight.targets.values() if t.exchange is not None]
+    exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
+    more = "allow more time (--latency), or fly with --pace max"
     if not exchanges:
-        return "allow more time (--latency), or fly with --pace max"
-    longest = max(exchanges)
+        return more
+    longest = max(exchange.max for exchange in exchanges)
+    if any(exchange.clock == MODELLED for exchange in exchanges):
+        return f"execution and wire alone take up to {duration(longest)}: {more}"
     tenths = -(-longest * 105 // 10_000_000)  # of ms, and 5 % more
     return (
         f"the longest exchange observed took {duration(longest)}: allow more time, such as "

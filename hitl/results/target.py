@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hitl.comparison.execution import MODELLED
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.verdict import BackToBack
 from rtsim.record.markup import duration
@@ -35,7 +36,9 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
     """What a reader wants to know of a run on a board, in lines."""
     out = {"board": target.url, "HELLO": target.hello, "time budget": str(target.budget)}
     wire = f"{duration(target.wire_ns)} of the longest request and reply"
-    if target.exchange is not None:
+    if target.exchange is not None and target.exchange.clock == MODELLED:
+        wire += "; when an answer came is not known, it is taken when it is due"
+    elif target.exchange is not None:
         share = 100 * target.exchange.max / target.budget.exchange_ns
         wire += (
             f"; the longest exchange observed took {duration(target.exchange.max)}, "

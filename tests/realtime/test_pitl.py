@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hitl import pitl
 from hitl.boards import BoardError, node
+from hitl.controllers.board import BoardController
+from rtsim.loading import load_scenario
+from rtsim.record.exact import compare_exact
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.simulation import simulate
+from rtsim.tag import Tag
+from rtsim.testing.determinism import trace_of
 
 LAW = {"controller": "firmware/core/unstable_control.toml:single"}
 LATENCY, UNTIL, STEPS = 0.05, 1, 11
+F16_LAW, F16_UNTIL = "firmware/core/f16_control.toml:single", 3
 pytestmark = pytest.mark.realtime
+
+
+def need_emulator() -> None:
+    try:
+        node.command()
+    except BoardError as error:
+        pytest.skip(str(error))
 
 
 def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try:
-        node.command()
-    except BoardError as error:
-        pytest.skip(str(error))
+    need_emulator()
     monkeypatch.chdir(tmp_path)
     result = pitl("unstable", LAW, pace=1.0, latency=LATENCY, until=UNTIL)
     board = result.pairs[-1]
@@ -32,9 +49,62 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     target = board.flight.targets["controller"]
     assert target.exchange is not None
     assert target.execution is not None
-    assert (target.exchange.clock, target.execution.clock) == ("host time", "target clock")
-    assert target.exchange.min > target.wire_ns + target.execution.min, "no faster than the wire"
+    assert target.exchange.clock == "modelled by execution and wire time"
+    assert target.execution.clock == "target clock"
+    assert target.exchange.max == target.wire_ns + target.execution.max, "not when it was due"
+    assert (target.exchange.took_ns == _measured(board.flight.flown, "controller")).all()
     assert target.execution.min == loop.target.execution.min  # type: ignore[union-attr]
     if not board.flight.late:
         result.assert_ok()
         assert target.wire_ns + target.execution.max < LATENCY * 1e9
+
+
+def _measured(recording: Recording, controller: str) -> NDArray[np.int64]:
+    """(k,) ns: what ``--latency from:RUN`` draws from, of the answers that were in time."""
+    track = recording.track(f"measured/{controller}")
+    about = recording.header["scenario"]["parts"][controller]
+    return track.integer("ended") - track.integer("sent") + int(about["reply_ns"])
+
+
+# -- NASA's F-16
+
+
+def scenario(paced: bool) -> Scenario:
+    """At 50 Hz with 10 ms, where its roll loop is unstable: no difference would stay small."""
+    out = load_scenario("f16", {"case": "13.1", "compute": "0.01"})
+    out.replace_controller("autopilot", BoardController(F16_LAW, paced=paced))
+    return out
+
+
+def test_the_f16_in_real_time_has_the_trace_of_lockstep_up_to_the_first_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_emulator()
+    monkeypatch.chdir(tmp_path)
+    lockstep = trace_of(scenario(paced=False), until=F16_UNTIL)
+    assert not lockstep.events
+    recorder = MemoryRecorder()
+    outcome = simulate(scenario(paced=True), pace="1.0", until=F16_UNTIL, recorder=recorder)
+    live = recorder.recording()
+    assert outcome.wall_ns >= F16_UNTIL * 1e9, "never ahead of the wall"
+    first = min(untimely(live), default=None)
+    parted = compare_exact(lockstep, live)
+    if first is None:
+        assert parted is None
+        assert live.digest() == lockstep.digest()
+    else:
+        assert parted is not None
+        assert parted.tag >= first
+    assert compare_exact(live, rerun(live, scenario(paced=True))) is None
+    kinds = [e.kind for e in live.events]
+    assert (kinds.count("Late"), kinds.count("Missed")) == (outcome.late, outcome.missed)
+    answered = len(live.track("messages/autopilot")) + outcome.late + outcome.missed
+    assert answered == len(lockstep.track("messages/autopilot"))
+    assert (_measured(live, "autopilot") > 2_600_000).all(), "the wire alone takes that"
+
+
+def untimely(live: Recording) -> list[Tag]:
+    """Of what is not as in lockstep: a Late answer is missing at the tag of its request."""
+    late = [e for e in live.events if e.kind == "Late"]
+    missed = [e.tag for e in live.events if e.kind == "Missed"]
+    return [Tag(e.tag.ns - int(e.values["allowed"])) for e in late] + missed

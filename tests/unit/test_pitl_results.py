@@ -21,11 +21,13 @@ from hitl.comparison.on_target import OnTarget
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from hitl.results.table import Tables
-from hitl.results.target import bars, histogram, last_of
+from hitl.results.target import bars, facts, histogram, last_of
 from rtsim.controller import Controller
 from rtsim.errors import ScenarioError
 from rtsim.models.unstable import controller, scenario
-from rtsim.tag import Period
+from rtsim.record.markup import duration
+from rtsim.signals import Vector
+from rtsim.tag import Period, Tag
 
 STEPS = 31
 
@@ -176,22 +178,58 @@ def test_figures_of_the_target_are_those_of_its_cycles(equal: Ladder) -> None:
     assert host.clock == "host time"
 
 
-def test_an_exchange_with_a_board_that_runs_by_itself_is_of_the_hosts_clock(folder: Path) -> None:
+def test_whose_clock_an_exchange_is_of(folder: Path) -> None:
+    """Where somebody waited for the answer; else what is known of it."""
+    modelled = "modelled by execution and wire time"
     for url, paced, clock in (
         ("board:uno", False, "target clock"),
-        ("board:uno", True, "host time"),
+        ("board:uno", True, modelled),
         ("serial:///dev/ttyACM0", False, "host time"),
+        ("serial:///dev/ttyACM0", True, modelled),
     ):
         prototype = FakeBoard(controller(), as_float, folder)
         prototype.url, prototype.paced = url, paced
         board = prototype.fresh()
-        board.exchange_ns.append(1)
-        board.took_ns.append(1)
+        board.exchange_ns.append(50_000_000)
+        board.took_ns.append(60_000)
         target = OnTarget.of(board, Period.of("1/10"))
         assert target is not None
         assert target.exchange is not None
         assert target.execution is not None
         assert (target.exchange.clock, target.execution.clock) == (clock, "target clock")
+        taken = "it is taken when it is due" in facts(target)["wire"]
+        assert taken == paced
+        assert target.exchange.max == (60_000 + target.wire_ns if paced else 50_000_000)
+        told = target.to_json()["exchange"]
+        assert told["clock"] == clock.split()[0]
+        assert told["max_observed_ns"] == target.exchange.max
+
+
+def test_late_in_real_time_is_not_blamed_on_the_longest_wait(folder: Path) -> None:
+    class Slow(FakeBoard):
+        slept = False
+
+        def fresh(self) -> FakeBoard:
+            out = Slow(self.law, self.change, self.folder)
+            out.board, out.paced = out.greeting, True
+            return out
+
+        def receive(self, tag: Tag, patience: float) -> Vector | None:
+            if self.step == 9 and not self.slept:
+                self.slept = True
+                return None
+            return super().receive(tag, patience)
+
+    rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
+    stepped, flown = (kind(controller(), as_float, folder) for kind in (FakeBoard, Slow))
+    rungs.append(Rung("board", {"controller": stepped}, {"controller": flown}))
+    slow = climb(scenario(), rungs, until=2, latency=0.03, late="hold").pairs[-1]
+    assert slow.flight is not None
+    assert slow.flight.late == 1
+    target = slow.flight.targets["controller"]
+    assert target.exchange is not None
+    alone = duration(target.wire_ns + int(target.cycles.max()) * 1_000_000_000 // CLOCK_HZ)
+    assert f"execution and wire alone take up to {alone}: allow more time" in slow.explanation
 
 
 def test_bins_hold_all_and_show_each() -> None:

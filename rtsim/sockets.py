@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import zmq
@@ -171,7 +170,7 @@ class Broadcast:
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # a full queue is told, so that it is counted
+        self._socket.setsockopt(zmq.XPUB_NODROP, 1)  # otherwise it drops in silence
         try:
             self._socket.bind(endpoint)
         except TROUBLE as error:
@@ -179,16 +178,9 @@ class Broadcast:
             raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """False where somebody is too slow to be sent this; the others are."""
-        frames = (topic.encode(), data)
+        """False where somebody who subscribes is too slow for it: then nobody is sent this."""
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
-        except zmq.Again:
-            with suppress(zmq.ZMQError):
-                self._socket.setsockopt(zmq.XPUB_NODROP, 0)
-                self._socket.send_multipart(frames, zmq.NOBLOCK)
-                self._socket.setsockopt(zmq.XPUB_NODROP, 1)
-            return False
+            self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
         except zmq.ZMQError:
             return False
         return True

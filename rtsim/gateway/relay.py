@@ -103,13 +103,14 @@ class Waiting:
             self._size += len(frame)
         else:
             self._held += len(frame)
-        while self._size > self._most and self._drop():
+        while self._size - self._begun > self._most and self._drop():
             pass
         if self._held > MOST_FRAME:
             raise RtsimError("a viewer that reads nothing")
 
     def _drop(self) -> bool:
-        for k in range(1 if self._begun else 0, len(self._frames)):
+        """The oldest message that is not half sent, nor the one that came last."""
+        for k in range(1 if self._begun else 0, len(self._frames) - 1):
             if what := kind(self._frames[k]):
                 self._size -= len(self._frames[k])
                 del self._frames[k]

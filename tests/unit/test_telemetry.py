@@ -1,0 +1,303 @@
+"""What plotting tools are sent: topics, rates, losses; the relay's frames."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import zmq
+
+from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.gateway import publishing
+from rtsim.gateway.catalogue import Counters
+from rtsim.gateway.listening import check_foxglove, listen, read_address
+from rtsim.gateway.publishing import (
+    PlotJuggler,
+    Publisher,
+    Topic,
+    check_rates,
+    read_rates,
+    topics_of,
+)
+from rtsim.gateway.relay import MOST_FRAME, Counts, Frames, Waiting
+from rtsim.tag import NS_PER_S
+
+SIGNALS = [
+    {"name": "plane.latitude", "unit": "rad"},
+    {"name": "plane.longitude", "unit": "deg"},
+    {"name": "plane.altitude", "unit": "ft"},
+    {"name": "plane.roll", "unit": "rad"},
+    {"name": "plane.pitch", "unit": "rad"},
+    {"name": "plane.yaw", "unit": "rad"},
+    {"name": "pilot.stick", "unit": "1"},
+    {"name": "pilot.stick", "unit": "s"},
+]
+RUN = {"signals": SIGNALS, "scenario": "any"}
+
+
+class Seen:
+    """A viewer that notes what it is shown."""
+
+    name = "seen"
+    counts = (7, 2)
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[int, list[str]]] = []
+        self.begun = self.agains = 0
+
+    def begin(self, run: Any, topics: Any) -> None:  # noqa: ARG002
+        self.begun += 1
+
+    def show(self, due: Any, counters: Counters, values: Any) -> None:  # noqa: ARG002
+        self.shown.append((counters.ns, [t.name for t in due]))
+
+    def again(self) -> None:
+        self.agains += 1
+
+    def close(self) -> None:
+        pass
+
+
+class Time:
+    """The wall clock of a test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ns = 10**15
+        monkeypatch.setattr(publishing, "stopwatch", lambda: self.ns)
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Time:
+    return Time(monkeypatch)
+
+
+def _topics(**rates: float) -> tuple[Publisher, Seen]:
+    seen = Seen()
+    publisher = Publisher([seen])
+    publisher.begin({**RUN, "telemetry": rates})
+    return publisher, seen
+
+
+def test_a_part_is_a_topic_and_no_name_comes_twice() -> None:
+    plane, pilot, timing, scene = topics_of(SIGNALS)
+    assert plane.names == ("latitude", "longitude", "altitude", "roll", "pitch", "yaw")
+    assert pilot == Topic("pilot", ("stick", "stick_parameter"), ("1", "s"), (6, 7))
+    assert len(timing.names) == len(timing.units)
+    assert scene.names == ()
+    counters = Counters(ns=5, overruns_wake=2, overruns_compute=1, rate=2.0, margin_ns=-1_500_000)
+    row = dict(zip(timing.names, timing.row(counters, np.zeros(0)), strict=True))
+    assert (row["ns"], row["overruns"], row["rate"], row["margin"]) == (5.0, 3.0, 2.0, -0.0015)
+
+
+def test_each_topic_has_its_rate_and_none_is_sent_at_0(wall: Time) -> None:
+    publisher, seen = _topics(**{"": 50.0, "plane": 100.0, "pilot": 10.0, "scene": 0.0})
+    assert publisher.rate_hz == 100.0
+    for k in range(200):  # two seconds of looks that come when they like
+        wall.ns += 10_000_000 + (-1) ** k * 3_000_000
+        publisher.publish(Counters(ns=k * 1000), np.zeros(8))
+    sent = [name for _, due in seen.shown for name in due]
+    assert sent.count("plane") == 200
+    assert 98 <= sent.count("timing") <= 102
+    assert 19 <= sent.count("pilot") <= 22
+    assert sent.count("scene") == 0
+
+
+def test_while_time_stands_a_look_a_second_is_shown(wall: Time) -> None:
+    publisher, seen = _topics()
+    for _ in range(200):
+        wall.ns += 20_000_000
+        publisher.publish(Counters(ns=77), np.zeros(8))
+    assert len(seen.shown) == 4
+    assert all(len(due) == 4 for _, due in seen.shown), "all of it, for who comes late"
+
+
+def test_viewers_are_told_when_time_goes_back_and_begin_once(wall: Time) -> None:
+    publisher, seen = _topics()
+    for ns in (10, 20, 5, 6):
+        wall.ns += NS_PER_S
+        publisher.publish(Counters(ns=ns), np.zeros(8))
+    publisher.begin(RUN)
+    assert (seen.begun, seen.agains) == (1, 1)
+    assert publisher.counts == {"seen": {"sent": 7, "lost": 2}}
+
+
+def test_nobody_is_served_where_nobody_asked() -> None:
+    publisher = Publisher()
+    publisher.begin(RUN)
+    publisher.publish(Counters(ns=1), np.zeros(8))
+    assert (publisher.rate_hz, publisher.counts) == (0.0, {})
+
+
+def test_rates_are_checked() -> None:
+    assert read_rates(["10", "f16=100", "pilot=0"]) == {"": 10.0, "f16": 100.0, "pilot": 0.0}
+    for text in ("fast", "f16=", "=5", "f16=-1", "nan", "f16=201", "a=b=c"):
+        with pytest.raises(ScenarioError, match="write HZ or TOPIC=HZ"):
+            read_rates([text])
+    check_rates({"": 1.0, "plane": 2.0, "timing": 3.0, "scene": 4.0}, SIGNALS)
+    with pytest.raises(UnknownName, match="unknown topic 'plain'"):
+        check_rates({"plain": 1.0}, SIGNALS)
+
+
+# -- PlotJuggler
+
+
+@pytest.fixture
+def subscriber() -> Iterator[tuple[PlotJuggler, zmq.Socket[bytes]]]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    tool, context = PlotJuggler(endpoint), zmq.Context()
+    end: zmq.Socket[bytes] = context.socket(zmq.SUB)
+    end.setsockopt(zmq.RCVHWM, 1)
+    end.setsockopt(zmq.LINGER, 0)
+    end.setsockopt(zmq.SUBSCRIBE, b"")
+    end.connect(endpoint)
+    yield tool, end
+    end.close()
+    context.term()
+    tool.close()
+
+
+def test_plotjuggler_gets_topic_and_map_and_what_it_loses_is_counted(
+    subscriber: tuple[PlotJuggler, zmq.Socket[bytes]],
+) -> None:
+    tool, end = subscriber
+    topics = topics_of(SIGNALS)
+    values = np.array([0.5, 10.0, math.nan, 0.1, 0.2, 0.3, math.inf, 8.0])
+    tries = 0
+    while not end.poll(10) and tries < 500:  # until it has subscribed
+        tool.show(topics, Counters(ns=1_500_000_000), values)
+        tries += 1
+    name, data = end.recv_multipart()
+    assert name == b"rtsim/plane"
+    assert msgpack.unpackb(data) == {
+        "timestamp": 1.5, "latitude": 0.5, "longitude": 10.0, "roll": 0.1, "pitch": 0.2, "yaw": 0.3,
+    }  # fmt: skip
+    wide = Topic("wide", tuple(f"signal_{k}" for k in range(3000)), ("1",) * 3000, (0,) * 3000)
+    for _ in range(3000):
+        tool.show([wide], Counters(), np.ones(1))
+    sent, lost = tool.counts
+    got = 0
+    while end.poll(200):
+        got += end.recv_multipart()[0] == b"rtsim/wide"
+    assert 0 < got < 3000
+    assert lost == 3000 - got
+    assert sent >= 3000
+
+
+# -- the relay
+
+
+def _frame(payload: bytes, first: int = 0x82) -> bytes:
+    size = len(payload)
+    if size < 126:
+        head = bytes((first, size))
+    elif size < 1 << 16:
+        head = bytes((first, 126)) + size.to_bytes(2, "big")
+    else:
+        head = bytes((first, 127)) + size.to_bytes(8, "big")
+    return head + payload
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7, 1000, 1 << 20])
+def test_frames_are_cut_wherever_the_bytes_are(chunk: int) -> None:
+    hello = b"HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n"
+    wanted = [hello, *(_frame(b"x" * n) for n in (0, 1, 125, 126, 127, 65535, 65536)),
+              _frame(b"text", 0x81)]  # fmt: skip
+    data, frames, got = b"".join(wanted), Frames(), []
+    for at in range(0, len(data), chunk):
+        got += list(frames.feed(data[at : at + chunk]))
+    assert got == wanted
+
+
+def test_a_frame_that_is_too_long_is_not_waited_for() -> None:
+    frames = Frames()
+    with pytest.raises(RtsimError, match="at most"):
+        list(frames.feed(b"\r\n\r\n\x82\x7f" + (MOST_FRAME + 1).to_bytes(8, "big")))
+
+
+def test_a_viewer_that_does_not_read_loses_the_oldest_messages_one_by_one() -> None:
+    counts = Counts()
+    waiting = Waiting(counts, most=1000)
+    messages = [_frame(b"\x01" + bytes((k,)) * 99) for k in range(50)]
+    waiting.add(_frame(b"channels", 0x81))
+    for message in messages:
+        waiting.add(message)
+        waiting.add(_frame(b"\x02time"))
+    assert counts == Counts(0, counts.lost)
+    here, there = socket.socketpair()
+    with here, there:
+        waiting.send(here)
+        frames = Frames()
+        got = list(frames.feed(b"\r\n\r\n" + there.recv(1 << 16)))[1:]
+    assert got[0] == _frame(b"channels", 0x81), "what is no message is not dropped"
+    kept = [frame for frame in got if frame in messages]
+    assert kept == messages[-len(kept) :], "the newest, in order"
+    assert (counts.sent, counts.lost) == (len(kept), 50 - len(kept))
+    assert 5 <= len(kept) <= 10
+
+
+def test_a_message_that_is_half_sent_is_not_dropped() -> None:
+    counts = Counts()
+    waiting = Waiting(counts, most=300_000)
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        big = [_frame(b"\x01" + bytes((k,)) * 250_000) for k in range(6)]
+        for frame in big:
+            waiting.add(frame)
+            waiting.send(here)
+        data = b"\r\n\r\n"
+        while waiting:
+            data += there.recv(1 << 20)
+            waiting.send(here)
+        here.close()
+        while more := there.recv(1 << 20):
+            data += more
+    got = list(Frames().feed(data))[1:]
+    assert got[0] == big[0]
+    assert got[-1] == big[-1]
+    assert counts == Counts(len(got), 6 - len(got))
+    waiting.add(big[0])
+    waiting.give_up()
+    assert counts.lost == 7 - len(got)
+    assert not waiting
+
+
+# -- addresses
+
+
+def test_addresses() -> None:
+    assert read_address("8765") == read_address(":8765") == ("127.0.0.1", 8765)
+    assert read_address("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert read_address("[::1]:80") == ("::1", 80)
+    for text in ("f16", "host:", "host:0", "host:65536", "host:x", ""):
+        with pytest.raises(ScenarioError, match="write HOST:PORT"):
+            read_address(text)
+
+
+def test_a_port_that_is_taken_is_said_before_anything_runs() -> None:
+    with listen(_free()) as first:
+        port = first.getsockname()[1]
+        assert first.getsockname()[0] == "127.0.0.1"
+        with pytest.raises(ScenarioError, match=r"cannot serve Foxglove at .* give another"):
+            listen(str(port))
+    with pytest.raises(ScenarioError, match="cannot serve Foxglove"):
+        listen("no.such.host.invalid:8765")
+
+
+def _free() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # noqa: ARG005
+    with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[foxglove\]'"):
+        check_foxglove("8765")

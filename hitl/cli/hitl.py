@@ -154,6 +154,7 @@ def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
         "steps": task.sequence,
         "late": task.lates,
         "missed": task.missed,
+        "repeated": controller.repeated,
         "silences": controller.silences,
         "signals": controller.last,
     }
@@ -170,7 +171,8 @@ def _print(task: ControllerTask, rig: Rig) -> None:
     ]
     print_table(console(), f"Rig {rig.name} at {rig.board}", _COLUMNS, rows)
     console().print(
-        f"{told['steps']} steps, {told['late']} late, {told['missed']} missed; "
+        f"{told['steps']} steps, {told['late']} late, {told['missed']} missed, "
+        f"{told['repeated']} requests repeated; "
         f"the watchdog drove the safe values {told['silences']} times"
     )
     if running.free_running(rig) and rig.devices:

@@ -125,6 +125,11 @@ class BoardController:
         """What came besides answers, since the controller was started."""
         return self._session.counts
 
+    @property
+    def begun_ns(self) -> list[int]:
+        """When each copy of the latest request began on the line, ns since it was asked for."""
+        return [ns - self._sent_ns for ns in self._running().begun_ns]
+
     def fresh(self) -> BoardController:
         """One like it, on a board that was met anew, initialised with the parameters."""
         build = self._build

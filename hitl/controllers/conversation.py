@@ -8,7 +8,7 @@ from hitl.boards.contract import BoardError as LinkError
 from hitl.controllers.board_line import Line
 from hitl.protocol.errors import BoardError
 from hitl.protocol.events import Failed, Stepped
-from hitl.protocol.line import BITS_PER_BYTE, Budget
+from hitl.protocol.line import BITS_PER_BYTE, Budget, wire_ns
 from hitl.protocol.session import HELLO_EVERY_NS, Session, State
 from rtsim.errors import ControllerError
 from rtsim.tag import NS_PER_S
@@ -37,8 +37,11 @@ class Conversation:
         """What ended it."""
         self.repeats = 0
         """Of the latest request."""
+        self.begun_ns: list[int] = []
+        """When each copy of the latest request began on the line, behind the zeros before it."""
         self._stepped = stepped
         self._byte_ns = self._reply_ns = 0
+        self._baud = NS_PER_S
         self._again_ns = FAR
         self._reply_bytes = self._rest = 1
 
@@ -46,13 +49,15 @@ class Conversation:
         """How long its replies are, on the wire."""
         self._reply_bytes, self._reply_ns = budget.reply_bytes, budget.reply_ns
         self._byte_ns = BITS_PER_BYTE * NS_PER_S // baud
+        self._baud = baud
 
     def ask(self, now_ns: int) -> None:
         """Send the request that the session was just given."""
         self.repeats, self._again_ns = 0, now_ns + self.repeat_ns
         self._rest = self._reply_bytes
+        self.begun_ns.clear()
         try:
-            self.line.send(self.session.outgoing())
+            self._speak(self.session.outgoing(), now_ns)
         except LinkError as error:
             self.error = BoardError(str(error))
 
@@ -99,7 +104,12 @@ class Conversation:
             self._again_ns = now + wait_ns(self.repeat_ns, self.repeats, self.most_ns)
             self._rest = self._reply_bytes
         if data := session.outgoing():
-            self.line.send(data)
+            self._speak(data, now)
+
+    def _speak(self, data: bytes, now_ns: int) -> None:
+        zeros = len(data) - len(data.lstrip(b"\0"))
+        self.begun_ns.append(now_ns + wire_ns(zeros, self._baud))
+        self.line.send(data)
 
     def _hear(self, data: bytes, ns: int) -> None:
         for event in self.session.receive(data, ns):

@@ -21,6 +21,7 @@ from hitl.rigs.pins import CLOCK_HZ, INTERFACE
 from hitl.rigs.rig import NODE, Rig
 from hitl.rigs.wiring import Probe, WiredBoards
 from rtsim.errors import ControllerError
+from rtsim.faults.at_lines import LineFaults
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Period, Tag
 
@@ -124,9 +125,13 @@ class RigController:
         found = self.node.receive(tag, patience)
         if found is None:
             return None
-        values = self._reader.values(tag, found)
+        values = self._reader.values(tag, found, self.node.begun_ns)
         self.last.update(zip(self.outputs.names, values.tolist(), strict=True))
         return values
+
+    def spoil(self, line: LineFaults) -> None:
+        """From now on the node's bytes go through these faults."""
+        self.node.spoil(line)
 
     def advance(self, tag: Tag) -> None:
         self.node.advance(tag)
@@ -152,6 +157,11 @@ class RigController:
     def took_ns(self) -> array[int]:
         """Execution time of each step on the I/O node."""
         return self.node.took_ns
+
+    @property
+    def repeated(self) -> int:
+        """Requests that were sent once more, since no answer had come."""
+        return self.node.counts.repeated
 
     @property
     def silences(self) -> int:

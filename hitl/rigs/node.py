@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hitl.protocol.codec import Codec
@@ -66,7 +68,8 @@ class NodeReader:
 
     Times of edges are the simulation's, in s: the node's stamps, less its stamp of the request,
     which was sent at the request's tag and was ``request_ns`` on the line.  The node's clock is
-    therefore trusted from one request to the next only.
+    therefore trusted from one request to the next only.  Of a request that was repeated it says
+    which copy was taken: the first may be lost, or its answer.
     """
 
     def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
@@ -75,26 +78,40 @@ class NodeReader:
         self._at = {s.name: outputs.slice(s.name) for s in outputs}
         self._request_ns = request_ns
         self._seen: dict[str, list[int]] = {}
-        self._before = [0] * MOST_PULSES
+        self._counts = [0] * MOST_PULSES
+        self._taken: tuple[int, int] | None = None
+        """The node's latest stamp of a request: ns of the simulation, its own cycles."""
         self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
         self.silences = 0
 
-    def values(self, tag: Tag, found: Vector) -> Vector:
-        """(n,), of the node's answer to the request of ``tag``."""
+    def values(self, tag: Tag, found: Vector, begun_ns: Sequence[int] = (0,)) -> Vector:
+        """(n,), of the node's answer to the request of ``tag``.
+
+        ``begun_ns``: when each of its copies began on the line, ns since the tag.
+        """
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
-        if not self._seen:
-            self._begin(node)
-        out = [self._value(c, tag, node) for c in self._channels]
+        taken_ns = self._taken_ns(node["now"][0], [tag.ns + self._request_ns + b for b in begun_ns])
+        if not self._seen:  # edges before the run began are none of its
+            self._seen = {edge: node[edge] for edge in _EDGES}
+        for edge in _EDGES:
+            for k in range(MOST_PULSES):
+                self._counts[k] += (node[edge][k] - self._seen[edge][k]) % _COUNTS
+        out = [self._value(c, taken_ns, node) for c in self._channels]
         self._seen = {edge: node[edge] for edge in _EDGES}
         return np.array(out)
 
-    def _begin(self, node: dict[str, list[int]]) -> None:
-        """Edges before the run began are none of its."""
-        self._seen = {edge: node[edge] for edge in _EDGES}
-        self._before = [sum(both) for both in zip(*self._seen.values(), strict=True)]
+    def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
+        """When the request was stamped: of its copies, the one that fits the node's own clock."""
+        taken_ns = copies_ns[-1]
+        if self._taken is not None:
+            ns, before = self._taken
+            expected = ns + (cycles - before) % _WRAP * NS_PER_S / CLOCK_HZ
+            taken_ns = min(copies_ns, key=lambda copy_ns: abs(copy_ns - expected))
+        self._taken = taken_ns, cycles
+        return taken_ns
 
-    def _value(self, channel: Channel, tag: Tag, node: dict[str, list[int]]) -> float:
+    def _value(self, channel: Channel, taken_ns: int, node: dict[str, list[int]]) -> float:
         place = channel.field
         if channel.kind == "digital_in":
             number = NUMBER[channel.pin]
@@ -103,12 +120,11 @@ class NodeReader:
             return node["analog"][ADC_PINS.index(channel.pin)] * place.scale + place.bias
         k = self._pulse[channel.pin]
         if channel.measure == "count":
-            return float((node["rises"][k] + node["falls"][k] - self._before[k]) % _COUNTS)
+            return float(self._counts[k])
         if channel.measure == "width":
             return node["width"][k] * place.scale
         edges = f"{channel.measure}s"
         if node[edges][k] != self._seen[edges][k]:
             age = (node["now"][0] - node[channel.measure][k] + _WRAP // 2) % _WRAP - _WRAP // 2
-            ns = tag.ns + self._request_ns - age * NS_PER_S / CLOCK_HZ
-            self._times[channel.name] = ns / NS_PER_S
+            self._times[channel.name] = (taken_ns - age * NS_PER_S / CLOCK_HZ) / NS_PER_S
         return self._times[channel.name]

@@ -56,7 +56,10 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
     done = typed(*ARGUMENTS, "--until", "0.04", "--no-record")
     assert done.exit_code == 0, done.output
     assert "Rig illumination at board:uno" in done.output
-    assert "3 steps, 0 late, 0 missed; the watchdog drove the safe values 0 times" in done.output
+    assert (
+        "3 steps, 0 late, 0 missed, 0 requests repeated; the watchdog drove the safe values 0 times"
+        in done.output
+    )
     for name, pin in (("light", "D3"), ("lamp", "D2"), ("lamp_on_at", "D2")):
         assert any(line.split()[:2] == [name, pin] for line in done.output.splitlines()), name
 
@@ -76,6 +79,21 @@ def test_what_cannot_be_done_is_said(more: tuple[str, ...], said: str) -> None:
     done = typed(*ARGUMENTS, "--no-record", *more)
     assert done.exit_code == 2, done.output
     assert said in done.output
+
+
+def test_faults_at_the_line_of_a_rig_act_and_the_repeat_is_told(tmp_path: Path) -> None:
+    need("avr8js")
+    file = tmp_path / "faults.toml"
+    file.write_text(
+        '[[fault]]\nname = "cut"\nwhere = "switch.to_board"\nkind = "truncation"\n'
+        "at = 0.06\ncount = 1\n"
+    )
+    done = typed(*ARGUMENTS, "--until", "0.1", "--faults", str(file), "--json", "-o", "a.mcap")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)["rig"]
+    assert (told["repeated"], told["late"]) == (1, 0)
+    shown = CliRunner().invoke(main, ["info", "a.mcap"]).output
+    assert "no line here" not in shown
 
 
 def test_a_watchdog_that_would_bark_within_a_period_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +24,13 @@ from hitl.rigs.pins import CLOCK_HZ
 from hitl.rigs.rig import End, Rig
 from rtsim.controller import PythonController
 from rtsim.errors import ControllerError
+from rtsim.faults import Fault
+from rtsim.faults.activity import Activity
+from rtsim.faults.at_lines import LineFaults
+from rtsim.faults.present import Present
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart
+from rtsim.random_streams import RandomStreams
 from rtsim.tag import NS_PER_S, Period, Tag
 
 PERIOD = Period.of(0.02)
@@ -44,26 +50,35 @@ class ByHand:
     """That arrive at node.D2."""
     answers: list[list[float]] = field(default_factory=list)
     exchange_ns: list[int] = field(default_factory=list)
+    repeated: int = 0
 
 
-def flown(rig: Rig, light: Callable[[float], float], ticks: int) -> ByHand:
-    """``light`` lx at the tick's time (s), for so many ticks."""
+def flown(
+    rig: Rig, light: Callable[[float], float], ticks: int, fault: dict[str, Any] | None = None
+) -> ByHand:
+    """``light`` lx at the tick's time (s), for so many ticks; ``fault`` is at the node's line."""
     out = ByHand()
     told: list[tuple[int, End, float]] = []
     controller = RigController(
         rig, PERIOD, probe=lambda at, end, v: told.append((at, end, v))
     ).fresh()
+    present = Present()
     try:
         assert controller.boards is not None
         origin = controller.boards.cycles
+        if fault is not None:
+            stream = RandomStreams(0).stream("fault/f")
+            controller.spoil(LineFaults([Activity(Fault.of(fault), stream)], present))
         for k in range(ticks):
             tag = Tag(PERIOD.tick(k))
             controller.advance(tag)
+            present.ns = tag.ns
             controller.send(tag, np.array([light(tag.seconds)]))
             answer = controller.receive(tag, 0.01)
             assert answer is not None
             out.answers.append(answer.tolist())
         out.exchange_ns = controller.node.exchange_ns.tolist()
+        out.repeated = controller.repeated
     finally:
         controller.close()
     for at, end, volts in told:
@@ -130,6 +145,25 @@ def test_voltage_thresholds_and_times_agree_with_the_equations(
     assert switchings == 2.0
     assert on_at == pytest.approx(on, abs=25e-6), "as the node stamped it"
     assert off_at == pytest.approx(off, abs=25e-6)
+
+
+@pytest.mark.parametrize("end", ["to_board", "from_board"])
+def test_a_request_that_was_repeated_is_stamped_when_it_was_taken(end: str) -> None:
+    """Of a lost request the last copy was, of a lost answer the first: edges keep their times."""
+    need("avr8js")
+    lost = {"name": "f", "where": f"switch.{end}", "kind": "truncation", "at": 0.14, "count": 1}
+
+    def early(t: float) -> float:
+        """Dark from the tick at 0.12 s on: the edge is told with the answer of 0.14 s."""
+        return 1000.0 if t < 0.115 else 100.0
+
+    run = flown(load_rig(RIG), early, 10, lost)
+    assert run.repeated == 1
+    ((on, up),) = run.edges
+    assert up
+    _, on_at, _, switchings = run.answers[-1]
+    assert switchings == 1.0
+    assert on_at == pytest.approx(on, abs=13e-6), "a byte is 20 us"
 
 
 def test_a_run_is_the_same_to_the_cycle() -> None:

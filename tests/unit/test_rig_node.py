@@ -87,6 +87,24 @@ def test_an_edge_that_came_after_the_stamp_of_its_request_is_later_than_it(tmp_p
     assert found[1] == pytest.approx(0.001 + 1e-6)
 
 
+def test_which_copy_of_a_request_was_taken_is_for_the_nodes_clock_to_say(tmp_path: Path) -> None:
+    """An edge 10 us before the stamp of a request that was sent at once and again after 4 ms."""
+    for late, taken in ((0, 0.021), (40, 0.021), (64_000, 0.025), (63_900, 0.025)):
+        it = reader(load_rig(changed(tmp_path, LAMP, LAMP)))
+        it.values(Tag(0), answer(now=[2**32 - 100]))
+        now = 320_000 - 100 + late
+        edge = {"rise": [now - 160, 0, 0, 0], "rises": [1, 0, 0, 0]}
+        found = it.values(Tag(20_000_000), answer(now=[now], **edge), [0, 4_000_000])
+        assert found[1] == pytest.approx(taken - 1e-5), late
+
+
+def test_edges_are_counted_beyond_16_bits() -> None:
+    it = reader(load_rig(RIG))
+    for rises, falls in ((65_000, 3), (400, 30_000), (60_000, 60_000), (10, 0)):
+        found = it.values(Tag(0), answer(rises=[rises, 0, 0, 0], falls=[falls, 0, 0, 0]))
+    assert found[3] == 2 * 65_536 + 10 - 65_000 + 65_536 - 3
+
+
 def test_edges_before_the_run_are_none_of_its() -> None:
     it = reader(load_rig(RIG))
     before = {"rise": [7, 0, 0, 0], "rises": [3, 0, 0, 0], "falls": [2, 0, 0, 0]}

@@ -20,6 +20,7 @@ COMMANDS = {
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",
+    "top": "rtsim.cli.top:top",
     "keys": "rtsim.cli.keys:keys",
 }
 OTHERS = "rtsim.commands"

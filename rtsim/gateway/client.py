@@ -23,6 +23,7 @@ from rtsim.tag import NS_PER_S
 PATIENCE_S = 5.0
 NEXT_TAG = -1
 _RENEW_NS = 2 * NS_PER_S
+_LOOK_MS = 250
 _LIMITS = Limits(depth=8, values=200_000)
 
 
@@ -159,7 +160,7 @@ class Run:
                     pairs = zip(names, row["values"], strict=True)
                     values = {n: float(v) for n, v in pairs}
                     yield Sample(self._state(row), values, int(row["lost"]))
-                elif now - heard > self._patience_ns:
+                elif self._gone or now - heard > self._patience_ns:
                     return
         finally:
             self._samples.clear()
@@ -243,7 +244,9 @@ class Run:
         number = self._ask(do, **what)
         until = stopwatch() + self._patience_ns
         while (rest := until - stopwatch()) > 0:
-            said = self._hear(max(1, rest // 1_000_000))
+            said = self._hear(min(max(1, rest // 1_000_000), _LOOK_MS))
+            if said is None and self._gone:
+                raise ControlError("the run has ended")
             if said is not None and said.get("id") == number:
                 if not said.get("ok"):
                     raise ControlError(str(said.get("error", "refused")))
@@ -252,6 +255,12 @@ class Run:
             f"no answer from {self._caller.endpoint} within {self._patience_ns / NS_PER_S:g} s; "
             "has the run ended? type: rtsim ctl runs"
         )
+
+    @property
+    def _gone(self) -> bool:
+        """On this machine the gateway takes its socket away when the run ends."""
+        scheme, _, path = self._caller.endpoint.partition("://")
+        return scheme == "ipc" and not Path(path).exists()
 
     def _hear(self, milliseconds: int) -> dict[str, Any] | None:
         data = self._caller.receive(milliseconds)

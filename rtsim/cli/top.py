@@ -1,0 +1,228 @@
+"""``rtsim top``: a run in progress on one screen, and keys for what it can be told."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.dashboard import Dashboard
+from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.gateway.client import NEXT_TAG, ControlError, Run, connected
+from rtsim.tag import NS_PER_S
+
+_MOST_SIGNALS = 200
+_LOOKS = 12
+"""For one frame: enough to tell the rate and to begin the lines."""
+_FASTEST, _SLOWEST = 1024.0, 1 / 1024
+
+
+@click.command()
+@click.argument("which", metavar="[RUN]", default="")
+@click.option(
+    "-s", "--signal", "wanted", multiple=True, metavar="NAME", help="Show these: f16.alpha, 'f16.*'"
+)
+@click.option("--rate", default=8.0, show_default=True, help="Looks a second.")
+@click.option("--keys", type=click.Path(path_type=Path), help="FILE.client, for a tcp:// address.")
+@click.option("--once", is_flag=True, help="Print one frame, and end.")
+@json_option
+@reports_errors
+def top(
+    which: str, wanted: tuple[str, ...], rate: float, keys: Path | None, once: bool, as_json: bool
+) -> None:
+    """Watch a run in progress: rate, margin, overruns, latency by link, signals.
+
+    RUN is its process, its scenario or a tcp:// address; default: the only one.
+    """
+    if not 0.1 <= rate <= 20:
+        raise ScenarioError(f"--rate {rate:g}; give 0.1 to 20 looks a second")
+    screen = not (once or as_json)
+    if screen and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ScenarioError("rtsim top needs a terminal; without one: rtsim top --once, or --json")
+    with connected(which, keys) as run:
+        names = _chosen(run, wanted)
+        shown = Dashboard(f"{run.scenario} ({run.pid})", {n: run.signals[n] for n in names})
+        if screen:
+            with sigterm_interrupts():
+                click.echo(Screen(run, shown, names, 1 / rate).show())
+            return
+        for _ in range(_LOOKS):
+            shown.look(run.glance(*names))
+        if as_json:
+            show_json({"scenario": run.scenario, "pid": run.pid, **shown.to_json()})
+        else:
+            out = Console(highlight=False)
+            out.print(shown.frame(out.width))
+
+
+def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
+    """The signals that were asked for, or all."""
+    known = list(run.signals)
+    names = []
+    for pattern in wanted:
+        found = [n for n in known if fnmatchcase(n, pattern)]
+        if not found:
+            raise UnknownName("signal", pattern, known, "this run")
+        names += [n for n in found if n not in names]
+    return (names or known)[:_MOST_SIGNALS]
+
+
+class Screen:
+    """The terminal while a run is looked at; what it is told by keys."""
+
+    def __init__(self, run: Run, shown: Dashboard, names: list[str], every_s: float) -> None:
+        self._run, self._shown, self._names, self._every_s = run, shown, names, every_s
+        self._said = ""
+        self._asking: Callable[[str], None] | None = None
+        """What the next keys are for, where that is no command."""
+        self._text = ""
+        self._ended = ""
+        self._keys: dict[str, Callable[[], object]] = {
+            " ": self._toggle,
+            "s": lambda: self._tell("step"),
+            "+": lambda: self._rate(2.0),
+            "=": lambda: self._rate(2.0),
+            "-": lambda: self._rate(0.5),
+            "1": lambda: self._tell("rate", rate=1.0),
+            "m": lambda: self._ask("mark, then Enter: ", self._mark),
+            "c": lambda: self._tell("checkpoint"),
+            "b": lambda: self._tell("restore"),
+            "q": lambda: self._ask("end the run? y, then Enter: ", self._quit),
+            "x": self._leave, "\x03": self._leave, "\x04": self._leave,
+            "j": lambda: shown.scroll(1), "\x1b[B": lambda: shown.scroll(1),
+            "k": lambda: shown.scroll(-1), "\x1b[A": lambda: shown.scroll(-1),
+            "\x1b[6~": lambda: shown.scroll(10), "\x1b[5~": lambda: shown.scroll(-10),
+        }  # fmt: skip
+
+    def show(self) -> str:
+        """Until it is left or the run ends; why."""
+        console = Console(highlight=False)
+        try:
+            with (
+                _keyboard() as read,
+                Live(console=console, screen=True, auto_refresh=False) as live,
+            ):
+                while not self._ended:
+                    self._look()
+                    width, height = console.size
+                    live.update(self._shown.frame(width, height, self._said), refresh=True)
+                    for key in read(self._every_s):
+                        self._pressed(key)
+        except KeyboardInterrupt:
+            return "left; the run goes on"
+        return self._ended
+
+    def _look(self) -> None:
+        try:
+            self._shown.look(self._run.glance(*self._names))
+        except ControlError as error:
+            self._ended = str(error)
+
+    def _pressed(self, key: str) -> None:
+        if self._asking is not None and key not in ("\x03", "\x04"):
+            self._typed(key)
+        elif key in self._keys:
+            self._keys[key]()
+
+    def _typed(self, key: str) -> None:
+        asking, text = self._asking, self._text
+        assert asking is not None
+        if key == "\x1b":
+            self._asking, self._said = None, ""
+        elif key in ("\r", "\n"):
+            self._asking, self._said = None, ""
+            asking(text)
+        elif key in ("\x7f", "\b") and text:
+            self._text, self._said = text[:-1], self._said[:-1]
+        elif key.isprintable():
+            self._text, self._said = text + key, self._said + key
+
+    # -- what keys do
+
+    def _ask(self, said: str, then: Callable[[str], None]) -> None:
+        self._said, self._text, self._asking = said, "", then
+
+    def _tell(self, kind: str, **arguments: object) -> None:
+        try:
+            ns = self._run.tell(kind, **arguments)
+        except RtsimError as error:
+            self._said = str(error)
+            return
+        what = " ".join([kind, *(str(v) for v in arguments.values())])
+        at = "at the next tag" if ns == NEXT_TAG else f"at {ns / NS_PER_S:.6f} s"
+        self._said = f"{what}: {at}"
+
+    def _toggle(self) -> None:
+        state = self._shown.state
+        self._tell("resume" if state is not None and state.standing else "pause")
+
+    def _rate(self, factor: float) -> None:
+        state = self._shown.state
+        if state is None:
+            return
+        if not state.rate:
+            self._said = "it is as fast as possible; 1 is real time"
+            return
+        self._tell("rate", rate=min(max(state.rate * factor, _SLOWEST), _FASTEST))
+
+    def _mark(self, text: str) -> None:
+        self._tell("mark", text=text or "mark")
+
+    def _quit(self, text: str) -> None:
+        if text.strip().lower() in ("y", "yes"):
+            self._tell("quit")
+
+    def _leave(self) -> None:
+        self._ended = "left; the run goes on"
+
+
+@contextmanager
+def _keyboard() -> Iterator[Callable[[float], list[str]]]:
+    """Keys as they are pressed, Ctrl-C too; the terminal is what it was afterwards."""
+    import termios
+    import tty
+
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+
+    def read(seconds: float) -> list[str]:
+        if not select.select([number], [], [], seconds)[0]:
+            return []
+        data = os.read(number, 1024)
+        if not data:
+            raise KeyboardInterrupt  # the terminal is gone
+        return _split(data.decode(errors="replace"))
+
+    try:
+        tty.setcbreak(number, termios.TCSANOW)
+        mode = termios.tcgetattr(number)
+        mode[3] &= ~termios.ISIG
+        termios.tcsetattr(number, termios.TCSANOW, mode)
+        yield read
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+
+def _split(text: str) -> list[str]:
+    """Single keys; an escape sequence is one."""
+    keys, at = [], 0
+    while at < len(text):
+        end = at + 1
+        if text[at : at + 2] == "\x1b[":
+            end = at + 2
+            while end < len(text) and not ("@" <= text[end] <= "~"):
+                end += 1
+            end += 1
+        keys.append(text[at:end])
+        at = end
+    return keys

@@ -77,7 +77,9 @@ class Executive:
         coupled = any(p.reads_plants for p in system.plants)
         # Nobody waits, looks or reaches in between: grid steps up to the next discrete tag can be
         # taken at once.  Beyond 2^53 ns a time in s would be rounded otherwise than one by one.
-        desk = self.desk
+        kept, desk = self.checkpoints, self.desk
+        if kept is not None and system.ns >= kept.next_ns:  # who compares looks at the start too
+            kept.observe(system.ns)
         ahead = not (paced or coupled or system.inlets or self._publisher or desk) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
@@ -85,7 +87,6 @@ class Executive:
             desk.begin(system.ns)
             if desk.quitting:
                 return
-        kept = self.checkpoints
         looks = bool(system.inlets) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             discrete = system.next_discrete_ns(self.until_ns)

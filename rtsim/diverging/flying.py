@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.checkpoint.taking import Taking, beside, check_savable
+from rtsim.checkpoint.taking import Source, Taking, beside, check_savable
 from rtsim.errors import RtsimError
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.tape import MemoryRecorder
@@ -37,6 +37,20 @@ class Kept:
 
     def finish(self) -> None:
         """They stay where they are."""
+
+
+class Asked(Taking):
+    """At the times ``at`` (ns), of which one may be the start of the run."""
+
+    def __init__(self, keeper: Kept, at: Sequence[int]) -> None:
+        super().__init__(keeper, at=[f"{ns}/{NS_PER_S}" for ns in at if ns > 0])
+        self.wanted = True
+        self._first = 0 in at
+
+    def begin(self, source: Source, header: Mapping[str, Any], ns: int, *rest: Any) -> None:
+        super().begin(source, header, ns, *rest)
+        if self._first and ns == 0:
+            self.ask(ns)
 
 
 @dataclass(frozen=True)
@@ -106,8 +120,9 @@ class Flight:
         What ends the flight ends the recording; raises :class:`RtsimError` where it cannot begin.
         """
         recorder, kept, scenario = MemoryRecorder(), Kept(), self.scenario()
-        times = [f"{ns}/{NS_PER_S}" for ns in sorted(set(at)) if ns > 0]
-        taking = Taking(kept, at=times) if times else None
+        if start is not None and start.ns == 0:
+            start = None  # nothing goes on from the first instant but a run that makes it
+        taking = Asked(kept, at) if at else None
         try:
             refly(
                 self.recording, scenario, start=start, stop_ns=stop_ns, live=self.live,

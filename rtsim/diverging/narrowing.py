@@ -19,7 +19,7 @@ from rtsim.diverging.states import drawn, first_apart, part_of, parting
 from rtsim.diverging.values import Pair
 from rtsim.errors import RtsimError
 from rtsim.record.reading import Recording
-from rtsim.tag import START, Tag
+from rtsim.tag import NS_PER_S, START, Tag
 
 _STATES = 64
 """Kept on the way of one flight: each round narrows the stretch by so much."""
@@ -149,9 +149,9 @@ class Narrowing:
         """Fly both from ``good``: the first tag up to ``end`` (ns) at which states part."""
         lows, place = good, None
         while True:
-            low = 0 if lows[0] is None else lows[0].ns
+            low = -1 if lows[0] is None else lows[0].ns
             at = {low + 1, *(low + (end - low) * i // _STATES for i in range(1, _STATES + 1))}
-            what = f"looking between {Tag(low).seconds:g} and {Tag(end).seconds:g} s"
+            what = f"looking between {max(low, 0) / NS_PER_S:g} and {end / NS_PER_S:g} s"
             kept = [
                 flight.fly(start, end, [ns for ns in at if ns > low], what).kept
                 for flight, start in zip(self._flights, lows, strict=True)
@@ -159,11 +159,11 @@ class Narrowing:
             times = sorted(kept[0].keys() & kept[1].keys())
             apart = first_apart(times, self._agree(*kept))
             if apart == len(times):  # another time they did not part there
-                return Beneath(good, place, None if place is None else Tag(low))
+                return Beneath(good, place, None if lows[0] is None else lows[0].tag)
             ones = kept[0][times[apart]], kept[1][times[apart]]
             place = self._memory(ones[0].tag, self._parting(*ones))
             if apart == 0:
-                return Beneath(good, place, Tag(low))
+                return Beneath(good, place, None if lows[0] is None else lows[0].tag)
             lows = kept[0][times[apart - 1]], kept[1][times[apart - 1]]
             end = times[apart]
 
@@ -191,16 +191,14 @@ class Narrowing:
         They are flown again from ``good``; a re-run and its recording in one flight.  ``None``:
         not known.
         """
-        if not tag.ns:
-            return None
-        ns = 0 if before is None else before.ns
+        ns = -1 if before is None or before.ns >= tag.ns else before.ns
         flights = list(zip(self._flights, good, strict=True))
         found: list[Mapping[str, Any]] = []
         streams: list[list[str]] = []
         for flight, start in flights if self._kept is None else flights[:1]:
             try:
                 kept = flight.fly(start, tag.ns, [ns, tag.ns], "looking at what fed it").kept
-                then = flight.at_start() if ns == 0 else _at(ns, start, kept)
+                then = flight.at_start() if ns < 0 else _at(ns, start, kept)
             except RtsimError as error:
                 self.notes.append(f"random streams are not known: {error}")
                 return None

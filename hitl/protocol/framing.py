@@ -109,6 +109,11 @@ class Parser:
         self._hold(rest)
         return events
 
+    @property
+    def unended(self) -> bool:
+        """Bytes were fed that no delimiter has ended."""
+        return bool(self._held)
+
     def _hold(self, piece: bytes) -> None:
         """One byte too many is kept, and tells that there were more."""
         self._held += piece[: self._longest + 1 - len(self._held)]

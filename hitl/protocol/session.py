@@ -196,6 +196,7 @@ class Session:
         if self.state is State.CONNECTING:
             waited = now_ns - self._began_ns
             if waited >= self._connect_patience:
+                self.counts.booting += self._parser.unended
                 return [self._failed(verdicts.silent_at_connecting(waited, self.counts))]
             if now_ns - self._hello_ns >= HELLO_EVERY_NS:
                 self._hello(now_ns)

@@ -107,6 +107,14 @@ def test_link_test_says_what_to_type(words: list[str], said: str) -> None:
     assert said in done.output
 
 
+def test_a_rate_that_is_not_the_firmwares_is_guessed() -> None:
+    need("avr8js")
+    image = ROOT / "hitl" / "firmware" / "images" / "pid_single_500000.hex"
+    done = linked("board:uno?baud=9600", "--firmware", str(image))
+    assert done.exit_code == 2
+    assert "of garbage and 0 other frames came; is the baud rate the firmware's?" in done.output
+
+
 def test_firmware_of_another_kind_does_not_answer() -> None:
     need("avr8js")
     done = linked("board:uno", "--firmware", ECHO)

@@ -101,6 +101,14 @@ def test_a_wrong_baud_rate_is_guessed_from_garbage() -> None:
     assert "baud rate" in str(error)
 
 
+def test_bytes_without_any_delimiter_are_garbage_too() -> None:
+    session = Session(F16)
+    session.connect(0)
+    session.receive(b"\xf8\x80", 1)
+    error = failure(session.poll(CONNECT_PATIENCE_NS))
+    assert "1 pieces of garbage and 0 other frames came; is the baud rate" in str(error)
+
+
 @pytest.mark.parametrize(
     ("hello", "kind", "says"),
     [

@@ -54,6 +54,8 @@ class Pair:
         if not (math.isfinite(a) and math.isfinite(b)):
             return ""
         steps = abs(_rank(a) - _rank(b))
+        if not steps:
+            return "the other zero"
         return f"{steps} ulp apart" if steps < 10**6 else f"{b - a:.3g} apart"
 
     def to_json(self) -> dict[str, Any]:

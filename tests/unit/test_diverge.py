@@ -149,3 +149,26 @@ def test_memory_in_c_that_was_never_set(folder: Path) -> None:
     assert place(told) == (400 * MS, 0, "message", "controller", "content")
     assert told["fed"]["how"].startswith("the computation of controller on what it sampled")
     assert told["fed"]["equal"]
+
+
+def test_what_people_read() -> None:
+    fly("a.mcap", bug="draw")
+    fly("b.mcap", bug="draw")
+    result = rtsim("diverge", "a.mcap", "b.mcap")
+    assert result.exit_code == 1
+    row = _about(502)[1]
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    values = [float(Recording.open(f"{name}.mcap")["plant.x"][row]) for name in "ab"]
+    x = next(line for line in lines if line.startswith("x "))
+    for value in values:
+        assert f"{value!r} (0x{np.float64(value).view(np.uint64):016x})" in x
+    steps = abs(
+        int(np.float64(values[0]).view(np.int64)) - int(np.float64(values[1]).view(np.int64))
+    )
+    assert x.endswith(f"{steps} ulp apart")
+    tag = Recording.open("a.mcap").track("plant").tag(row)
+    assert f"first that differs: plant plant (x-) at {tag}" in lines
+    assert lines[0].startswith("last tag at which all agreed: 0.5")
+    assert any(line.startswith("plant.g ") and line.endswith("equal gust.u") for line in lines)
+    assert "all of that is equal: the difference was made there" in lines
+    assert any(line.startswith("random streams drawn from after 0.5") for line in lines)

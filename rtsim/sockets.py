@@ -129,6 +129,8 @@ class Caller:
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, LINGER_MS)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        # With a full queue libzmq 4.3 aborts the process at the heartbeat after the peer has gone.
+        self._socket.setsockopt(zmq.RCVHWM, 0)
         try:
             feel(self._socket)
             if keys is not None:

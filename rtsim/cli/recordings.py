@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
 
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.errors import RecordingError, ScenarioError
 from rtsim.record.comparison import Comparison, Tolerance
@@ -127,8 +129,10 @@ def report(recording: Path, output: Path | None, as_json: bool) -> None:
     recorded = Recording.open(recording)
     target = output or recording.with_suffix(".html")
     check_page(target)
+    line = ProgressLine(str(target), enabled=sys.stderr.isatty() and not as_json)
     try:
-        write_report(recorded, target)
+        with closing(line):
+            write_report(recorded, target, line.say)
     except OSError as error:
         raise RecordingError(f"cannot write {target}: {error.strerror}; use -o PATH") from error
     if as_json:

@@ -113,19 +113,31 @@ def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
 
 
 def _mark(figure: go.Figure, events: Iterable[Event], faults: Sequence[Span]) -> None:
-    """A dashed line at each event, a band where a fault acts.
+    """A dashed line at each event, a band where a fault acts, in every plot.
 
-    The many that would cover a plot are left to the timeline.
+    The many that would cover a plot are left to the timeline.  All are set at once: plotly checks
+    the whole figure at every call.
     """
+    marks: list[dict[str, Any]] = []
     seconds = sorted({e.tag.seconds for e in events if e.kind not in _FAULTS})
     if len(seconds) <= MOST_LINES:
-        for t in seconds:
-            figure.add_vline(x=t, line={"color": RED, "width": 1, "dash": "dot"}, opacity=0.6)
+        marks += (_line(t, RED, dash="dot") for t in seconds)
     if len(faults) <= MOST_LINES:
         for _, began, ended, _ in faults:
-            figure.add_vline(x=began, line={"color": ORANGE, "width": 1}, opacity=0.6)
+            marks.append(_line(began, ORANGE))
             if ended > began:
-                figure.add_vrect(x0=began, x1=ended, fillcolor=ORANGE, opacity=0.1, line_width=0)
+                band = {"fillcolor": ORANGE, "opacity": 0.1, "line": {"width": 0}}
+                marks.append({"type": "rect", "x0": began, "x1": ended, **band})
+    plots = [
+        {"xref": trace.xaxis or "x", "yref": f"{trace.yaxis or 'y'} domain", "y0": 0, "y1": 1}
+        for trace in figure.data
+    ]
+    figure.update_layout(shapes=[mark | plot for mark in marks for plot in plots])
+
+
+def _line(t: float, color: str, **style: str) -> dict[str, Any]:
+    line = {"color": color, "width": 1, **style}
+    return {"type": "line", "x0": t, "x1": t, "line": line, "opacity": 0.6}
 
 
 def timeline(events: list[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:

@@ -6,7 +6,7 @@ the page says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +29,28 @@ _DOWN_TO = ("max", "median", "p1", "p0_1", "min")  # of a margin the least is th
 _STATED = ("assumptions", "limits", "name", "description")
 
 
-def write_report(recording: Recording, path: str | Path) -> None:
+Say = Callable[[str], None]
+"""Is told what is being drawn: many signals take seconds."""
+
+
+def _unheard(_: str) -> None:
+    pass
+
+
+def write_report(recording: Recording, path: str | Path, say: Say = _unheard) -> None:
     """Write the page; :class:`RecordingError` where the file cannot be written."""
-    page = render(recording)
+    page = render(recording, say)
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def render(recording: Recording) -> str:
+def render(recording: Recording, say: Say = _unheard) -> str:
     """The page as text."""
     sections = [
         ("stated", "Assumptions and limits", _stated(recording)),
-        ("trajectories", "Trajectories", _trajectories(recording)),
+        ("trajectories", "Trajectories", _trajectories(recording, say)),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
         ("faults", "Faults", _faults(recording)),
@@ -150,14 +158,18 @@ def _more(count: int, what: str) -> str:
     return f"<p class=soft>The first {MOST_ROWS} of {count:,} {what}; the recording has all.</p>"
 
 
-def _trajectories(recording: Recording) -> str:
+def _trajectories(recording: Recording, say: Say) -> str:
     out = []
     thinned = False
     faults = _spans(recording)
     # States first, then what was sent, then what each controller sampled.
-    for track in sorted(recording.tracks.values(), key=_place):
-        if not (track.spec.deterministic and len(track) and track.signals.size):
-            continue
+    drawn = [
+        track
+        for track in sorted(recording.tracks.values(), key=_place)
+        if track.spec.deterministic and len(track) and track.signals.size
+    ]
+    for i, track in enumerate(drawn, start=1):
+        say(f"drawing {track.name} ({i} of {len(drawn)}) …")
         sampled = track.name.startswith("messages/") and track.name.endswith(".inputs")
         plot, less = figures.trajectories(track, recording.events, faults, when_opened=sampled)
         thinned |= less

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +19,17 @@ from numpy.typing import NDArray
 from record_samples import fly
 
 from rtsim.errors import RecordingError
-from rtsim.record.figures import log_histogram
+from rtsim.loading import load_scenario
+from rtsim.record.event import Event
+from rtsim.record.fault_marks import Span
+from rtsim.record.figures import log_histogram, trajectories
 from rtsim.record.markup import table
 from rtsim.record.reading import Recording
 from rtsim.record.report import render, write_report
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.thinning import thin
 from rtsim.signals import Signals, Vector
+from rtsim.simulation import simulate
 from rtsim.tag import Tag
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -143,6 +150,44 @@ def test_what_controllers_sampled_is_drawn_when_its_fold_is_opened() -> None:
     assert set(plot) == {"data", "layout", "config"}
     assert plot["data"][0]["name"] == "u [m]"
     assert "script.plot-data" in page[found.end() :], "what draws it"
+
+
+def test_thirty_events_cost_no_more_calls_on_the_figure_than_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Plotly checks the whole figure at every call: the F-16's has a hundred plots."""
+    recorder = MemoryRecorder()
+    simulate(load_scenario("f16"), until=0.02, recorder=recorder)
+    track = recorder.recording().tracks["f16"]
+    calls: dict[str, int] = {}
+    for name in [n for n in dir(go.Figure) if n.startswith(("add_", "update_"))]:
+        monkeypatch.setattr(go.Figure, name, _counted(calls, getattr(go.Figure, name)))
+
+    def page(events: int) -> tuple[str, int]:
+        calls.clear()
+        marks = [Event(Tag(k * 100_000), "Overrun", "f16") for k in range(events)]
+        spans = [Span("f", k * 1e-4, k * 1e-4 + 5e-5, "") for k in range(events)]
+        return trajectories(track, marks, spans)[0], sum(calls.values())
+
+    once, few = page(1)
+    often, many = page(30)
+    assert few == many > 0
+    assert often.count('"dash":"dot"') == 30 * once.count('"dash":"dot"') > 0
+    assert often.count('"rect"') == 30 * once.count('"rect"') > 0
+
+
+def _counted(calls: dict[str, int], method: Callable[..., Any]) -> Callable[..., Any]:
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        calls[method.__name__] = calls.get(method.__name__, 0) + 1
+        return method(*args, **kwargs)
+
+    return counting
+
+
+def test_what_is_being_drawn_is_told() -> None:
+    said: list[str] = []
+    render(recorded(), said.append)
+    assert said == ["drawing ball (1 of 2) …", "drawing messages/plain (2 of 2) …"]
 
 
 def test_quantities_do_not_break_and_endless_words_do() -> None:

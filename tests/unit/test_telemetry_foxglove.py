@@ -35,6 +35,7 @@ pytest.importorskip("foxglove")
 foxglove_parts = pytest.importorskip("foxglove_parts")
 
 PARTS = ("f16", "autopilot", "guidance", "pilot", "timing")
+LAYOUT = Path(__file__).parents[2] / "docs" / "layouts" / "foxglove_f16.json"
 SCENE = ("scene/frames", "scene/bodies", "scene/f16/location")
 
 
@@ -273,3 +274,16 @@ def test_a_run_without_it_does_not_know_the_package() -> None:
         "import rtsim.cli.run; sys.exit('foxglove' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.realtime
+def test_every_path_of_the_layout_is_one_that_was_sent(evidence: Evidence) -> None:
+    for panel in json.loads(LAYOUT.read_text())["configById"].values():
+        for series in panel.get("paths", ()):
+            topic, _, name = series["value"].partition(".")
+            assert math.isfinite(evidence.messages[topic][-1].fields[name])
+        for topic in (*panel.get("topics", ()), *filter(None, [panel.get("followTopic")])):
+            assert evidence.messages[topic]
+        if "followTf" in panel:
+            moved = evidence.messages["scene/frames"][-1].fields["transforms"]
+            assert panel["followTf"] in [transform.child_frame_id for transform in moved]

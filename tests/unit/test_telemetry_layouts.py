@@ -1,0 +1,159 @@
+"""The layout files of ``docs/layouts``: well formed, and all they show is something a run sends."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import zmq
+
+from rtsim.gateway.catalogue import catalogue
+from rtsim.gateway.loop import Gateway
+from rtsim.gateway.publishing import PLOTJUGGLER, topics_of
+from rtsim.loading import load_scenario
+from rtsim.simulation import Pace, simulate
+from rtsim.timing.policy import parse_policy
+
+LAYOUTS = Path(__file__).parents[2] / "docs" / "layouts"
+PANELS = {"3D", "Plot", "StateTransitions", "map"}
+
+
+def plotjuggler() -> ElementTree.Element:
+    return ElementTree.parse(LAYOUTS / "plotjuggler_f16.xml").getroot()
+
+
+def curves() -> set[str]:
+    return {str(curve.get("name")) for curve in plotjuggler().iter("curve")}
+
+
+def foxglove() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((LAYOUTS / "foxglove_f16.json").read_text())
+    return found
+
+
+def paths() -> set[str]:
+    """``topic.field`` of every series."""
+    panels = foxglove()["configById"].values()
+    return {series["value"] for panel in panels for series in panel.get("paths", ())}
+
+
+@pytest.fixture(scope="module")
+def sent() -> set[tuple[str, str]]:
+    """Topic and name of all that a run of the F-16 has."""
+    signals = catalogue(load_scenario("f16", {}).build(compile=False))["signals"]
+    return {(topic.name, name) for topic in topics_of(signals) for name in topic.names}
+
+
+def test_plotjuggler_curves_are_named_as_it_names_what_it_is_sent(
+    sent: set[tuple[str, str]],
+) -> None:
+    assert len(curves()) > 20
+    assert curves() <= {f"rtsim/{topic}/{name}" for topic, name in sent}
+
+
+def test_plotjuggler_layout_is_of_its_form() -> None:
+    root = plotjuggler()
+    assert root.tag == "root"
+    streamer, plugin = root.find("previouslyLoaded_Streamer"), root.find("Plugins/plugin")
+    assert streamer is not None
+    assert plugin is not None
+    assert streamer.get("name") == plugin.get("ID") == "ZMQ Subscriber"
+    assert PLOTJUGGLER.endswith("127.0.0.1:9872"), "what it connects to by itself"
+    tabs = root.findall("tabbed_widget/Tab")
+    assert len(tabs) == 3
+    for splitter in root.iter("DockSplitter"):
+        sizes = str(splitter.get("sizes")).split(";")
+        assert int(str(splitter.get("count"))) == len(sizes) == len(list(splitter))
+        assert sum(map(float, sizes)) == pytest.approx(1.0, abs=1e-3)
+    for area in root.iter("DockArea"):
+        plot = area.find("plot")
+        assert plot is not None
+        assert plot.get("mode") == "TimeSeries"
+        assert plot.find("curve") is not None
+
+
+def test_foxglove_series_are_fields_of_what_it_is_sent(sent: set[tuple[str, str]]) -> None:
+    assert len(paths()) > 12
+    assert paths() <= {f"{topic}.{name}" for topic, name in sent}
+
+
+def test_foxglove_layout_is_of_its_form() -> None:
+    layout = foxglove()
+    assert set(layout) == {"configById", "globalVariables", "layout", "playbackConfig", "userNodes"}
+
+    def leaves(node: Any) -> Iterator[str]:
+        if isinstance(node, str):
+            yield node
+            return
+        assert node["direction"] in ("row", "column")
+        assert 0 < node["splitPercentage"] < 100
+        yield from leaves(node["first"])
+        yield from leaves(node["second"])
+
+    shown = list(leaves(layout["layout"]))
+    assert sorted(shown) == sorted(layout["configById"]), "every panel has its place"
+    assert all(re.fullmatch(r"\w+!\w+", name) for name in shown)
+    assert {name.partition("!")[0] for name in shown} == PANELS
+
+
+def test_the_scene_of_the_layout_is_that_of_the_scenario() -> None:
+    (body,) = load_scenario("f16", {}).bodies
+    panels = foxglove()["configById"]
+    assert panels["3D!scene"]["followTf"] == body.name
+    assert panels["3D!scene"]["topics"] == {"scene/bodies": {"visible": True}}
+    assert panels["3D!scene"]["layers"]["grid"]["frameId"] == "world"
+    assert panels["map!track"]["followTopic"] == f"scene/{body.name}/location"
+
+
+@pytest.mark.realtime
+def test_a_live_flight_sends_plotjuggler_every_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    got: dict[str, float] = {}
+    seen, context = threading.Event(), zmq.Context()
+    end: zmq.Socket[bytes] = context.socket(zmq.SUB)
+    end.setsockopt(zmq.SUBSCRIBE, b"")
+    end.connect(endpoint)
+
+    def hear() -> None:
+        while not curves() <= set(got):
+            if not end.poll(60_000):
+                break
+            topic, data = end.recv_multipart()
+            message = msgpack.unpackb(data)
+            got.update({f"{topic.decode()}/{name}": value for name, value in message.items()})
+        seen.set()
+
+    hearing = threading.Thread(target=hear)
+    hearing.start()
+    pace = Pace(1.0, parse_policy("slip:1000000"))
+    with Gateway({"scenario": "f16"}, plotjuggler=endpoint) as inbox:
+        simulate(
+            load_scenario("f16", {}), until=1000, pace=pace, inbox=inbox,
+            observe=lambda _: _ended(inbox) if seen.is_set() else None,
+        )  # fmt: skip
+    hearing.join()
+    end.close()
+    context.term()
+    assert curves() <= set(got)
+    assert got["rtsim/f16/altitude_ft"] == pytest.approx(10_013.0, abs=100.0)
+    assert inbox.telemetry["plotjuggler"]["sent"] > 0
+
+
+def _ended(inbox: Any) -> None:
+    from rtsim.control.commands import read_command
+
+    if not inbox.waiting and not inbox.closed:
+        inbox.give(read_command({"kind": "quit"}))

@@ -20,6 +20,7 @@ from rtsim.scenario import Scenario
 
 BUILT_IN = {
     "f16": "rtsim.models.f16.scenario:scenario",
+    "f16-by-hand": "rtsim.models.f16.piloted:scenario",
     "nesc": "rtsim.models.nesc:scenario",
     "orbit": "rtsim.models.orbit:scenario",
     "unstable": "rtsim.models.unstable:scenario",

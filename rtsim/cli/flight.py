@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
@@ -31,6 +31,7 @@ from rtsim.cli.telemetry import (
 from rtsim.compiling import announced
 from rtsim.control.desk import Inbox
 from rtsim.errors import ScenarioError
+from rtsim.executive import Publisher
 from rtsim.loading import load_scenario
 from rtsim.scenario import Scenario
 from rtsim.simulation import Outcome, Pace, simulate
@@ -277,14 +278,20 @@ def _print_files(leg: Leg) -> None:
         out.print(f"checkpoints: {many}, the last one {last}", soft_wrap=True)
 
 
+Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[Publisher, Inbox]]]
+"""Opens what shows a run of this scenario; is given the gateway's inbox."""
+
+
 def fly(
     flight: Flight,
     quiet: bool,
     prepare: Callable[[Scenario], None] | None = None,
     going_on: GoingOn | None = None,
+    watch: Watch | None = None,
 ) -> Flown:
     """Load, record, run.  ``prepare`` may change the scenario before anything is recorded.
 
+    ``watch`` gives who draws, and the inbox that takes the place of the gateway's, if there is one.
     ``going_on`` takes the place of a start, and of what the flight says of scenario and seed.
     """
     if going_on is not None:
@@ -310,7 +317,10 @@ def fly(
                 name = Path(flight.scenario.partition(".py")[0]).stem
                 recorder = stack.enter_context(open_recorder(flight.path, name, flight.force))
             path = None if recorder is None else recorder.path
-            inbox = stack.enter_context(flight.gateway(scenario, path))
+            gate = inbox = stack.enter_context(flight.gateway(scenario, path))
+            publisher: Publisher | None = None
+            if watch is not None:
+                publisher, inbox = stack.enter_context(watch(scenario, inbox))
             simulated = partial(
                 simulate,
                 scenario,
@@ -318,6 +328,7 @@ def fly(
                 until=flight.until,
                 compile=not flight.plain,
                 observe=line.show,
+                publisher=publisher,
                 inbox=inbox,
             )
             start = None if going_on is None else going_on.checkpoint
@@ -327,7 +338,7 @@ def fly(
                 )
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt
-    return Flown(flight, legs, inbox)
+    return Flown(flight, legs, gate)
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from rtsim.cli.commands import Commands
 
 COMMANDS = {
     "run": "rtsim.cli.run:run",
+    "fly": "rtsim.cli.fly:fly",
     "replay": "rtsim.cli.replaying:replay",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",

@@ -39,7 +39,7 @@ class Pair:
     @classmethod
     def of(cls, record: Record) -> Pair:
         """From a plant's record."""
-        last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers)
+        last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
         ends = record.floats[:half], record.floats[half:]
         return cls(last_ns, next_ns, last_wall, next_wall, bool(withdrawn), *ends)

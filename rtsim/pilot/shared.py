@@ -37,21 +37,22 @@ MOST_SCHEMA = 1 << 20
 _MAGIC = b"rtsimPIL"
 _HEAD = struct.Struct("<8sIIQ32s")
 
-PAIR = ("last_ns", "next_ns", "last_wall", "next_wall", "withdrawn")
+PAIR = (
+    "last_ns", "next_ns", "last_wall", "next_wall", "withdrawn", "applied", "applied_initiated",
+)  # fmt: skip
 """Integers of a plant's record: tags in simulated ns, and when they are due (ns of
-:data:`rtsim.clock.stopwatch`).  Its floats are ``[x, z, u, y]`` at last, then at next."""
+:data:`rtsim.clock.stopwatch`); the number of the stick's record that was latched by then, and when
+that was read from the device.  Its floats are ``[x, z, u, y]`` at last, then at next."""
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
-    "late", "missed", "applied", "applied_initiated", "latency_median", "latency_p95",
-    "latency_max", "orders", "ended",
+    "late", "missed", "latency_median", "latency_p95", "latency_max", "orders", "ended",
 )  # fmt: skip
-"""How the run stands.  ``applied``: the number of the stick's record that was latched last, with
-when it was read from the device; latencies are from there to the tag, in ns; ``orders``: how many
-were heard.  Its float is the rate."""
+"""How the run stands.  Latencies are from a device's reading to the tag that latches it, in ns;
+``orders``: how many were heard.  Its float is the rate."""
 STICK = ("initiated", "completed", "lost")
 """When the device was read and when that was decoded (ns of the stopwatch), and whether a device
 is gone and the values are held or safe ones.  Its floats are the inlet's values."""
-VIEWER = ("wall", "frames", "dropped", "interval_p99", "picture_median", "picture_p95",
+VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
           "picture_max")  # fmt: skip
 """How the viewer does; latencies from a device's reading to the picture that shows it, in ns."""
 MOST_ORDERS = 8

@@ -31,7 +31,7 @@ def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[pygame.Surface]:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pygame.display.init()
     yield pygame.display.set_mode((200, 100))
-    pygame.quit()
+    pygame.display.quit()
 
 
 @pytest.fixture

@@ -99,6 +99,8 @@ class _Mover:
         self.safe = False
         self._middle, self._half = (low + high) / 2.0, (high - low) / 2.0
         self._position = (initial - self._middle) / self._half
+        self._initial: float | None = initial
+        """Until somebody moves it: scaled there and back it would differ in its last bit."""
         self._device = -1
         self._lost_ns = 0
         self._held = 0.0
@@ -110,10 +112,13 @@ class _Mover:
         if not moved:
             moved = self._by_hand(look, elapsed)
         if moved:
+            self._initial = None
             self.lost, self.safe = "", False
         elif self.lost:
             self._fall_back(ns)
-        return self._middle + self._half * self._position
+        return (
+            self._middle + self._half * self._position if self._initial is None else self._initial
+        )
 
     def _by_stick(self, look: Look, elapsed: float) -> bool:
         for kind, source in (("joystick", self.value.joystick), ("gamepad", self.value.gamepad)):
@@ -129,7 +134,7 @@ class _Mover:
         return False
 
     def _by_hand(self, look: Look, elapsed: float) -> bool:
-        """Keys that are held, or a mouse that flies; released keys only where nothing is lost."""
+        """Keys that are held, or a mouse that flies."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
             self.by = "mouse"
@@ -142,8 +147,6 @@ class _Mover:
             self.by = "keyboard"
             self._position = _limited(self._position + turn * keys.rate * elapsed)
             return True
-        if self.lost:
-            return False
         if keys.spring and self.by in ("keyboard", "mouse"):
             way = self.value.trim - self._position
             step = 2.0 * keys.rate * elapsed

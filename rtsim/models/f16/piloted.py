@@ -1,0 +1,99 @@
+"""The F-16 flown by a person: aircraft, fly-by-wire law, and a stick that comes from outside."""
+
+from __future__ import annotations
+
+import math
+
+from rtsim.controller import PythonController
+from rtsim.models.f16.by_wire import (
+    BY_WIRE_INPUTS,
+    BY_WIRE_MEMORY,
+    BY_WIRE_OUTPUTS,
+    BY_WIRE_PARAMETERS,
+    FEEDBACK,
+    STICK,
+    by_wire,
+)
+from rtsim.models.f16.plant import F16
+from rtsim.models.f16.trim import trim
+from rtsim.models.units import DEG, FT, KT
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import Duration, Period, exact_seconds
+
+RUNWAY = (36.0176, -75.6713, 45.0)
+"""Latitude and longitude of its middle and its direction, deg: First Flight Airport's place, not
+its runway."""
+_BEFORE_M = 9000.0
+_EARTH_M = 6371000.0
+
+
+class Untouched:
+    """A stick that nobody moves: what stands in for a person's until there is one."""
+
+    def poll(self) -> Vector | None:
+        return None
+
+
+def scenario(
+    until: Duration = 3600,
+    step: Duration = 0.005,
+    rate: float = 100.0,
+    altitude_ft: float = 1500.0,
+    speed_kt: float = 300.0,
+) -> Scenario:
+    """Trimmed on the way to a runway 9 km ahead; the law at ``rate`` Hz, the stick an inlet."""
+    latitude, longitude, course = RUNWAY
+    along = -_BEFORE_M / _EARTH_M
+    found = trim(
+        latitude=latitude * DEG + along * math.cos(course * DEG),
+        longitude=longitude * DEG + along * math.sin(course * DEG) / math.cos(latitude * DEG),
+        altitude=altitude_ft * FT,
+        speed=speed_kt * KT,
+        course=course * DEG,
+    )
+    out = Scenario(
+        "f16 by hand",
+        until=until,
+        limits=("there is no ground: below 0 m the aircraft flies on",),
+    )
+    states = {s.name: found.state[F16.states.slice(s.name)] for s in F16.states}
+    controls = BY_WIRE_OUTPUTS.names
+    out.plant(
+        "f16",
+        F16,
+        step=step,
+        states=states,
+        inputs={name: f"by_wire.{name}" for name in controls},
+    )
+    lever = found.inputs["power"] / 100.0
+    signals = Signals(
+        *(
+            Signal(s.name, s.unit, initial=lever, low=s.low, high=s.high)
+            if s.name == "throttle"
+            else s
+            for s in STICK
+        )
+    )
+    out.inlet("stick", signals, Untouched())
+    period = exact_seconds(rate, "rate")
+    law = PythonController(
+        by_wire,
+        BY_WIRE_INPUTS,
+        BY_WIRE_OUTPUTS,
+        parameters=BY_WIRE_PARAMETERS,
+        memory=BY_WIRE_MEMORY,
+        values={"period": 1.0 / rate, "elevator_trim": found.inputs["elevator"]},
+        compile=True,
+        name="by_wire",
+    )
+    out.controller(
+        "by_wire",
+        law,
+        period=Period(1_000_000_000 / period),
+        inputs={
+            **{f"stick_{name}": f"stick.{name}" for name in STICK.names},
+            **{name: f"f16.{name}" for name in FEEDBACK.names},
+        },
+    )
+    return out

@@ -1,0 +1,95 @@
+"""Out of the window of an F-16, or from behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pygame
+
+from rtsim.pilot.scenes.camera import Camera, Points, axes_of
+from rtsim.pilot.scenes.flight import Flight, Ground
+from rtsim.pilot.scenes.hud import Figures, HeadUp
+from rtsim.pilot.scenes.scene import CHASE, Moment, Shown
+from rtsim.pilot.scenes.world import Runway, Terrain, approach
+
+_BEHIND, _ABOVE = 32.0, 7.0
+
+
+class F16Scene:
+    """``about`` may give ``runway``: latitude, longitude (deg) of its middle, direction (deg)."""
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        latitude, longitude, heading = map(float, about.get("runway", (36.0176, -75.6713, 45.0)))
+        self.ground = Ground(latitude, longitude)
+        self.course = approach(math.radians(heading))
+        self._terrain = Terrain()
+        self._runway = Runway(math.radians(heading))
+        self._display = HeadUp()
+        self._name = str(about.get("plant", "f16"))
+
+    def draw(self, surface: pygame.Surface, moment: Moment) -> None:
+        body = moment.plants[self._name]
+        flight = self.ground.flight(body)
+        self.course.follow(flight.place)
+        camera = self.camera(flight, surface, moment.view)
+        self._terrain.draw(surface, camera)
+        self._runway.draw(surface, camera)
+        self.course.draw(surface, camera)
+        if moment.view == CHASE:
+            draw_aircraft(surface, camera, flight)
+        self._display.draw(surface, camera, flight, self._figures(body, moment))
+
+    def camera(self, flight: Flight, surface: pygame.Surface, view: str) -> Camera:
+        """The pilot's eyes, or somebody's who flies behind and keeps level."""
+        width, height = surface.get_size()
+        if view != CHASE:
+            return Camera(flight.place, flight.axes, width, height)
+        axes = axes_of(0.0, 0.6 * flight.pitch, flight.heading)
+        place = flight.place - _BEHIND * axes[0] - _ABOVE * axes[2]
+        return Camera(place, axes, width, height)
+
+    def _figures(self, body: Shown, moment: Moment) -> Figures:
+        course = self.course
+        return Figures(
+            body["equivalent_airspeed"],
+            body["alpha"],
+            body["mach"],
+            moment.stick.get("throttle"),
+            f"gate {min(course.next + 1, len(course.gates))}/{len(course.gates)}"
+            + (f", missed {course.missed}" if course.missed else ""),
+            moment.view != CHASE,
+        )
+
+
+_LIGHT, _DARK, _CANOPY, _FLAME = (150, 156, 164), (112, 118, 126), (40, 52, 70), (255, 170, 70)
+_PANELS: tuple[tuple[tuple[int, int, int], tuple[tuple[float, float, float], ...]], ...] = (
+    (_LIGHT, ((1.5, 1.0, 0.0), (-2.8, 4.9, 0.0), (-4.0, 4.9, 0.0), (-4.0, 0.9, 0.0))),
+    (_LIGHT, ((1.5, -1.0, 0.0), (-2.8, -4.9, 0.0), (-4.0, -4.9, 0.0), (-4.0, -0.9, 0.0))),
+    (_LIGHT, ((-4.9, 0.8, 0.1), (-6.6, 2.8, 0.4), (-7.6, 2.8, 0.4), (-7.2, 0.8, 0.1))),
+    (_LIGHT, ((-4.9, -0.8, 0.1), (-6.6, -2.8, 0.4), (-7.6, -2.8, 0.4), (-7.2, -0.8, 0.1))),
+    (_DARK, ((-3.2, 0.0, -0.7), (-6.6, 0.0, -3.4), (-7.8, 0.0, -3.4), (-7.0, 0.0, -0.5))),
+    (_DARK, ((7.5, 0.0, 0.1), (2.0, 0.9, 0.7), (-7.0, 0.7, 0.6), (-7.0, -0.7, 0.6),
+             (2.0, -0.9, 0.7))),
+    (_LIGHT, ((7.5, 0.0, 0.1), (2.5, 0.8, -0.3), (-7.0, 0.7, -0.5), (-7.0, -0.7, -0.5),
+              (2.5, -0.8, -0.3))),
+    (_CANOPY, ((4.6, 0.0, -0.5), (3.0, 0.5, -1.0), (0.6, 0.0, -1.1), (3.0, -0.5, -1.0))),
+    (_FLAME, ((-7.05, 0.5, 0.0), (-7.05, 0.0, -0.5), (-7.05, -0.5, 0.0), (-7.05, 0.0, 0.5))),
+)  # fmt: skip
+"""Colour and corners, m in body axes."""
+
+
+def draw_aircraft(surface: pygame.Surface, camera: Camera, flight: Flight) -> None:
+    """Panels, the farthest first."""
+    panels: list[tuple[float, tuple[int, int, int], Points]] = []
+    for colour, corners in _PANELS:
+        world = np.array(corners) @ flight.axes + flight.place
+        depth = float(camera.seen(world)[:, 0].mean())
+        panels.append((depth, colour, world))
+    for _, colour, world in sorted(panels, key=lambda panel: -panel[0]):
+        pixels = camera.area(world)
+        if pixels:
+            pygame.draw.polygon(surface, colour, pixels)
+            pygame.draw.polygon(surface, (70, 74, 80), pixels, 1)

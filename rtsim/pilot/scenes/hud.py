@@ -1,0 +1,171 @@
+"""The head-up display: what lies in the world is drawn where it lies, the rest as figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pygame
+
+from rtsim.pilot.scenes.camera import Camera
+from rtsim.pilot.scenes.flight import FT, KT, Flight
+from rtsim.pilot.scenes.text import Colour, write
+
+GREEN: Colour = (96, 255, 128)
+AMBER: Colour = (255, 190, 60)
+RED: Colour = (255, 84, 72)
+SHADE = (8, 24, 12, 110)
+_STALL_DEG = 18.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the display says in numbers; angles in rad, SI otherwise."""
+
+    airspeed: float
+    """Equivalent, m/s."""
+    alpha: float
+    mach: float
+    throttle: float | None = None
+    note: str = ""
+    looks_ahead: bool = True
+    """From the cockpit, where the middle of the picture is where the nose points."""
+
+
+class HeadUp:
+    """Its size goes with the surface's."""
+
+    def draw(
+        self, surface: pygame.Surface, camera: Camera, flight: Flight, figures: Figures
+    ) -> None:
+        size = max(16, surface.get_height() // 30)
+        self._ladder(surface, camera, flight, size)
+        if figures.looks_ahead:
+            self._waterline(surface, size)
+        self._flight_path(surface, camera, flight, size)
+        self._heading(surface, flight, size)
+        self._boxes(surface, flight, figures, size)
+
+    def _ladder(self, surface: pygame.Surface, camera: Camera, flight: Flight, size: int) -> None:
+        """A rung each 5 deg, on the sphere: at the heading of the nose, parallel to the horizon."""
+        flat = math.hypot(flight.axes[0, 0], flight.axes[0, 1])
+        if flat < 1e-6:
+            return
+        north, east = flight.axes[0, 0] / flat, flight.axes[0, 1] / flat
+        middle = 5 * round(math.degrees(flight.pitch) / 5.0)
+        inner, outer = math.radians(2.5), math.radians(6.5)
+        for elevation in range(middle - 20, middle + 25, 5):
+            if abs(elevation) > 90:
+                continue
+            reach = 2.2 * outer if elevation == 0 else outer
+            c, s = math.cos(math.radians(elevation)), math.sin(math.radians(elevation))
+            for side in (-1.0, 1.0):
+                ends = []
+                for turn in (inner * side, reach * side):
+                    t = math.tan(turn)
+                    away = np.array([c * north - t * east, c * east + t * north, -s])
+                    ends.append(camera.direction(away))
+                if ends[0] is not None and ends[1] is not None:
+                    self._rung(surface, elevation, ends[0], ends[1], size)
+
+    def _rung(
+        self,
+        surface: pygame.Surface,
+        elevation: int,
+        inner: tuple[float, float],
+        outer: tuple[float, float],
+        size: int,
+    ) -> None:
+        (x, y), (u, v) = inner, outer
+        if elevation >= 0:
+            pygame.draw.line(surface, GREEN, inner, outer, 2)
+        else:
+            for k in range(0, 5, 2):
+                a, b = k / 5.0, (k + 1) / 5.0
+                pygame.draw.line(
+                    surface,
+                    GREEN,
+                    (x + a * (u - x), y + a * (v - y)),
+                    (x + b * (u - x), y + b * (v - y)),
+                    2,
+                )
+        if elevation:
+            beyond = (u + 0.25 * (u - x), v + 0.25 * (v - y))
+            write(surface, str(elevation), beyond, size, GREEN, "centre")
+
+    def _waterline(self, surface: pygame.Surface, size: int) -> None:
+        x, y = surface.get_width() / 2, surface.get_height() / 2
+        w = 0.5 * size
+        points = [(-3, 0), (-1.6, 0), (-0.8, 1), (0, 0), (0.8, 1), (1.6, 0), (3, 0)]
+        pygame.draw.lines(surface, AMBER, False, [(x + w * a, y + w * b) for a, b in points], 2)
+
+    def _flight_path(
+        self, surface: pygame.Surface, camera: Camera, flight: Flight, size: int
+    ) -> None:
+        """Where it goes, which is not where it points."""
+        at = camera.direction(flight.velocity)
+        if at is None or float(np.abs(flight.velocity).max()) < 1.0:
+            return
+        x, y = at
+        r = 0.4 * size
+        pygame.draw.circle(surface, GREEN, at, r, 2)
+        pygame.draw.line(surface, GREEN, (x - 2.4 * r, y), (x - r, y), 2)
+        pygame.draw.line(surface, GREEN, (x + r, y), (x + 2.4 * r, y), 2)
+        pygame.draw.line(surface, GREEN, (x, y - 2.2 * r), (x, y - r), 2)
+
+    def _heading(self, surface: pygame.Surface, flight: Flight, size: int) -> None:
+        width = surface.get_width()
+        y, per_degree = 1.6 * size, width / 90.0
+        heading = math.degrees(flight.heading)
+        first = 5 * math.floor((heading - 15.0) / 5.0)
+        for degree in range(first, first + 40, 5):
+            x = width / 2 + (degree - heading) * per_degree
+            if abs(x - width / 2) > 16.0 * per_degree:
+                continue
+            long = degree % 10 == 0
+            pygame.draw.line(surface, GREEN, (x, y), (x, y - (8 if long else 4)), 2)
+            if long:
+                write(surface, f"{degree % 360 // 10:02d}", (x, y - size), size, GREEN, "centre")
+        mark = [(width / 2, y + 2), (width / 2 - 6, y + 11), (width / 2 + 6, y + 11)]
+        pygame.draw.polygon(surface, AMBER, mark)
+        text = f"{round(heading) % 360:03d}"
+        write(surface, text, (width / 2, y + 11 + 0.6 * size), size, GREEN, "centre")
+
+    def _boxes(self, surface: pygame.Surface, flight: Flight, figures: Figures, size: int) -> None:
+        width, height = surface.get_size()
+        big = round(1.5 * size)
+        left, right, middle = 0.17 * width, 0.83 * width, 0.46 * height
+        self._box(surface, f"{figures.airspeed / KT:.0f}", (left, middle), big)
+        self._box(surface, f"{flight.height / FT:.0f}", (right, middle), big)
+        write(surface, "kt", (left + 2.0 * big, middle), size, GREEN)
+        write(surface, "ft", (right + 2.0 * big, middle), size, GREEN)
+        alpha = math.degrees(figures.alpha)
+        rows = [
+            (f"g   {flight.load:4.1f}", AMBER if abs(flight.load) > 7.0 else GREEN),
+            (f"\u03b1   {alpha:4.1f}\u00b0", RED if alpha > _STALL_DEG else GREEN),
+            (f"M   {figures.mach:4.2f}", GREEN),
+        ]
+        if figures.throttle is not None:
+            rows.append((f"thr {100.0 * figures.throttle:3.0f} %", GREEN))
+        climb = -float(flight.velocity[2]) / FT * 60.0
+        beside = [(f"{climb:+6.0f} ft/min", GREEN), (figures.note, GREEN)]
+        for x, lines in ((left, rows), (right, beside)):
+            at = (x - 1.7 * big, middle + 0.8 * big)
+            _shade(surface, pygame.Rect(*at, 3.4 * big, (len(lines) + 0.4) * size))
+            for k, (text, colour) in enumerate(lines):
+                write(surface, text, (at[0] + 0.3 * big, at[1] + (k + 0.7) * size), size, colour)
+
+    def _box(self, surface: pygame.Surface, text: str, at: tuple[float, float], size: int) -> None:
+        area = pygame.Rect(0, 0, round(3.4 * size), round(1.1 * size))
+        area.center = (round(at[0]), round(at[1]))
+        _shade(surface, area)
+        pygame.draw.rect(surface, GREEN, area, 2)
+        write(surface, text, area.center, size, GREEN, "centre")
+
+
+def _shade(surface: pygame.Surface, area: pygame.Rect) -> None:
+    """Darker, so that figures can be read against the haze."""
+    shade = pygame.Surface(area.size, pygame.SRCALPHA)
+    shade.fill(SHADE)
+    surface.blit(shade, area)

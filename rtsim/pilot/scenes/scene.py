@@ -1,0 +1,62 @@
+"""What every scene is given: the states to show, and how the run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rtsim.signals import Signals, Vector
+
+if TYPE_CHECKING:
+    import pygame
+
+COCKPIT, CHASE = "cockpit", "chase"
+VIEWS = (COCKPIT, CHASE)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One plant at the moment of the picture: values (n,), their mean rates of change, the time."""
+
+    signals: Signals
+    values: Vector
+    slope: Vector
+    ns: int
+
+    def __getitem__(self, name: str) -> float:
+        """A scalar by its name."""
+        return float(self.values[self.signals.slice(name).start])
+
+    def vector(self, name: str) -> Vector:
+        return self.values[self.signals.slice(name)]
+
+    def rate(self, name: str) -> Vector:
+        """Of a vector, per second."""
+        return self.slope[self.signals.slice(name)]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything there is to draw."""
+
+    plants: Mapping[str, Shown]
+    view: str = COCKPIT
+    stick: Mapping[str, float] = field(default_factory=dict)
+
+
+class Scene(Protocol):
+    """Draws on any surface of any size; opens no window, reads no device, knows no clock."""
+
+    def draw(self, surface: pygame.Surface, moment: Moment) -> None: ...
+
+
+def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
+    """The scene that a run asks for; strips of its signals where it asks for none."""
+    if name == "f16":
+        from rtsim.pilot.scenes.f16 import F16Scene
+
+        return F16Scene(about)
+    from rtsim.pilot.scenes.plain import PlainScene
+
+    return PlainScene()

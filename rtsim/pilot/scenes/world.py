@@ -1,0 +1,240 @@
+"""Sky, ground, runway and a course of gates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pygame
+
+from rtsim.pilot.scenes.camera import Camera, Points
+from rtsim.pilot.scenes.text import Colour
+from rtsim.signals import Vector
+
+SKY: Colour = (74, 122, 180)
+BANDS: tuple[tuple[float, Colour], ...] = (
+    (20.0, (84, 131, 187)),
+    (13.0, (95, 141, 194)),
+    (8.0, (108, 152, 201)),
+    (5.0, (124, 165, 208)),
+    (3.0, (142, 178, 214)),
+    (1.5, (162, 192, 219)),
+    (0.6, (180, 204, 223)),
+    (0.0, (128, 138, 118)),
+    (-1.0, (104, 122, 88)),
+    (-4.0, (90, 112, 72)),
+)
+"""Elevation in deg below which the picture has this colour: haze, then ground."""
+GRID: Colour = (72, 94, 58)
+COARSE: Colour = (92, 112, 78)
+ASPHALT: Colour = (62, 64, 68)
+PAINT: Colour = (226, 226, 220)
+GATE: Colour = (255, 168, 40)
+NEXT_GATE: Colour = (255, 64, 200)
+PASSED: Colour = (120, 150, 120)
+
+_CELL, _CELLS = 500.0, 16
+_WIDE, _WIDES = 4000.0, 6
+_FIELDS = 10
+
+
+class Terrain:
+    """A grid that the aircraft flies over, and fields between its lines."""
+
+    def __init__(self) -> None:
+        self._fine = _grid(_CELL, _CELLS)
+        self._coarse = _grid(_WIDE, _WIDES)
+
+    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        surface.fill(SKY)
+        for elevation, colour in BANDS:
+            corners = camera.below(math.radians(elevation))
+            if len(corners) > 2:
+                pygame.draw.polygon(surface, colour, corners)
+        if camera.position[2] >= -1.0:
+            return
+        self._draw_fields(surface, camera)
+        for lines, spacing, colour in (
+            (self._coarse, _WIDE, COARSE),
+            (self._fine, _CELL, GRID),
+        ):
+            at = np.floor(camera.position / spacing) * spacing
+            at[2] = 0.0
+            pixels, _ = camera.lines(lines + at)
+            _draw_lines(surface, pixels, colour)
+
+    def _draw_fields(self, surface: pygame.Surface, camera: Camera) -> None:
+        """Every few cells a field; which ones and how green follows from the place alone."""
+        north, east = (math.floor(camera.position[k] / _CELL) for k in (0, 1))
+        for i in range(north - _FIELDS, north + _FIELDS):
+            for k in range(east - _FIELDS, east + _FIELDS):
+                drawn = (i * 73856093 ^ k * 19349663) & 0xFF
+                if drawn > 60:
+                    continue
+                corners = _CELL * np.array(
+                    [[i, k, 0.0], [i + 1, k, 0.0], [i + 1, k + 1, 0.0], [i, k + 1, 0.0]]
+                )
+                pixels = camera.area(corners)
+                if pixels and _touches(pixels, camera):
+                    shade = drawn // 3
+                    pygame.draw.polygon(surface, (78 + shade, 100 + shade, 54 + shade // 2), pixels)
+
+
+@dataclass(frozen=True)
+class Runway:
+    """Its middle at the reference point; ``heading`` in rad, lengths in m."""
+
+    heading: float
+    length: float = 3000.0
+    width: float = 60.0
+
+    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        half, side = 0.5 * self.length, 0.5 * self.width
+        self._area(surface, camera, ASPHALT, -half, half, -side, side)
+        for along in np.arange(-half + 150.0, half - 150.0, 120.0):
+            self._area(surface, camera, PAINT, along, along + 60.0, -0.9, 0.9)
+        for edge in (-side, side - 1.5):
+            self._area(surface, camera, PAINT, -half, half, edge, edge + 1.5)
+        for end in (-half + 15.0, half - 60.0):
+            for k in range(-4, 4):
+                across = (k + 0.25) * side / 4.5
+                self._area(surface, camera, PAINT, end, end + 45.0, across, across + 3.4)
+
+    def _area(
+        self,
+        surface: pygame.Surface,
+        camera: Camera,
+        colour: Colour,
+        *sides: float,
+    ) -> None:
+        start, end, left, right = sides
+        corners = np.array([[start, left], [start, right], [end, right], [end, left]])
+        pixels = camera.area(on_ground(corners, self.heading))
+        if pixels and _touches(pixels, camera):
+            pygame.draw.polygon(surface, colour, pixels)
+
+
+@dataclass
+class Gate:
+    """A frame to fly through: its middle (3,) in the world, and where it looks (rad)."""
+
+    place: Vector
+    heading: float
+    half: float = 45.0
+    passed: bool = field(default=False, compare=False)
+
+    def corners(self) -> Points:
+        side = self.half * np.array([-math.sin(self.heading), math.cos(self.heading), 0.0])
+        up = np.array([0.0, 0.0, -self.half])
+        return np.array([self.place + a * side + b * up for a, b in _SQUARE])
+
+    def crossed(self, before: Vector, now: Vector) -> bool:
+        """Whether the way from one place to the other led through it, in its direction."""
+        ahead = np.array([math.cos(self.heading), math.sin(self.heading), 0.0])
+        was, is_ = float((before - self.place) @ ahead), float((now - self.place) @ ahead)
+        if not was < 0.0 <= is_:
+            return False
+        at = before + was / (was - is_) * (now - before) - self.place
+        across = float(at @ np.array([-ahead[1], ahead[0], 0.0]))
+        return abs(across) <= self.half and abs(float(at[2])) <= self.half
+
+
+_SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+
+
+class Course:
+    """Gates in their order; the next one is coloured."""
+
+    def __init__(self, gates: list[Gate]) -> None:
+        self.gates = gates
+        self.next = 0
+        self.missed = 0
+        self._before: Vector | None = None
+
+    def follow(self, place: Vector) -> None:
+        """The aircraft is at ``place`` (3,)."""
+        before, self._before = self._before, place.copy()
+        if before is None or float(np.abs(place - before).max()) > 2000.0:  # a jump is no flight
+            return
+        for k in range(self.next, len(self.gates)):
+            if self.gates[k].crossed(before, place):
+                self.gates[k].passed = True
+                self.missed += k - self.next
+                self.next = k + 1
+                return
+
+    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        for k, gate in reversed(list(enumerate(self.gates))):
+            colour = PASSED if gate.passed else NEXT_GATE if k == self.next else GATE
+            corners = gate.corners()
+            ends = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
+            pixels, _ = camera.lines(ends)
+            distance = float(np.linalg.norm(gate.place - camera.position))
+            thick = max(2, min(14, round(3.0 * camera.focal / max(distance, 1.0))))
+            _draw_lines(surface, pixels, colour, thick)
+            foot = gate.place.copy()
+            foot[2] = 0.0
+            low = gate.place + np.array([0.0, 0.0, gate.half])
+            pole, _ = camera.lines(np.array([[low, foot]]))
+            _draw_lines(surface, pole, colour)
+
+
+def on_ground(corners: Points, heading: float) -> Points:
+    """(k, 2) along and across a direction, as world points (k, 3) on the ground."""
+    c, s = math.cos(heading), math.sin(heading)
+    along, across = corners[:, 0], corners[:, 1]
+    return np.stack([c * along - s * across, s * along + c * across, 0.0 * along], axis=1)
+
+
+def approach(heading: float) -> Course:
+    """A climbing turn away from the runway and a long descent back to it."""
+    shape = (
+        (-6500.0, 0.0, 430.0, 0.0),
+        (-4000.0, 200.0, 330.0, 4.0),
+        (-1500.0, 0.0, 200.0, -4.0),
+        (1500.0, 0.0, 150.0, 0.0),
+        (4500.0, 600.0, 450.0, 35.0),
+        (6000.0, 2600.0, 750.0, 80.0),
+        (5200.0, 5000.0, 1000.0, 130.0),
+        (2500.0, 6200.0, 1150.0, 175.0),
+        (-1500.0, 6000.0, 1000.0, 185.0),
+        (-5500.0, 5200.0, 800.0, 200.0),
+        (-8500.0, 2800.0, 600.0, 260.0),
+        (-8200.0, 500.0, 500.0, 330.0),
+        (-6000.0, 0.0, 350.0, 360.0),
+        (-3500.0, 0.0, 200.0, 360.0),
+    )
+    gates = []
+    for along, across, height, turn in shape:
+        place = on_ground(np.array([[along, across]]), heading)[0]
+        place[2] = -height
+        gates.append(Gate(place, heading + math.radians(turn)))
+    return Course(gates)
+
+
+def _grid(spacing: float, cells: int) -> Points:
+    """Lines (k, 2, 3) both ways, in pieces of four cells: far ends do not drag near ones along."""
+    reach = spacing * cells
+    lines = []
+    for k in range(-cells, cells + 1):
+        for start in np.arange(-reach, reach, 4.0 * spacing):
+            end = start + 4.0 * spacing
+            lines.append([[k * spacing, start, 0.0], [k * spacing, end, 0.0]])
+            lines.append([[start, k * spacing, 0.0], [end, k * spacing, 0.0]])
+    return np.array(lines)
+
+
+def _draw_lines(surface: pygame.Surface, pixels: Points, colour: Colour, thick: int = 1) -> None:
+    """Those that cross the picture; SDL's integers end at 2^15 or so, and lines far out do harm."""
+    width, height = surface.get_size()
+    low, high = pixels.min(axis=1), pixels.max(axis=1)
+    inside = (high > 0.0).all(axis=1) & (low[:, 0] < width) & (low[:, 1] < height)
+    for (x, y), (u, v) in pixels[inside & (np.abs(pixels).max(axis=(1, 2)) < 3e4)].tolist():
+        pygame.draw.line(surface, colour, (x, y), (u, v), thick)
+
+
+def _touches(pixels: list[tuple[float, float]], camera: Camera) -> bool:
+    xs, ys = [p[0] for p in pixels], [p[1] for p in pixels]
+    inside = max(xs) > 0 and max(ys) > 0 and min(xs) < camera.width and min(ys) < camera.height
+    return inside and max(map(abs, (*xs, *ys))) < 3e6

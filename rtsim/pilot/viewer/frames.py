@@ -1,0 +1,185 @@
+"""One frame after another: devices while it waits, the state last, then the picture."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pygame
+
+from rtsim.clock import Clock, stopwatch
+from rtsim.pilot import orders
+from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.sdl import Devices
+from rtsim.pilot.pacing import Durations, Frames
+from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Moment, Scene
+from rtsim.pilot.viewer.state import Picture, Said, Telling
+from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
+from rtsim.tag import NS_PER_S
+
+_NOTE_NS = 4 * NS_PER_S
+_FIGURES = 30
+"""Frames between two looks at how the viewer does."""
+_LEAD_SHARE = 0.02
+_HELP_AT_FIRST_NS = 8 * NS_PER_S
+
+
+class Display:
+    """Draws :meth:`frame` by frame what is shared with a run, and tells it what the person does."""
+
+    def __init__(
+        self,
+        surface: pygame.Surface,
+        scene: Scene,
+        picture: Picture,
+        said: Said,
+        telling: Telling,
+        controls: Controls,
+        frames: Frames,
+        clock: Clock,
+    ) -> None:
+        self.closed = False
+        self.drawing = Durations()
+        """From a frame's deadline to the end of its picture."""
+        self.screenshots = Path()
+        self._surface, self._scene = surface, scene
+        self._picture, self._said, self._telling = picture, said, telling
+        self._controls, self._frames = controls, frames
+        self._offset = getattr(clock, "offset_ns", 0)
+        self._devices = Devices(self._handle)
+        self._began = stopwatch()
+        self._lead = 0.0
+        """How long after its deadline a picture is on the screen, ns, slowly followed."""
+        self._view = COCKPIT
+        self._help = False
+        self._notes: deque[tuple[int, str]] = deque(maxlen=4)
+        self._done: deque[int] = deque(maxlen=60)
+        self._keys: dict[int, Callable[[], None]] = {
+            pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
+            pygame.K_v: self._next_view, pygame.K_m: self._mouse,
+            pygame.K_p: self._pause, pygame.K_SPACE: self._pause,
+            pygame.K_n: lambda: self._tell(orders.STEP, "single step"),
+            pygame.K_c: lambda: self._tell(orders.CHECKPOINT, "checkpoint"),
+            pygame.K_b: lambda: self._tell(orders.MARK, "mark"),
+            pygame.K_PLUS: lambda: self._rate(2.0), pygame.K_EQUALS: lambda: self._rate(2.0),
+            pygame.K_KP_PLUS: lambda: self._rate(2.0), pygame.K_MINUS: lambda: self._rate(0.5),
+            pygame.K_KP_MINUS: lambda: self._rate(0.5), pygame.K_1: lambda: self._rate(0.0),
+            pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._quit,
+        }  # fmt: skip
+
+    # -- a frame
+
+    def frame(self) -> bool:
+        """Wait for the next one, draw it; false where nothing could be drawn yet."""
+        due = self._frames.wait(self._poll) - self._offset
+        self._said.look()
+        self._picture.look()
+        if not self._picture.complete:
+            return False
+        standing = bool(self._said["standing"] or self._said["ended"])
+        ahead = 0 if standing else int(self._frames.period.ns)
+        plants = self._picture.at(due + round(self._lead), ahead)
+        stick = dict(zip(self._controls.signals.names, self._controls.values, strict=True))
+        self._scene.draw(self._surface, Moment(plants, self._view, stick))
+        self._overlay()
+        pygame.display.flip()
+        now = stopwatch()
+        self._picture.drawn(now)
+        self._follow(now, due)
+        return True
+
+    def close(self) -> None:
+        self._devices.close()
+
+    def _poll(self) -> None:
+        initiated = stopwatch()
+        look = self._devices.look()
+        values = self._controls.update(look, initiated)
+        self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
+        for note in self._devices.news:
+            self._note(note)
+        self._devices.news.clear()
+
+    def _overlay(self) -> None:
+        now = stopwatch()
+        notes = [text for until, text in self._notes if until > now]
+        draw_notes(self._surface, [*self._controls.lost, *notes])
+        fps = 0.0
+        if len(self._done) > 1:
+            fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
+        draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
+        if self._help or now - self._began < _HELP_AT_FIRST_NS:
+            draw_help(self._surface, self._controls.movers)
+
+    def _follow(self, now: int, due: int) -> None:
+        self._done.append(now)
+        took = now - due
+        self.drawing.add(took)
+        period = int(self._frames.period.ns)
+        self._lead += _LEAD_SHARE * (min(took, period) - self._lead)
+        if self._frames.number % _FIGURES == 0:
+            latency = self._picture.latency
+            self._telling.figures(
+                {
+                    "frames": self._frames.number,
+                    "dropped": self._frames.dropped,
+                    "interval_p99": self._frames.intervals.quantile(0.99),
+                    "pictures": latency.count,
+                    "picture_median": latency.quantile(0.5),
+                    "picture_p95": latency.quantile(0.95),
+                    "picture_max": latency.greatest,
+                }
+            )
+
+    # -- what the person asks for
+
+    def _handle(self, event: Any) -> None:
+        if event.type == pygame.KEYDOWN and event.key in self._keys:
+            self._keys[event.key]()
+        elif event.type == pygame.QUIT:
+            self._quit()
+        elif event.type == pygame.VIDEORESIZE:
+            self._surface = pygame.display.get_surface() or self._surface
+
+    def _note(self, text: str) -> None:
+        self._notes.append((stopwatch() + _NOTE_NS, text))
+
+    def _tell(self, kind: int, text: str, value: float = 0.0) -> None:
+        self._telling.order(kind, value)
+        self._note(text)
+
+    def _toggle_help(self) -> None:
+        self._help = not (self._help or stopwatch() - self._began < _HELP_AT_FIRST_NS)
+        self._began = -_HELP_AT_FIRST_NS
+
+    def _next_view(self) -> None:
+        self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]
+
+    def _mouse(self) -> None:
+        self._devices.mouse_flies = not self._devices.mouse_flies
+        self._note("the mouse flies" if self._devices.mouse_flies else "the mouse is free")
+
+    def _pause(self) -> None:
+        standing = self._said["standing"]
+        self._tell(orders.RESUME if standing else orders.PAUSE, "go on" if standing else "pause")
+
+    def _rate(self, factor: float) -> None:
+        rate = 1.0 if factor == 0.0 else (self._said.rate or 1.0) * factor
+        self._tell(orders.RATE, f"rate x{rate:g}", rate)
+
+    def _screenshot(self) -> None:
+        number = 1
+        while (path := self.screenshots / f"rtsim-{number:03d}.png").exists():
+            number += 1
+        self.save(path)
+        self._note(f"picture: {path}")
+
+    def save(self, path: Path) -> None:
+        """The picture as it stands."""
+        pygame.image.save(self._surface, str(path))
+
+    def _quit(self) -> None:
+        self.closed = True
+        self._telling.order(orders.QUIT)

@@ -1,0 +1,83 @@
+"""Over the scene: how picture and run do, what was said, and the help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pygame
+
+from rtsim.pilot.scenes.text import Colour, write
+
+INK: Colour = (226, 232, 238)
+WARN: Colour = (255, 190, 60)
+_BACK = (12, 16, 22, 205)
+_SIZE = 20
+
+KEYS = (
+    ("F1, H", "this help"),
+    ("arrows, mouse (M)", "stick: down or aft is nose up"),
+    ("A, D", "rudder"),
+    ("W, S", "throttle"),
+    ("V", "cockpit or chase view"),
+    ("P, space", "pause, go on"),
+    ("N", "single step while paused"),
+    ("+, -, 1", "rate of time: double, half, real"),
+    ("C", "keep a checkpoint"),
+    ("B", "a mark in the recording"),
+    ("F12", "picture of the window"),
+    ("Esc", "end"),
+)
+
+
+def draw_strip(
+    surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
+) -> None:
+    """One line at the bottom; overruns and a pause stand out."""
+    overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
+    pace = f"x{rate:g}" if run.get("paced") else "max"
+    parts: list[tuple[str, Colour]] = [
+        (f"{fps:4.0f} fps, {dropped} dropped", INK),
+        (f"t {run.get('ns', 0) / 1e9:8.2f} s", INK),
+        ("PAUSED" if run.get("standing") else f"rate {pace}", WARN if run.get("standing") else INK),
+        (f"margin {run.get('margin', 0) / 1e6:6.2f} ms", INK),
+        (f"overruns {overruns}", WARN if overruns else INK),
+        (
+            f"stick to step {run.get('latency_median', 0) / 1e6:.1f} ms, "
+            f"95 % {run.get('latency_p95', 0) / 1e6:.1f} ms",
+            INK,
+        ),
+        ("F1: keys", INK),
+    ]
+    width, height = surface.get_size()
+    _panel(surface, pygame.Rect(0, height - _SIZE - 6, width, _SIZE + 6))
+    x = 10.0
+    for text, colour in parts:
+        x = write(surface, text, (x, height - _SIZE / 2 - 3), _SIZE, colour).right + 22.0
+
+
+def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
+    """What happened lately, and what is wrong with a device: under the heading."""
+    for k, note in enumerate(notes):
+        at = (surface.get_width() / 2, surface.get_height() * 0.2 + k * 1.5 * _SIZE)
+        box = pygame.Rect(0, 0, 10 * len(note) + 20, round(1.4 * _SIZE))
+        box.center = (round(at[0]), round(at[1]))
+        _panel(surface, box)
+        write(surface, note, at, _SIZE + 4, WARN, "centre")
+
+
+def draw_help(surface: pygame.Surface, movers: Mapping[str, str]) -> None:
+    """Keys, and which device moves which value."""
+    rows = [*KEYS, ("", ""), *((name, by or "nobody yet") for name, by in movers.items())]
+    box = pygame.Rect(0, 0, 560, round(1.25 * _SIZE * len(rows)) + 24)
+    box.center = surface.get_rect().center
+    _panel(surface, box)
+    for k, (key, says) in enumerate(rows):
+        y = box.top + 12 + (k + 0.5) * 1.25 * _SIZE
+        write(surface, key, (box.left + 180, y), _SIZE + 2, WARN, "right")
+        write(surface, says, (box.left + 200, y), _SIZE + 2, INK)
+
+
+def _panel(surface: pygame.Surface, area: pygame.Rect) -> None:
+    panel = pygame.Surface(area.size, pygame.SRCALPHA)
+    panel.fill(_BACK)
+    surface.blit(panel, area)

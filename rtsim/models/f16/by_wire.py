@@ -1,7 +1,7 @@
 """Fly by wire for a person: the stick asks for load factor and roll rate, not for surfaces.
 
-Not NASA's: its control law holds departures from a trim, against the stick.  Gains are set at 335 kt
-and 10,000 ft and go with the inverse of dynamic pressure; structure as in Stevens, Lewis and
+Not NASA's: its control law holds departures from a trim, against the stick.  Gains are set for
+335 kt at 10,000 ft and go with the inverse of dynamic pressure; structure as in Stevens, Lewis and
 Johnson, "Aircraft Control and Simulation", section 4.5 (normal acceleration command augmentation).
 With the stick at rest it flies straight, and holds its height in turns up to 45 deg of bank.
 """

@@ -1,0 +1,90 @@
+"""A flight by a scripted stick, and what a viewer would be given of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rtsim.executive import Publisher
+from rtsim.inlets import Inlet
+from rtsim.models.f16.piloted import scenario as by_hand
+from rtsim.parts import InletPart
+from rtsim.pilot.interpolation import Pair
+from rtsim.pilot.loop import Cockpit
+from rtsim.record.tape import Recorder
+from rtsim.scenario import Scenario
+from rtsim.signals import Vector
+from rtsim.simulation import Outcome, simulate
+from rtsim.testing.clock import FakeClock
+
+Script = Sequence[tuple[float, Sequence[float]]]
+"""From when on (s), pitch, roll, yaw, throttle."""
+
+
+class Scripted:
+    """A stick that moves by itself, at the first tags at or after the times of its script."""
+
+    def __init__(self, script: Script, step: float) -> None:
+        self._script, self._step = list(script), step
+        self._tag = 0
+
+    def poll(self) -> Vector | None:
+        now, self._tag = self._tag * self._step, self._tag + 1
+        said = None
+        while self._script and self._script[0][0] <= now + 1e-9:
+            said = np.array(self._script.pop(0)[1], dtype=float)
+        return said
+
+
+def flight(script: Script, step: float = 0.005, **arguments: Any) -> Scenario:
+    """The F-16 by that stick; tags are those of the plant's own grid."""
+    out = by_hand(step=step, **arguments)
+    part = out.part("stick")
+    assert isinstance(part, InletPart)
+    part.inlet = Inlet("stick", part.inlet.signals, Scripted(script, step))
+    return out
+
+
+class Watching:
+    """Passes pairs on to a cockpit, and keeps what can then be read of them."""
+
+    def __init__(self, cockpit: Cockpit, plant: str) -> None:
+        self.pairs: list[Pair] = []
+        self._cockpit, self._reader = cockpit, cockpit.shared.reader(f"plant/{plant}")
+
+    def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None:
+        self._cockpit.pictures.publish(plant, ns, x, next_ns, next_x)
+        record = self._reader.read()
+        assert record is not None
+        self.pairs.append(Pair.of(record))
+
+    def withdraw(self, plant: str) -> None:
+        self._cockpit.pictures.withdraw(plant)
+
+
+def watched(
+    scenario: Scenario,
+    until: float,
+    recorder: Recorder | None = None,
+    clock: FakeClock | None = None,
+    on: Callable[[Cockpit], None] | None = None,
+    stick: str = "",
+) -> tuple[Outcome, list[Pair]]:
+    """Fly it on a clock of its own; what was published of its only plant."""
+    with Cockpit(scenario, stick) as cockpit:
+        plant = cockpit.shared.schema.plants[0][0]
+        watching = Watching(cockpit, plant)
+        publisher: Publisher = watching
+        if on is not None:
+            on(cockpit)
+        outcome = simulate(
+            scenario,
+            until=until,
+            clock=clock or FakeClock(),
+            publisher=publisher,
+            inbox=cockpit.inbox,
+            recorder=recorder,
+        )
+    return outcome, watching.pairs

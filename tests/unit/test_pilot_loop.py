@@ -1,0 +1,202 @@
+"""The loop's side of a viewer: what is published, what is heard, and that neither changes a run."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pilot_parts import flight, watched
+
+from rtsim.clock import stopwatch
+from rtsim.models.orbit import scenario as orbit
+from rtsim.pilot import orders
+from rtsim.pilot.loop import SAFE_NS, Cockpit, SharedStick
+from rtsim.pilot.sequence import Reader, Shape, Writer
+from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
+from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.signals import Signal, Signals
+from rtsim.simulation import simulate
+from rtsim.tag import NS_PER_S
+from rtsim.testing.clock import FAKE_START, FakeClock
+
+MS = 1_000_000
+SIGNALS = Signals(
+    Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.3)
+)
+
+
+class Person:
+    """Who moves a stick in shared memory, at a time that the test makes up."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shape = Shape(len(STICK), SIGNALS.size)
+        memory = memoryview(bytearray(shape.size))
+        self.now = 5 * NS_PER_S
+        monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: self.now)
+        self._writer = Writer(memory, shape)
+        self.stick = SharedStick(Reader(memory, shape), SIGNALS)
+
+    def say(self, *values: float, ago: int = 2 * MS) -> None:
+        self._writer.integers[:] = (self.now - ago, self.now, 0)
+        self._writer.floats[:] = values
+        self._writer.publish()
+
+    def polled(self) -> list[float] | None:
+        values = self.stick.poll()
+        return None if values is None else values.tolist()
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> Person:
+    return Person(monkeypatch)
+
+
+def test_a_stick_says_what_changed_and_how_long_that_took(person: Person) -> None:
+    assert person.polled() is None
+    person.say(0.0, 0.3)
+    assert person.polled() is None  # as it was declared
+    person.say(0.5, 0.3, ago=3 * MS)
+    assert person.polled() == [0.5, 0.3]
+    assert person.polled() is None
+    person.say(0.5, 0.3)
+    assert person.polled() is None  # said again, not moved
+    assert person.stick.applied == 2
+    assert person.stick.latency.count == 1
+    assert person.stick.latency.greatest == 3 * MS
+
+
+def test_what_a_broken_viewer_says_is_bounded(person: Person) -> None:
+    person.say(7.0, -3.0)
+    assert person.polled() == [1.0, 0.0]
+    person.say(float("nan"), 0.5)
+    assert person.polled() is None
+
+
+def test_a_viewer_that_falls_silent_leaves_the_stick_held_then_safe(person: Person) -> None:
+    person.now += 10 * SAFE_NS
+    assert person.polled() is None  # there never was one
+    person.say(0.5, 0.9)
+    assert person.polled() == [0.5, 0.9]
+    person.now += SAFE_NS - 1
+    assert person.polled() is None
+    person.now += 1
+    assert person.polled() == [0.0, 0.3]
+    assert person.polled() is None
+    assert person.stick.silences == 1
+    person.say(0.5, 0.9)
+    assert person.polled() == [0.5, 0.9]
+
+
+def test_both_ends_of_a_step_and_when_they_are_due() -> None:
+    _, pairs = watched(orbit(step=0.1), 1.0)
+    assert [(p.last_ns, p.next_ns) for p in pairs] == [
+        (100 * MS * k, 100 * MS * (k + 1)) for k in range(10)
+    ]
+    assert [p.last_wall - FAKE_START for p in pairs] == [100 * MS * k for k in range(10)]
+    for before, after in itertools.pairwise(pairs):
+        assert before.next.tobytes() == after.last.tobytes()
+        assert before.next_wall == after.last_wall
+
+
+def test_outputs_at_the_end_of_a_step_are_there_before_it_happens() -> None:
+    """Inputs are held over a step, so that what is published is what is then computed."""
+    _, pairs = watched(flight([(0.05, (0.3, 0.2, 0.0, 0.4))]), 0.3)
+    names = 13 + 4  # states and inputs
+    same = [
+        before.next[names:].tobytes() == after.last[names:].tobytes()
+        for before, after in itertools.pairwise(pairs)
+        if (before.next[13:17] == after.last[13:17]).all()  # the law has not moved a surface
+    ]
+    assert len(same) > 20
+    assert all(same)
+
+
+def test_at_twice_the_rate_steps_are_due_in_half_the_time() -> None:
+    _, pairs = watched(orbit(step=0.1), 0.5, clock=FakeClock(2.0))
+    assert [p.next_wall - p.last_wall for p in pairs] == [50 * MS] * 5
+
+
+def test_steps_too_short_to_be_seen_are_left_out() -> None:
+    _, pairs = watched(orbit(step=0.0001), 0.01)
+    firsts = sorted({p.last_wall - FAKE_START for p in pairs})
+    assert firsts == [k * MS // 2 for k in range(20)]
+
+
+def digest(path: Path, watch: bool) -> str:
+    script = [(0.5, (0.4, 0.3, 0.1, 0.8)), (1.2, (0.0, -0.5, 0.0, 0.2))]
+    recorder = FileRecorder(path, stopwatch)
+    scenario = flight(script)
+    if watch:
+        watched(scenario, 2.0, recorder)
+    else:
+        simulate(scenario, until=2.0, clock=FakeClock(), recorder=recorder)
+    return Recording.open(path).digest()
+
+
+def test_watching_changes_no_number(tmp_path: Path) -> None:
+    assert digest(tmp_path / "a.mcap", True) == digest(tmp_path / "b.mcap", False)
+
+
+def told(cockpit: Cockpit, *kinds: tuple[int, float]) -> None:
+    """Orders, as a viewer leaves them."""
+    writer = cockpit.shared.writer("orders")
+    for count, (kind, value) in enumerate(kinds):
+        writer.integers[0] = count + 1
+        writer.integers[1 + count % MOST_ORDERS] = kind
+        writer.floats[count % MOST_ORDERS] = value
+    writer.publish()
+
+
+def test_orders_are_followed_at_a_tag() -> None:
+    outcome, _ = watched(orbit(), 30, on=lambda cockpit: told(cockpit, (orders.QUIT, 0.0)))
+    assert outcome.reason == "quit"
+    assert outcome.ended.ns == 0
+    clock = FakeClock()
+    outcome, _ = watched(orbit(), 1, clock=clock, on=lambda c: told(c, (orders.RATE, 4.0)))
+    assert clock.rate == 4
+    assert outcome.reason == "end"
+
+
+@pytest.mark.parametrize(("kind", "value"), [(0, 0.0), (99, 0.0), (orders.RATE, -1.0)])
+def test_orders_that_are_none_are_refused(kind: int, value: float) -> None:
+    cockpits: list[Cockpit] = []
+
+    def on(cockpit: Cockpit) -> None:
+        cockpits.append(cockpit)
+        told(cockpit, (kind, value))
+
+    outcome, _ = watched(orbit(), 1, on=on)
+    assert outcome.reason == "end"
+    assert cockpits[0].inbox.refused == 1
+
+
+def test_more_orders_than_are_kept_lose_the_oldest() -> None:
+    assert len(ORDERS) == MOST_ORDERS + 1
+    kinds = [(orders.MARK, 0.0)] * (MOST_ORDERS + 3) + [(orders.QUIT, 0.0)]
+    outcome, _ = watched(orbit(), 30, on=lambda cockpit: told(cockpit, *kinds))
+    assert outcome.reason == "quit"
+
+
+def test_how_the_run_stands_is_told_to_its_end() -> None:
+    seen: dict[str, Any] = {}
+
+    def on(cockpit: Cockpit) -> None:
+        seen["reader"] = cockpit.shared.reader("run")
+
+    watched(orbit(), 1.0, on=on)
+    record = seen["reader"].read()
+    assert record is not None
+    run = dict(zip(RUN, record.integers.tolist(), strict=True))
+    assert (run["ns"], run["ended"], run["paced"]) == (NS_PER_S, 1, 1)
+    assert np.isfinite(record.floats).all()
+
+
+def test_the_file_is_gone_when_the_run_is() -> None:
+    with Cockpit(orbit()) as cockpit:
+        path = cockpit.shared.path
+        assert path.exists()
+    assert not path.exists()

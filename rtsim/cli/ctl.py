@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.telemetry import telemetry_line
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import NEXT_TAG, Run, connected, runs
 from rtsim.tag import NS_PER_S
@@ -87,11 +88,14 @@ def list_runs(as_json: bool) -> None:
 def status(ctx: click.Context, as_json: bool) -> None:
     """Where it is, how fast, what was late."""
     with _run(ctx) as run:
-        found = run.status
+        found, told = run.status, run.telemetry
         if as_json:
-            show_json({"scenario": run.scenario, "pid": run.pid, **vars(found)})
+            about = {"scenario": run.scenario, "pid": run.pid}
+            show_json({**about, **vars(found), **({"telemetry": told} if told else {})})
         else:
             click.echo(f"{run.scenario} ({run.pid}): {found}")
+            if told:
+                click.echo(telemetry_line(told))
 
 
 @ctl.command()

@@ -250,7 +250,7 @@ class Flown:
             more()
         print_faults(out, last.outcome.system.faults)
         if viewed := telemetry_to_json(self.inbox):
-            out.print(telemetry_line(viewed["telemetry"]), soft_wrap=True)
+            out.print(telemetry_line(viewed["telemetry"], viewed["looks_lost"]), soft_wrap=True)
         _print_files(last)
         if last.path is not None:
             out.print(f"next: rtsim report {last.path}", soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.errors import ScenarioError
-from rtsim.gateway.listening import FOXGLOVE, check_foxglove
+from rtsim.gateway.listening import FOXGLOVE, check_foxglove, listen
 from rtsim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ def check_telemetry(plotjuggler: bool, foxglove: str, rates: Sequence[str]) -> N
     """That it can be served, before anything is loaded."""
     if foxglove:
         check_foxglove(foxglove)
+    if plotjuggler:
+        from rtsim.gateway.publishing import PLOTJUGGLER
+
+        listen(PLOTJUGGLER, "--plotjuggler").close()
     if rates and not (plotjuggler or foxglove):
         raise ScenarioError("--telemetry says how often, not to whom; add --foxglove (or its like)")
     if rates:
@@ -56,14 +60,17 @@ def told(scenario: Scenario, rates: Sequence[str]) -> dict[str, Any]:
 
 
 def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """By tool, messages sent and lost; empty where nobody was served."""
+    """By tool, messages sent and lost, and looks lost before them; empty where none was served."""
     found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
-    return {"telemetry": dict(found)} if found else {}
+    if not found:
+        return {}
+    return {"telemetry": dict(found), "looks_lost": int(getattr(inbox, "lost", 0))}
 
 
-def telemetry_line(found: Mapping[str, Mapping[str, int]]) -> str:
+def telemetry_line(found: Mapping[str, Mapping[str, int]], looks: int = 0) -> str:
     """In one line."""
-    return "; ".join(
+    told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         for name, counts in found.items()
-    )
+    ]
+    return "; ".join([*told, f"{looks} looks dropped before them"] if looks else told)

@@ -130,6 +130,11 @@ class Run:
     def status(self) -> State:
         return self._state(self._asked("status"))
 
+    @property
+    def telemetry(self) -> dict[str, dict[str, int]]:
+        """By plotting tool, messages ``sent`` and ``lost`` so far."""
+        return dict(self._asked("status")["telemetry"])
+
     def get(self, *names: str) -> float | list[float]:
         """Present values; a list for several names."""
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]

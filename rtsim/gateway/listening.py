@@ -29,9 +29,9 @@ def check_foxglove(text: str) -> None:
         raise ScenarioError(f"--foxglove needs the package foxglove-sdk; type: {INSTALL}")
 
 
-def listen(text: str) -> socket.socket:
+def listen(text: str, option: str = "--foxglove") -> socket.socket:
     """A socket that listens there; :class:`ScenarioError` says why it cannot."""
-    host, port = read_address(text)
+    host, port = read_address(text.removeprefix("tcp://"))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     end = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -42,6 +42,7 @@ def listen(text: str) -> socket.socket:
         end.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(
-            f"cannot serve Foxglove at {text}: {reason}; give another --foxglove HOST:PORT"
+            f"cannot serve {option} at {text}: {reason}; end the other run"
+            + (", or give another HOST:PORT" if option == "--foxglove" else "")
         ) from None
     return end

@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import socket
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
@@ -212,11 +213,16 @@ class Gate:
 
 def _viewers(given: argparse.Namespace) -> list[Viewer]:
     """Those that were asked for; Foxglove's package is imported for no other run."""
-    viewers: list[Viewer] = [PlotJuggler(given.plotjuggler)] if given.plotjuggler else []
-    if given.foxglove >= 0:
-        from rtsim.gateway.foxglove import Foxglove
+    viewers: list[Viewer] = []
+    try:
+        if given.plotjuggler:
+            viewers.append(PlotJuggler(given.plotjuggler))
+        if given.foxglove >= 0:
+            from rtsim.gateway.foxglove import Foxglove
 
-        viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
+            viewers.append(Foxglove(socket.socket(fileno=given.foxglove)))
+    except (ImportError, RtsimError) as error:  # it can be controlled all the same
+        print(f"rtsim: no telemetry: {error}", file=sys.stderr)
     return viewers
 
 

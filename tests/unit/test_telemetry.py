@@ -285,9 +285,9 @@ def test_a_port_that_is_taken_is_said_before_anything_runs() -> None:
     with listen(_free()) as first:
         port = first.getsockname()[1]
         assert first.getsockname()[0] == "127.0.0.1"
-        with pytest.raises(ScenarioError, match=r"cannot serve Foxglove at .* give another"):
+        with pytest.raises(ScenarioError, match=r"cannot serve --foxglove at .* give another"):
             listen(str(port))
-    with pytest.raises(ScenarioError, match="cannot serve Foxglove"):
+    with pytest.raises(ScenarioError, match="cannot serve --foxglove"):
         listen("no.such.host.invalid:8765")
 
 

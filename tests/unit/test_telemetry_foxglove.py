@@ -116,7 +116,7 @@ def fly(seen: Evidence, process: subprocess.Popen[str], port: int) -> None:
             for message in watcher.messages():
                 seen.messages[message.topic].append(message)
                 if len(seen.messages["timing"]) % 100 == 99:
-                    seen.live = run._asked("status")["telemetry"]["foxglove"]
+                    seen.live = run.telemetry["foxglove"]
                     if seen.live["lost"]:
                         break
             seen.listeners = listening(run.pid)

@@ -49,6 +49,15 @@ class Status:
         return {**self.timing.to_json(), **more}
 
 
+def check_posix() -> None:
+    """:class:`BoardError` where a board cannot be served."""
+    if not POSIX:
+        raise BoardError(
+            "a board in real time needs a pseudo-terminal, which Windows has not; "
+            "fly it in lockstep, or type a real port: serial://COM3"
+        )
+
+
 class PacedBoard:
     """A context manager; the board and its port live as long as it does, and this process.
 
@@ -60,11 +69,7 @@ class PacedBoard:
     def __init__(
         self, url: str, firmware: Path, *, link: Path | None = None, patience: float = _PATIENCE_S
     ) -> None:
-        if not POSIX:
-            raise BoardError(
-                "a board in real time needs a pseudo-terminal, which Windows has not; "
-                "fly it in lockstep, or type a real port: serial://COM3"
-            )
+        check_posix()
         if not parse_url(url).emulated:
             raise BoardError(f"{url} has a port already; what is served is emulated: board:uno")
         self._patience = patience

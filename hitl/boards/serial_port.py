@@ -12,6 +12,17 @@ _WRITE_PATIENCE_S = 10.0
 _INSTALL = "pip install 'rtsim[pitl]'"
 
 
+def pyserial() -> Any:
+    """The module; :class:`BoardError` with what to type where it is not installed."""
+    try:
+        import serial
+    except ModuleNotFoundError as error:
+        if error.name != "serial":
+            raise
+        raise BoardError(f"a serial port needs pyserial; type: {_INSTALL}") from None
+    return serial
+
+
 class SerialLink:
     """A :class:`hitl.boards.contract.Link` over the port ``port`` at ``baud`` bit/s, 8N1.
 
@@ -19,12 +30,7 @@ class SerialLink:
     """
 
     def __init__(self, port: str, baud: int) -> None:
-        try:
-            import serial
-        except ModuleNotFoundError as error:
-            if error.name != "serial":
-                raise
-            raise BoardError(f"a serial port needs pyserial; type: {_INSTALL}") from None
+        serial = pyserial()
         self._name = f"serial port {port}"
         self._early = b""
         try:

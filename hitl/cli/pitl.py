@@ -127,7 +127,7 @@ def pitl(
         for file, write in writers.items():
             line.say(f"writing {file} …")
             write(result, file)
-    files = [*writers, *([asked.path] if asked.path else [])]
+    files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
     _show(result, both, files, times, as_json)
     sys.exit(0 if result.ok else NO)
 

@@ -89,7 +89,7 @@ def test(
         for file, write in writers.items():
             line.say(f"writing {file} …")
             write(result, file)
-    files = [*writers, *([asked.path] if asked.path else [])]
+    files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
     _show(result, files, times, counted, as_json)
     sys.exit((FAILED if counted.failed else 0) if result.ok else NO)
 

@@ -173,12 +173,14 @@ class Conditions:
             error = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
         if outcome is not None:
             _not_interrupted(outcome)
-        flown = (
-            recorder.recording()
-            if isinstance(recorder, MemoryRecorder)
-            else Recording.open(recorder.path)
-        )
-        return Flown(flown, started, outcome, error)
+        return Flown(_recorded(recorder), started, outcome, error)
+
+
+def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
+    """What was flown; empty where it ended before its first tag."""
+    if isinstance(recorder, FileRecorder):
+        return Recording.open(recorder.path) if recorder.started else MemoryRecorder().recording()
+    return recorder.recording()
 
 
 def _remembered(name: str, controller: Controller, started: dict[str, Controller]) -> Controller:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from hitl.boards.paced import check_posix
+from hitl.boards.serial_port import pyserial
 from hitl.boards.urls import BAUD, parse_url
 from hitl.building.build import build
 from hitl.comparison.back_to_back import Rung
@@ -57,7 +59,8 @@ def rungs(
 
     With ``paced`` the board flies by the wall clock; it steps in lockstep all the same.
     ``firmware`` is an Intel HEX file for an emulated board.  Raises :class:`InterfaceError` for
-    what the board's processor cannot hold, :class:`ScenarioError` for two on one real board.
+    what the board's processor cannot hold, :class:`ScenarioError` for two on one real board,
+    :class:`BoardError` where an emulated one cannot be paced here.
     """
     emulated = parse_url(url).emulated
     if not emulated and len(controllers) > 1:
@@ -69,6 +72,9 @@ def rungs(
         raise ScenarioError(
             f"{firmware} is for an emulated board; {url} runs what was flashed: rtsim flash"
         )
+    if paced and emulated:  # behind a port, which the flight opens last of all
+        check_posix()
+        pyserial()
     interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
     for interface in interfaces.values() if emulated else ():
         check_processor(interface)

@@ -104,6 +104,11 @@ class FileRecorder:
     ) -> Track:
         return self._tracks.add(name, integers, signals, about)
 
+    @property
+    def started(self) -> bool:
+        """There is something in the file."""
+        return self._tracks.started
+
     def start(self, header: Mapping[str, object]) -> None:
         """Wait for the writer to be there, and send what this run is."""
         self._tracks.started = True

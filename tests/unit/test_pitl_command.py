@@ -203,6 +203,42 @@ def test_without_an_emulator_what_to_type_is_told(monkeypatch: pytest.MonkeyPatc
     assert node.GET_AVR8JS in result.output
 
 
+@pytest.mark.usefixtures("_nothing_flies")
+def test_in_real_time_pyserial_is_missed_before_anything_flies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The emulated board is behind a port then, which the flight opens last of all."""
+    monkeypatch.setitem(sys.modules, "serial", None)
+    result = run("f16", "--pace", 1, "--latency", 0.01, "-o", "r.mcap")
+    assert result.exit_code == 2, result.output
+    assert result.output == (
+        "Error: a serial port needs pyserial; type: pip install 'rtsim[pitl]'\n"
+    )
+
+
+class Gone(FakeBoard):
+    """Met once more than it is there."""
+
+    def fresh(self) -> FakeBoard:
+        raise BoardError("it was unplugged")
+
+
+def test_a_board_that_is_gone_when_it_is_to_fly_is_a_result(tmp_path: Path) -> None:
+    """And not a recording that is not there."""
+    path = tmp_path / "flight.mcap"
+    stepped = FakeBoard(controller(), as_float, tmp_path)
+    gone = Gone(controller(), as_float, tmp_path)
+    both = [
+        Rung("host C", {"controller": Host(controller(), as_float)}),
+        Rung("board", {"controller": stepped}, {"controller": gone}),
+    ]
+    with FileRecorder(path, stopwatch) as recorder:
+        result = climb(scenario(), both, until=0.3, recorder=recorder)
+        assert not recorder.started
+    assert "board - host C, closed loop: it was unplugged" in result.in_words
+    assert not path.exists()
+
+
 def test_one_real_board_carries_one_controller() -> None:
     two = dict.fromkeys(("left", "right"), LAW["controller"])
     with pytest.raises(ScenarioError, match=r"carries one controller, not left, right"):

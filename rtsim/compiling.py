@@ -37,6 +37,8 @@ EQUATION = (types.float64, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR)
 """Arguments of derivative, output and guards: t, x, z, u, p and the vector to fill."""
 UPDATE = (types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
 IN_PLACE = (VECTOR,)
+RESET = (types.int64, types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
+"""Arguments of reset and stop: the guard's index, t, x, z, u, p."""
 
 
 def compiled(function: F) -> F:

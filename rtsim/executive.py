@@ -63,6 +63,7 @@ class Executive:
         latch = None if self.desk is None else self.desk.latch
         self._instant = Instant(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
+        self._guarded = any(plant.watch is not None for plant in system.plants)
         if system.faults is not None:
             system.faults.record(self._trace.event)
             self._run_instant = system.faults.telling(self._instant.run)
@@ -101,8 +102,8 @@ class Executive:
                     if desk.quitting:
                         return
                 continue
-            self._commit(ns)
-            if ns == discrete or looks or system.postponed:
+            fires = self._commit(ns)
+            if ns == discrete or looks or system.postponed or fires:
                 self._run_instant(ns, ns == discrete)
             elif coupled:
                 self._instant.refresh(Tag(ns))
@@ -118,10 +119,17 @@ class Executive:
             if self._observe is not None:
                 self._observe(ns)
             pacer.ready(ns)
+            if self._instant.ended_by:
+                return
             if desk is not None:
                 desk.after(ns)
                 if desk.quitting:
                     return
+
+    @property
+    def ended_by(self) -> str:
+        """The terminal guard that fired, if one did."""
+        return self._instant.ended_by
 
     def keep(self, checkpoints: Taking) -> None:
         """Checkpoints are taken, between two tags."""
@@ -164,6 +172,8 @@ class Executive:
             plant.read_wires()
         for plant in system.plants:
             plant.settle()
+            if plant.watch is not None:
+                plant.watch.begin()
             self._trace.x_minus(plant)
         self._run_instant(0, True)
 
@@ -213,8 +223,12 @@ class Executive:
             self.system.insert(max(self.system.ns + 1, min(now, ns)))
         return due
 
-    def _commit(self, ns: int) -> None:
+    def _commit(self, ns: int) -> bool:
+        """The steps that end here; true where a guard fires."""
+        fires = False
         for plant in self.system.plants:
             if plant.target_ns == ns:
                 plant.commit()
                 self._trace.x_minus(plant)
+                fires = fires or (self._guarded and plant.fires)
+        return fires

@@ -42,6 +42,9 @@ class Instant:
         self._commands = latch
         """What commands change at a tag."""
         self._writes: list[tuple[Vector, Vector, Plant | Port]] = []
+        self._guarded = any(p.watch is not None for p in system.plants)
+        self.ended_by = ""
+        """The terminal guard that fired."""
         self._triggered: set[str] = set()
         """Names of tasks that a message of this microstep sets off."""
         self._set_off_next: set[str] = set()
@@ -74,16 +77,32 @@ class Instant:
             self._apply_changes(tag, told)
         discrete = discrete or system.bus.next_ns <= ns  # a command's message
         while True:
+            if self._guarded:
+                self._fire(tag)
             if discrete:
                 self._react(tag)
             if self._writes:
                 self._apply_writes()
             self.refresh(tag)
-            if not discrete or not (self._set_off_next or system.bus.next_ns <= ns):
+            fires = self._guarded and any(p.ns == ns and p.fires for p in system.plants)
+            if not fires and not (discrete and (self._set_off_next or system.bus.next_ns <= ns)):
                 return
             tag = Tag(ns, tag.step + 1)
             if tag.step > MAX_MICROSTEPS:
                 self._complain_of_zeno(tag)
+
+    def _fire(self, tag: Tag) -> None:
+        """Guards that crossed zero reset their plants: they see x-, and write like a reaction."""
+        for plant in self._system.plants:
+            watch = plant.watch
+            if watch is None or plant.ns != tag.ns or not watch.fired:
+                continue
+            if watch.terminal and not self.ended_by:
+                self.ended_by = f"{plant.name}.{watch.terminal}"
+            x, z = plant.x.copy(), plant.z.copy()
+            for kind, guard in watch.fire(tag.ns, x, z, plant.u, plant.p):
+                self._trace.event(tag, kind, f"{plant.name}.{guard}", "", {})
+            self._writes += [(plant.x, x, plant), (plant.z, z, plant)]
 
     def _latch(self, tag: Tag) -> None:
         for inlet in self._system.inlets:
@@ -158,12 +177,15 @@ class Instant:
             (self._triggered if name in task.successors else self._set_off_next).add(name)
 
     def _apply_writes(self) -> None:
+        before = {id(v): v.copy() for v, _, owner in self._writes if isinstance(owner, Plant)}
         for vector, new, owner in self._writes:
-            differs = vector.tobytes() != new.tobytes()
-            vector[:] = new
             if isinstance(owner, Plant):
+                old = before[id(vector)]
+                differs = old.tobytes() != new.tobytes()
+                np.copyto(vector, new, where=old.view(np.int64) != new.view(np.int64))
                 owner.touched = owner.touched or differs
             else:
+                vector[:] = new
                 owner.put(owner.value)
                 self._wrote(owner.name)
         self._writes.clear()

@@ -19,6 +19,7 @@ from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.scenario import Scenario
 
 BUILT_IN = {
+    "ball": "rtsim.models.ball:scenario",
     "f16": "rtsim.models.f16.scenario:scenario",
     "f16-by-hand": "rtsim.models.f16.piloted:scenario",
     "nesc": "rtsim.models.nesc:scenario",

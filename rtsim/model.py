@@ -15,6 +15,7 @@ from rtsim.compiling import (
     ABSENT,
     EQUATION,
     IN_PLACE,
+    RESET,
     UPDATE,
     Native,
     check_arguments,
@@ -28,6 +29,8 @@ Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
 """``(t, x, z, u, p, out)``: t in s, x (n,), z (d,), u (m,), p (k,); fills ``out`` in place."""
 Update = Callable[[float, Vector, Vector, Vector, Vector], None]
 """``(t, x, z, u, p)``: the discrete part at its ticks, in place on z."""
+Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
+"""``(i, t, x, z, u, p)``: guard ``i`` has fired; x- and z- become x+ and z+, in place."""
 Projection = Callable[[Vector], None]
 """``(x)``: puts an accepted state back on its manifold, in place (a unit quaternion)."""
 
@@ -36,11 +39,35 @@ _SENTINEL = -1.2345678901234567e300
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A function of the state that is watched for zero crossings.
+
+    ``direction``: +1 rising (from below zero to above it), -1 falling, 0 both.  A guard that stands
+    at zero when a step begins fires if it leaves zero in its direction, and with direction 0 not.
+    ``terminal``: the run ends with the tag at which it fires.
+    """
+
+    name: str
+    direction: int = 0
+    terminal: bool = False
+
+    def __post_init__(self) -> None:
+        if self.direction not in (-1, 0, 1):
+            raise ModelError(f"guard {self.name} has direction {self.direction}; give -1, 0 or 1")
+        if not self.name.isidentifier():
+            raise ModelError(f"guard {self.name!r} needs a name that is an identifier")
+
+
+@dataclass(frozen=True)
 class Model:
     """A plant: dx/dt = derivative(t, x, z, u, p), y = output(t, x, z, u, p).
 
     SI units unless a signal says otherwise.  ``assumptions`` and ``limits`` are stated in every
     recording.  A parameter changed while running is a new ``p`` at a tag.
+
+    ``guard(t, x, z, u, p, g)`` fills one value for each of ``guards``; when one crosses zero, a tag
+    is inserted and ``reset(i, t, x, z, u, p)`` makes x- and z- to x+ and z+.  ``stop``, of the same
+    form, is called instead where crossings accumulate (Zeno): the model's stop mode.
     """
 
     name: str
@@ -53,6 +80,10 @@ class Model:
     output: Equation | None = None
     update: Update | None = None
     project: Projection | None = None
+    guards: tuple[Guard, ...] = ()
+    guard: Equation | None = None
+    reset: Reset | None = None
+    stop: Reset | None = None
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
@@ -61,6 +92,13 @@ class Model:
             raise ModelError(f"model {self.name} declares outputs but has no output function")
         if self.update is not None and not self.discrete.size:
             raise ModelError(f"model {self.name} has an update function but no discrete signals")
+        if bool(self.guards) != (self.guard is not None):
+            raise ModelError(f"model {self.name}: guards and the function guard belong together")
+        if not self.guards and (self.reset is not None or self.stop is not None):
+            raise ModelError(f"model {self.name} has a reset or a stop, and no guards")
+        names = [g.name for g in self.guards]
+        if len(set(names)) != len(names):
+            raise ModelError(f"model {self.name} has two guards of one name: {', '.join(names)}")
 
 
 @dataclass(frozen=True)
@@ -73,6 +111,9 @@ class BoundModel:
     update: Native
     project: Native
     compiled: bool
+    guard: Native = ABSENT
+    reset: Native = ABSENT
+    stop: Native = ABSENT
 
 
 def bind(
@@ -108,11 +149,15 @@ def bind(
         ready(model.update, UPDATE, "update", "t, x, z, u, p"),
         ready(model.project, IN_PLACE, "project", "x"),
         compile,
+        ready(model.guard, EQUATION, "guard", "t, x, z, u, p, g"),
+        ready(model.reset, RESET, "reset", "i, t, x, z, u, p"),
+        ready(model.stop, RESET, "stop", "i, t, x, z, u, p"),
     )
     start = {"x": x, "u": u, "p": p}
     for name, native, out in (
         ("derivative", bound.derivative, model.states),
         ("output", bound.output, model.outputs),
+        ("guard", bound.guard, Signals(*(g.name for g in model.guards))),
     ):
         if native is not ABSENT:
             _probe(model, name, native, out, start)

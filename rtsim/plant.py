@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.compiling import resident
+from rtsim.crossings import Watch
 from rtsim.errors import ModelError
 from rtsim.model import BoundModel
 from rtsim.ports import Port, Wiring
@@ -65,16 +66,28 @@ class Plant:
         """z was written in this microstep."""
         self.sources: set[str] = set()
         """Ports that its wires read."""
+        self.watch: Watch | None = None
+        if model.guards:
+            self.watch = Watch(name, bound, (self.x, self.z, self.u, self.p), self.next_x)
         self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
         self.sample()
 
     def propagate(self, limit_ns: int) -> None:
-        """Step provisionally to the next grid point, or to ``limit_ns`` if that comes first."""
+        """Step provisionally to the next grid point, to ``limit_ns``, or to where a guard fires."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
+        self._take(target)
+        watch = self.watch
+        if watch is not None and watch.may_cross(self.ns, target):
+            first = watch.first(self.ns, target, self._take)
+            target = target if first is None else first
+            self._take(target)
+        self.target_ns = target
+
+    def _take(self, target: int) -> Vector:
         bad = self.stepper.advance(self.ns, target, self.x, self.z, self.u, self.p, self.next_x)
         if bad != GOOD:
             self._complain(bad, target)
-        self.target_ns = target
+        return self.next_x
 
     def _complain(self, bad: int, target: int) -> None:
         if bad == TOO_SMALL:
@@ -98,7 +111,12 @@ class Plant:
         where it cannot be, or a single step would do.
         """
         run = getattr(self.stepper, "run", None)
-        if run is None or self.target_ns != NONE_NS or self.step.tick(self._k + 1) >= limit_ns:
+        if (
+            run is None
+            or self.watch is not None
+            or self.target_ns != NONE_NS
+            or self.step.tick(self._k + 1) >= limit_ns
+        ):
             return None
         times = [self.ns]
         while len(times) <= _MOST_AT_ONCE and self._grid_ns < limit_ns:
@@ -117,9 +135,16 @@ class Plant:
         self.ns = times[good]
         return at[1 : good + 1], rows
 
+    @property
+    def fires(self) -> bool:
+        """A guard crossed zero at the present instant, and its reset is still to come."""
+        return self.watch is not None and bool(self.watch.fired)
+
     def discard(self) -> None:
         """Forget the provisional step; solver memory goes with it."""
         self.target_ns = NONE_NS
+        if self.watch is not None:
+            self.watch.fired = ()
 
     def commit(self) -> None:
         """The provisional step becomes the state, and its outputs are sampled."""
@@ -130,6 +155,8 @@ class Plant:
         if self.ns == self._grid_ns:
             self._k += 1
             self._grid_ns = self.step.tick(self._k)
+        if self.watch is not None:
+            self.watch.note(self.ns)
         self.sample()
 
     def sample(self) -> None:
@@ -148,6 +175,8 @@ class Plant:
     def changed(self) -> None:
         """x, z, u or p was written from outside the solver."""
         self.stepper.forget()
+        if self.watch is not None:
+            self.watch.changed(self.ns)
         self.sample()
 
     def read_wires(self) -> None:
@@ -178,6 +207,7 @@ class Plant:
             "wires": None if self.wiring is None else self.wiring.into.tolist(),
             "stale": self.stale,
             "solver": self.stepper.save(),
+            **({} if self.watch is None else {"guards": self.watch.save()}),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -189,4 +219,6 @@ class Plant:
             self.wiring.into[:] = saved["wires"]
         self.stale, self.touched, self.unsettled = saved["stale"], False, False
         self.stepper.restore(saved["solver"])
+        if self.watch is not None:
+            self.watch.restore(saved["guards"], self.ns)
         self.target_ns = NONE_NS

@@ -228,7 +228,9 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
         began = stopwatch()
         try:
             executive.run()
-            if executive.stopping:
+            if executive.ended_by:
+                reason = "terminal"
+            elif executive.stopping:
                 reason = "interrupted"
             elif desk is not None and desk.quitting:
                 reason = "quit" if desk.restored is None else "restored"

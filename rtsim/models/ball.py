@@ -1,0 +1,65 @@
+"""A ball that falls, bounces, and comes to rest: the smallest model with an event.
+
+It falls freely; when its height crosses zero downwards it goes up again at ``restitution`` times
+its speed.  Bounces get shorter as a geometric series whose sum is finite (Zeno); in its stop mode
+the ball lies.  With h0, v0 at the start, v1 = sqrt(v0^2 + 2 g h0) is the speed of the first impact
+at t1 = (v0 + v1)/g, impact n + 1 follows 2 v1 e^n/g after impact n, and all is over at
+t1 + 2 v1 e/(g (1 - e)).
+"""
+
+from __future__ import annotations
+
+from rtsim.model import Guard, Model
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import Duration
+
+GRAVITY, RESTITUTION = 0, 1
+LIES = 0
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """Free fall, or none."""
+    dx[0] = x[1]
+    dx[1] = -p[GRAVITY] if z[LIES] == 0.0 else 0.0
+
+
+def height(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    """The guard: above the floor, m."""
+    g[0] = x[0]
+
+
+def bounce(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    """Up again, from the floor."""
+    x[0] = 0.0
+    x[1] = -p[RESTITUTION] * x[1]
+
+
+def lie(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    """The stop mode."""
+    x[0] = 0.0
+    x[1] = 0.0
+    z[LIES] = 1.0
+
+
+BALL = Model(
+    name="ball",
+    states=Signals(
+        Signal("height", "m", initial=1.0), Signal("speed", "m/s", derivative_of="height")
+    ),
+    derivative=derivative,
+    discrete=Signals("lies"),
+    parameters=Signals("gravity [m/s^2] = 9.81", "restitution = 0.7"),
+    guards=(Guard("floor", -1),),
+    guard=height,
+    reset=bounce,
+    stop=lie,
+    assumptions=("the impact takes no time", "no air"),
+)
+
+
+def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> Scenario:
+    """Dropped from 1 m; at rest after 2.56 s."""
+    out = Scenario("ball", until=until)
+    out.plant("ball", BALL, step=step, solver=solver)
+    return out

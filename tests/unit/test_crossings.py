@@ -1,0 +1,335 @@
+"""Events of a plant: when guards cross zero, what they reset, and when crossings accumulate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtsim.checkpoint.taking import Ring, Taking
+from rtsim.errors import ModelError, ZenoError
+from rtsim.model import Guard, Model
+from rtsim.models.ball import BALL, bounce, derivative, height
+from rtsim.record.comparison import compare
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.simulation import Outcome, simulate
+
+MS = 1_000_000
+
+
+def flown(scenario: Scenario, **how: Any) -> tuple[Recording, Outcome]:
+    recorder = MemoryRecorder()
+    outcome = simulate(scenario, recorder=recorder, **how)
+    return recorder.recording(), outcome
+
+
+def crossed(recording: Recording, kind: str = "Crossed") -> list[int]:
+    return [event.tag.ns for event in recording.events if event.kind == kind]
+
+
+def ball(until: int, *, h0: float, v0: float, g: float, e: float, solver: str = "rk4") -> Scenario:
+    out = Scenario("ball", until=until)
+    out.plant(
+        "ball", BALL, step="1/100", solver=solver, states={"height": h0, "speed": v0},
+        parameters={"gravity": g, "restitution": e},
+    )  # fmt: skip
+    return out
+
+
+# -- against what is known exactly -----------------------------------------------------------------
+
+
+def impacts(h0: float, v0: float, g: float, e: float, n: int) -> tuple[list[float], float]:
+    """Times of the first ``n`` impacts and of the last one, s, by the formula in models/ball.py."""
+    v1 = math.sqrt(v0**2 + 2 * g * h0)
+    times = [(v0 + v1) / g]
+    for k in range(1, n):
+        times.append(times[-1] + 2 * v1 * e**k / g)
+    return times, times[0] + 2 * v1 * e / (g * (1 - e))
+
+
+@pytest.mark.parametrize("solver", ["rk4", "abm4", "dp54", "bs32", "rkn4"])
+@pytest.mark.parametrize(
+    ("h0", "v0", "g", "e", "n"),
+    [(1.0, 0.0, 9.81, 0.7, 12), (10.0, 15.0, 9.81, 0.8, 12), (0.0, 20.0, 9.8, 0.9, 10)],
+    ids=["reference-fmu", "simulink", "matlab-ballode"],
+)
+def test_the_bouncing_balls_of_others(
+    solver: str, h0: float, v0: float, g: float, e: float, n: int
+) -> None:
+    """Parameters: Modelica's Reference-FMUs; Simulink's sldemo_bounce; MATLAB's ballode.
+
+    A tag is the first whole ns after the impact: what that is late adds up.
+    """
+    exact, rest = impacts(h0, v0, g, e, n)
+    recording, _ = flown(ball(math.ceil(rest) + 1, h0=h0, v0=v0, g=g, e=e, solver=solver))
+    found = crossed(recording)
+    assert np.abs(np.array(found[:n]) / 1e9 - exact).max() < 50e-9
+    speeds = recording.tracks["ball"].rows.floats[:, 1]
+    after = speeds[np.searchsorted(recording.tracks["ball"].rows.ns, found[:n], "right") - 1]
+    intervals = np.diff(found[:n])
+    assert np.abs(2 * after[:-1] / g * 1e9 - intervals).max() < 2, "ns, from the state committed"
+    (lies,) = crossed(recording, "Stopped")
+    assert abs(lies / 1e9 - rest) < 2e-6
+    assert recording.tracks["ball"].rows.floats[-1].tolist() == [0.0, 0.0, 1.0]
+
+
+def temperature(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -0.5 * (x[0] - 10.0) + 10.0 * z[0]
+
+
+def limits(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = x[0] - 22.0
+    g[1] = x[0] - 18.0
+
+
+def switch(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[0] = float(i)
+
+
+THERMOSTAT = Model(
+    name="thermostat", states=Signals(Signal("room", "degC", initial=20.0)),
+    derivative=temperature, discrete=Signals("on = 1"),
+    guards=(Guard("warm", +1), Guard("cold", -1)), guard=limits, reset=switch,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54"])
+def test_a_thermostat(solver: str) -> None:
+    """Off above 22, on below 18: T' = -(T - 10)/2 + 10 on, each way an exponential."""
+    scenario = Scenario("thermostat", until=10)
+    scenario.plant("t", THERMOSTAT, step="1/100", solver=solver)
+    recording, _ = flown(scenario)
+    first, way = 2 * math.log(10 / 8), 2 * math.log(12 / 8)
+    found = np.array(crossed(recording)) / 1e9
+    assert len(found) == 12
+    assert np.abs(found - first - way * np.arange(12)).max() < 50e-9
+    names = [event.source for event in recording.events]
+    assert names == ["t.warm", "t.cold"] * 6
+
+
+# -- the awkward ones ------------------------------------------------------------------------------
+
+
+def clock(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 1.0
+
+
+def count(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[i] += 1.0
+
+
+def watched(guard: Any, *guards: Guard, reset: Any = count, start: float = 0.0) -> Scenario:
+    """x = t in s, steps of 1/4 s up to 2 s; each guard counts."""
+    model = Model(
+        "watched", Signals(Signal("x", initial=start)), clock,
+        discrete=Signals(*(f"n{i}" for i in range(len(guards)))), guards=guards, guard=guard,
+        reset=reset,
+    )  # fmt: skip
+    scenario = Scenario("watched", until=2)
+    scenario.plant("w", model, step="1/4")
+    return scenario
+
+
+def test_one_that_crosses_twice_within_a_step() -> None:
+    def parabola(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = (x[0] - 0.6) * (x[0] - 0.61)
+
+    both, _ = flown(watched(parabola, Guard("both")))
+    assert crossed(both) == [600_000_000 + (both_is_late := crossed(both)[0] - 600_000_000),
+                             610_000_000 + (crossed(both)[1] - 610_000_000)]  # fmt: skip
+    assert 0 <= both_is_late <= 1
+    up, _ = flown(watched(parabola, Guard("up", +1)))
+    assert [round(ns / MS) for ns in crossed(up)] == [610]
+    down, _ = flown(watched(parabola, Guard("down", -1)))
+    assert [round(ns / MS) for ns in crossed(down)] == [600]
+
+
+def test_one_that_grazes_does_not_fire() -> None:
+    def grazes(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = (x[0] - 0.6) ** 2 + 1e-9
+
+    assert crossed(flown(watched(grazes, Guard("grazes")))[0]) == []
+
+
+@pytest.mark.parametrize(("direction", "fires"), [(1, [1]), (-1, []), (0, [])])
+def test_one_at_zero_when_the_run_begins(direction: int, fires: list[int]) -> None:
+    def rises(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0]
+
+    assert crossed(flown(watched(rises, Guard("rises", direction)))[0]) == fires
+
+
+def test_several_in_one_step_fire_in_the_order_of_time() -> None:
+    def three(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 0.63
+        g[1] = x[0] - 0.61
+        g[2] = x[0] - 0.63
+
+    recording, _ = flown(watched(three, Guard("a"), Guard("b"), Guard("c")))
+    assert [e.source for e in recording.events] == ["w.b", "w.a", "w.c"]
+    assert [round(ns / MS) for ns in crossed(recording)] == [610, 630, 630]
+
+
+@pytest.mark.rule("guards")
+def test_a_tag_is_inserted_and_the_grid_stays() -> None:
+    def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 0.6
+
+    recording, _ = flown(watched(once, Guard("once")))
+    track = recording.tracks["w"]
+    ns, side = track.rows.ns.tolist(), track.integer("side").tolist()
+    (at,) = crossed(recording)
+    grid = [k * 250 * MS for k in range(9)]
+    assert ns == sorted([*grid, at, at])
+    assert [s for n, s in zip(ns, side, strict=True) if n == at] == [0, 1]
+    assert track.rows.floats[ns.index(at) : ns.index(at) + 2, 1].tolist() == [0.0, 1.0]
+
+
+def test_a_terminal_guard_ends_the_run() -> None:
+    def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 0.6
+
+    recording, outcome = flown(watched(once, Guard("down", terminal=True)))
+    assert outcome.reason == "terminal"
+    assert outcome.ended.ns == crossed(recording)[0]
+    assert compare(recording, rerun(recording, watched(once, Guard("down", terminal=True)))).ok
+
+
+@pytest.mark.rule("guards-after-writes")
+def test_a_guard_that_an_update_takes_across_fires_in_the_next_microstep() -> None:
+    """z jumps at 1/2 s: the guard did not move by itself."""
+
+    def jump(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        if t == 0.5:
+            z[0] = 1.0
+
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = z[0] - 0.5
+
+    def mark(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        z[1] += 1.0
+
+    model = Model("jumps", Signals("x"), clock, discrete=Signals("level", "marks"), update=jump,
+                  guards=(Guard("up", +1),), guard=level, reset=mark)  # fmt: skip
+    scenario = Scenario("jumps", until=1)
+    scenario.plant("j", model, step="1/4", update_period="1/4")
+    recording, _ = flown(scenario)
+    (event,) = [e for e in recording.events if e.kind == "Crossed"]
+    assert (event.tag.ns, event.tag.step) == (500 * MS, 1)
+    assert recording.tracks["j"].rows.floats[-1, 1:].tolist() == [1.0, 1.0]
+
+
+def test_a_reset_and_an_update_at_one_tag_both_act() -> None:
+    """Each writes what it changed of x- alone; neither undoes the other."""
+
+    def tick(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        z[1] += 1.0
+
+    def at_half(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = t - 0.5
+
+    model = Model("both", Signals("x"), clock, discrete=Signals("fired", "ticks"), update=tick,
+                  guards=(Guard("half", +1),), guard=at_half, reset=count)  # fmt: skip
+    scenario = Scenario("both", until="1/2")
+    scenario.plant("b", model, step="1/4", update_period="1/4")
+    recording, _ = flown(scenario)
+    assert crossed(recording) == [500 * MS]
+    assert recording.tracks["b"].rows.floats[-1, 1:].tolist() == [1.0, 3.0]
+
+
+# -- Zeno ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("zeno")
+def test_without_a_stop_mode_the_run_says_zeno() -> None:
+    model = Model("endless", BALL.states, derivative, discrete=BALL.discrete,
+                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
+                  reset=bounce)  # fmt: skip
+    scenario = Scenario("endless", until=4)
+    scenario.plant("ball", model, step="1/100")
+    with pytest.raises(ZenoError, match=r"floor of ball .*ever faster at 2\.5586.*a stop mode"):
+        simulate(scenario)
+
+
+def test_a_reset_that_sets_itself_off_is_zeno_at_one_instant() -> None:
+    def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = (x[0] - 0.6) * (1.0 - 2.0 * (z[0] % 2.0))
+
+    with pytest.raises(ZenoError, match=r"flips of w .*ever faster at 0\.6"):
+        simulate(watched(once, Guard("flips")))
+
+
+def test_often_is_not_zeno() -> None:
+    """A guard that fires every 20 ns, evenly, does not accumulate."""
+
+    def wave(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 1e-7 * (z[0] + 1.0)
+
+    model = Model("even", Signals("x"), clock, discrete=Signals("n"), guards=(Guard("g", +1),),
+                  guard=wave, reset=count)  # fmt: skip
+    scenario = Scenario("even", until="1/100000")
+    scenario.plant("e", model, step="1/100000")
+    assert len(crossed(flown(scenario)[0])) >= 99
+
+
+# -- a run is a run --------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.2, 5.0), st.floats(-3.0, 3.0), st.floats(0.3, 0.9))
+def test_balls_of_all_kinds(h0: float, v0: float, e: float) -> None:
+    exact, _ = impacts(h0, v0, 9.81, e, 6)
+    scenario = ball(math.ceil(exact[-1]) + 1, h0=h0, v0=v0, g=9.81, e=e)
+    found = np.array(crossed(flown(scenario, compile=True)[0])[:6]) / 1e9
+    wide = np.diff(exact, prepend=0.0) > 1e-5
+    assert np.abs(found - exact)[wide].max() < 50e-9
+
+
+def test_it_replays_and_goes_on_from_any_tag_bit_for_bit() -> None:
+    scenario = ball(3, h0=1.0, v0=0.0, g=9.81, e=0.7)
+    ring = Ring(3)
+    whole, _ = flown(scenario, checkpoints=Taking(ring, every="1/7"))
+    assert compare(whole, rerun(whole, scenario)).ok
+    for k in range(1, 21):
+        kept = ring.before(k * 10**9 // 7 + 10 * MS)
+        assert kept is not None
+        rest, _ = flown(scenario, start=kept)
+        before = whole.tracks["ball"].words[-len(rest.tracks["ball"].words) :]
+        assert np.array_equal(before, rest.tracks["ball"].words)
+
+
+def test_plain_and_compiled_fire_alike() -> None:
+    runs = [flown(ball(3, h0=1.0, v0=0.0, g=9.81, e=0.7), compile=c)[0] for c in (True, False)]
+    assert crossed(runs[0]) == crossed(runs[1])
+
+
+# -- what cannot be meant --------------------------------------------------------------------------
+
+
+def test_what_cannot_be_meant() -> None:
+    with pytest.raises(ModelError, match="direction 2; give -1, 0 or 1"):
+        Guard("g", 2)
+    with pytest.raises(ModelError, match="belong together"):
+        Model("m", Signals("x"), clock, guards=(Guard("g"),))
+    with pytest.raises(ModelError, match="a reset or a stop, and no guards"):
+        Model("m", Signals("x"), clock, reset=count)
+    with pytest.raises(ModelError, match="two guards of one name"):
+        Model("m", Signals("x"), clock, guards=(Guard("g"), Guard("g")), guard=height)
+
+    def lost(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[0] = math.nan
+
+    def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 0.6
+
+    with pytest.raises(ModelError, match=r"reset of w .* made x not finite at 0.6.*once crossed"):
+        simulate(watched(once, Guard("once"), reset=lost))

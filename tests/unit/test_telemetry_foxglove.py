@@ -106,13 +106,12 @@ def fly(seen: Evidence, process: subprocess.Popen[str], port: int) -> None:
             watcher = watching.__enter__()
             break
         except OSError:  # it does not listen yet
-            assert process.poll() is None
-            time.sleep(0.1)
+            alive(process)
     try:
         watcher.wait_for(*PARTS, *SCENE)
         seen.channels = watcher.channels
         watcher.subscribe(*PARTS, *SCENE)
-        with foxglove_parts.frozen(port, len(watcher.channels)), told() as run:
+        with foxglove_parts.frozen(port, len(watcher.channels)), told(process) as run:
             for message in watcher.messages():
                 seen.messages[message.topic].append(message)
                 if len(seen.messages["timing"]) % 100 == 99:
@@ -128,12 +127,18 @@ def fly(seen: Evidence, process: subprocess.Popen[str], port: int) -> None:
         watching.__exit__(None, None, None)
 
 
-def told() -> Any:
+def alive(process: subprocess.Popen[str]) -> None:
+    """It goes on for another moment."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.1)
+
+
+def told(process: subprocess.Popen[str]) -> Any:
     for _ in range(600):
         try:
             return connect()
         except (ScenarioError, ControlError):
-            time.sleep(0.1)
+            alive(process)
     raise AssertionError("the run cannot be reached")
 
 

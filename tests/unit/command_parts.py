@@ -28,12 +28,12 @@ class Script(Wake):
 
     def __init__(self, standing: Iterable[Told], clock: FakeClock, lasts_ns: int = 0) -> None:
         super().__init__()
-        self._left, self._clock, self._lasts = list(standing), clock, lasts_ns
+        self.left, self._clock, self._lasts = list(standing), clock, lasts_ns
         self.give: Callable[[Told], object] = print
 
     def wait(self, seconds: float) -> bool:  # noqa: ARG002
         self._clock.advance(self._lasts)
-        self.give(self._left.pop(0) if self._left else {"kind": "resume"})
+        self.give(self.left.pop(0) if self.left else {"kind": "resume"})
         return True
 
 
@@ -50,7 +50,7 @@ class Flown:
         seed: int = 0,
         checkpoints: Taking | None = None,
         before: Flown | None = None,
-        compile: bool = True,
+        until: float | None = None,
     ) -> None:
         """``before`` is the leg that ended with a restore: this one goes on from there."""
         self.clock: FakeClock = FakeClock(rate) if before is None else before.clock
@@ -60,13 +60,14 @@ class Flown:
         self.restored: Checkpoint | None = None
         wake = Script(standing, self.clock, lasts_ns)
         self.inbox.wake, wake.give = wake, self.give
+        self._standing = wake.left
         self._left = {ns: list(told) for ns, told in sorted(at.items())}
         recorder = MemoryRecorder()
         self.error: RtsimError | None = None
         try:
             outcome = simulate(
                 scenario, seed=seed, clock=self.clock, recorder=recorder, inbox=self.inbox,
-                observe=self._tell, checkpoints=checkpoints, start=self.start, compile=compile,
+                observe=self._tell, checkpoints=checkpoints, start=self.start, until=until,
             )  # fmt: skip
             self.restored = outcome.restored
             self.reason, self.certificate = outcome.reason, outcome.certificate

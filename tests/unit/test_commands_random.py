@@ -1,0 +1,227 @@
+"""A live F-16 is told anything at any time: it replays bit for bit, and mistakes leave no trace."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from command_parts import Flown, Told
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from rtsim.checkpoint.past import Past
+from rtsim.checkpoint.taking import Ring, Taking
+from rtsim.control.commands import KINDS, CommandError
+from rtsim.loading import load_scenario
+from rtsim.record.exact import compare_exact
+from rtsim.record.reading import Recording
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+
+MS = 1_000_000
+COMMANDS = 500
+UNTIL = 2
+STANDING = 0.2
+"""Share of the commands that come while simulated time stands."""
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "set", "target": "f16.cg", "value": 1.5}, "outside its range [0, 1]"),
+    ({"kind": "set", "target": "f16.mass", "value": -1.0}, "outside its range [1e-09, inf]"),
+    ({"kind": "set", "target": "pilot.long_stick", "value": -7.0}, "outside its range [-1, 1]"),
+    ({"kind": "set", "target": "f16.cg", "value": [0.2, 0.3]}, "elements"),
+    ({"kind": "set", "target": "f16.cg", "value": "aft"}, "expected a number"),
+    ({"kind": "set", "target": "f16.cg", "value": True}, "expected a number"),
+    ({"kind": "set", "target": "f16.cg", "value": float("nan")}, "expected a finite number"),
+    ({"kind": "set", "target": "f16.cgg", "value": 0.3}, "unknown value 'f16.cgg'"),
+    ({"kind": "set", "target": "f16.cg"}, "value is missing"),
+    ({"kind": "set", "target": "f16.cg", "value": 0.3, "at": 3}, "unknown argument 'at'"),
+    ({"kind": "inject", "topic": "autopilot", "value": 1.0}, "has 4 values (elevator"),
+    ({"kind": "inject", "topic": "autopilott", "value": 1.0}, "unknown topic 'autopilott'"),
+    ({"kind": "fault", "name": "gusts", "do": "start"}, "unknown fault 'gusts'"),
+    ({"kind": "fault", "name": "gust", "do": "stop"}, "expected start or clear"),
+    ({"kind": "rate", "rate": 0}, "expected a number > 0"),
+    ({"kind": "rate", "rate": "faster"}, "expected a number"),
+    ({"kind": "step", "task": "pilot"}, "unknown task 'pilot'"),
+    ({"kind": "step", "tags": 1, "duration": 1.0}, "takes one of tags, task, duration"),
+    ({"kind": "restore", "at": 100.0}, "restore goes back"),
+    ({"kind": "mark", "text": "\x1b[2J"}, "cannot be printed"),
+    ({"kind": "eject"}, "unknown command 'eject'"),
+    ({}, "a command is a map"),
+]
+"""And what is said of each."""
+
+
+def scenario() -> Scenario:
+    """Guidance and autopilot at 50 Hz, and faults that only commands start."""
+    out = load_scenario("f16")
+    never = {"at": 1000}
+    out.faults(
+        {"name": "gust", "where": "pilot.long_stick", "kind": "noise", "deviation": 0.1, **never},
+        {"name": "loss", "where": "autopilot", "kind": "drop", **never},
+        {"name": "lag", "where": "guidance", "kind": "delay", "delay": 0.03, **never},
+    )
+    return out
+
+
+def right(chance: random.Random) -> dict[str, Any]:
+    """A command that this run can follow, of any kind but the end."""
+    often = [k for k in KINDS if k not in ("quit", "restore")]
+    kind = chance.choice(often * 3 + ["set"] * 18 + ["inject"] * 6 + ["restore"])
+    if kind == "set":
+        target, low, high = chance.choice([
+            ("f16.cg", 0.2, 0.35), ("f16.mass", 8000.0, 10000.0), ("pilot.long_stick", -1.0, 1.0),
+            ("pilot.altitude_command", 9900.0, 10200.0), ("autopilot.stick_pitch", 2.0, 4.0),
+            ("pilot.sas_on", 0.0, 1.0), ("guidance.from_latitude", 36.0, 36.1),
+        ])  # fmt: skip
+        return {"kind": kind, "target": target, "value": chance.uniform(low, high)}
+    if kind == "inject":
+        value = [chance.uniform(-5.0, 5.0) for _ in range(3)] + [chance.uniform(0.0, 100.0)]
+        return {"kind": kind, "topic": "autopilot", "value": value}
+    if kind == "fault":
+        name, do = chance.choice(["gust", "loss", "lag"]), chance.choice(["start", "clear"])
+        return {"kind": kind, "name": name, "do": do}
+    if kind == "step":
+        how = [{"tags": chance.randrange(1, 30)}, {"task": "guidance"}, {"duration": 0.05}, {}]
+        return {"kind": kind, **chance.choice(how)}
+    arguments = {
+        "rate": {"rate": chance.choice(["max", 0.1, 1.0, 3, 10.0])},
+        "mark": {"text": "here"},
+        "restore": {"back": chance.uniform(0.2, 0.5)},
+    }
+    return {"kind": kind, **arguments.get(kind, {})}
+
+
+class Prompt(Taking):
+    """One that costs nothing: no regular checkpoint waits, however busy this machine is."""
+
+    def begin(self, *given: Any, **how: Any) -> None:
+        super().begin(*given, **{**how, "clock": lambda: 0})
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a run is told: at tags (ns of the one before), and while it stands."""
+
+    at: dict[int, list[Told]]
+    standing: list[Told]
+
+    @classmethod
+    def of(cls, seed: int) -> Orders:
+        chance = random.Random(seed)
+        out = cls({}, [])
+        for _ in range(COMMANDS):
+            told = right(chance) if chance.random() < 0.7 else chance.choice(WRONG)[0]
+            if chance.random() < STANDING:
+                out.standing.append(told)
+            else:
+                out.at.setdefault(chance.randrange(UNTIL * 1000 * MS), []).append(told)
+        if seed % 3 == 0:
+            out.at.setdefault((UNTIL * 1000 - 200) * MS, []).append({"kind": "quit"})
+        return out
+
+    def without_mistakes(self) -> Orders:
+        wrong = [told for told, _ in WRONG]
+
+        def followed(told: Sequence[Told]) -> list[Told]:
+            return [t for t in told if not any(t is w for w in wrong)]
+
+        return Orders({ns: followed(t) for ns, t in self.at.items()}, followed(self.standing))
+
+
+class Leg(Flown):
+    """One that also notes what is refused before it reaches the run."""
+
+    def __init__(self, *given: Any, **how: Any) -> None:
+        self.refused: list[tuple[Told, str]] = []
+        super().__init__(*given, **how)
+
+    def give(self, told: Told) -> None:
+        try:
+            super().give(told)
+        except CommandError as error:
+            self.refused.append((told, str(error)))
+
+    @property
+    def left(self) -> Orders:
+        """What it was not told any more."""
+        return Orders(self._left, self._standing)
+
+
+def flown(orders: Orders, seed: int) -> list[Leg]:
+    """In legs, as often as it is restored."""
+    legs: list[Leg] = []
+    past = Past("0.6")
+    while True:
+        before = legs[-1] if legs else None
+        legs.append(Leg(
+            scenario(), orders.at, orders.standing, lasts_ns=3 * MS, seed=seed, before=before,
+            checkpoints=Prompt(Ring(100), past=past), until=UNTIL,
+        ))  # fmt: skip
+        assert legs[-1].error is None
+        if legs[-1].reason != "restored":
+            return legs
+        orders = legs[-1].left
+
+
+def same(a: Recording, b: Recording) -> str:
+    return str(compare_exact(a, b))
+
+
+def check(seed: int) -> list[Leg]:
+    orders = Orders.of(seed)
+    legs = flown(orders, seed)
+    for leg in legs:
+        again = rerun(leg.recording, scenario(), start=leg.start)
+        assert same(leg.recording, again) == "None"
+    plain = flown(orders.without_mistakes(), seed)
+    assert [leg.reason for leg in plain] == [leg.reason for leg in legs]
+    for one, other in zip(plain, legs, strict=True):
+        assert same(one.recording, other.recording) == "None", "mistakes leave no trace"
+    with pytest.raises(CommandError, match=r"the run ended at \d"):
+        Flown.give(legs[-1], {"kind": "set", "target": "f16.cg", "value": 0.3})
+    assert sum(len(leg.events) for leg in legs) > 100
+    assert sum(leg.certificate.overruns["compute"] for leg in legs) == 0
+    check_answers(legs)
+    return legs
+
+
+def check_answers(legs: list[Leg]) -> None:
+    """Each mistake was told what is allowed, and nothing else was refused."""
+    told: list[tuple[dict[str, Any], str]] = [
+        (dict(told), error) for leg in legs for told, error in leg.refused
+    ]
+    for leg in legs:
+        for command, error, _ in leg.answers:
+            listed = {k: list(v) if isinstance(v, tuple) else v
+                      for k, v in command.arguments.items()}  # fmt: skip
+            told.append(({"kind": command.kind, **listed}, error))
+    found = 0
+    for data, error in told:
+        says = [text for wrong, text in WRONG if repr(sorted(wrong.items())) == _key(data)]
+        if says and "the run ended" not in error:
+            found += 1
+            assert says[0] in error
+        elif not says:
+            assert error == "" or "the run ended" in error or "no checkpoint was kept" in error
+    assert found > 50
+
+
+def _key(data: dict[str, Any]) -> str:
+    return repr(sorted(data.items()))
+
+
+def test_500_random_commands_replay_and_mistakes_leave_no_trace() -> None:
+    legs = check(3)
+    assert len(legs) > 2
+    assert legs[-1].reason == "quit"
+    followed = {kind for leg in legs for _, kind in leg.events}
+    assert followed == set(KINDS)
+
+
+@pytest.mark.full
+@settings(max_examples=50, deadline=None, phases=[Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_500_random_commands_replay_many_times(seed: int) -> None:
+    check(seed)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tools.bench import frame, memory, sil, speed, step
+from tools.bench import frame, gateway, memory, sil, speed, step
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -132,3 +132,22 @@ def test_sil_is_measured_beside_a_bare_ping_pong_and_a_broker() -> None:
     assert worker.figures["ratio [x]"]
     assert broker.figures["ratio [x]"]
     assert flown.figures["steps"] == bare.figures["steps"] == 2 * 20
+
+
+def test_the_gateway_is_held_against_the_loop_alone_within_each_pair() -> None:
+    late = {gateway.ALONE: np.arange(1000), gateway.REACHED: np.arange(1000) * 2}
+    for factor, ok in ((1.5, True), (1.51, False)):
+        p99 = {gateway.ALONE: [1.0, 100.0, 1.0], gateway.REACHED: [factor, 100.0 * factor, 9.0]}
+        result = Result("gateway", "x", gateway.rows(late, p99))
+        assert result.ok is ok
+        text = shown(result)
+        for part in (gateway.ALONE, gateway.REACHED, "median", "p99.9", "<= 1.5 x"):
+            assert part in text
+
+
+@pytest.mark.realtime
+def test_the_gateway_bench_measures_with_a_client_that_got_something() -> None:
+    result = gateway.measure(0.5, 1)
+    assert not result.skipped, result.skipped
+    assert [row.what for row in result.rows][:2] == [gateway.ALONE, gateway.REACHED]
+    assert all(row.figures["median [ns]"] is not None for row in result.rows[:2])

@@ -44,9 +44,10 @@ def _module(name: str) -> Callable[[bool], Result]:
     return lambda quick: import_module(f"tools.bench.{name}").run(quick)
 
 
+_MODULES = ("frame", "step", "speed", "memory", "sil", "pitl", "gateway")
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,
-    **{name: _module(name) for name in ("frame", "step", "speed", "memory", "sil", "pitl")},
+    **{name: _module(name) for name in _MODULES},
 }
 
 

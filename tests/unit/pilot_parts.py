@@ -9,7 +9,7 @@ import numpy as np
 
 from rtsim.executive import Publisher
 from rtsim.inlets import Inlet
-from rtsim.models.f16.piloted import scenario as by_hand
+from rtsim.loading import load_scenario
 from rtsim.parts import InletPart
 from rtsim.pilot.interpolation import Pair
 from rtsim.pilot.loop import Cockpit
@@ -40,7 +40,8 @@ class Scripted:
 
 def flight(script: Script, step: float = 0.005, **arguments: Any) -> Scenario:
     """The F-16 by that stick; tags are those of the plant's own grid."""
-    out = by_hand(step=step, **arguments)
+    settings = {"step": step, **arguments}
+    out = load_scenario("f16-by-hand", {name: str(value) for name, value in settings.items()})
     part = out.part("stick")
     assert isinstance(part, InletPart)
     part.inlet = Inlet("stick", part.inlet.signals, Scripted(script, step))

@@ -1,0 +1,255 @@
+"""What is drawn, and where: the horizon, the flight path, gates; and that nothing jumps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pygame
+import pytest
+from pilot_parts import flight, watched
+
+from rtsim.models import earth
+from rtsim.models.f16.piloted import RUNWAY, scenario
+from rtsim.models.f16.plant import F16
+from rtsim.parts import PlantPart
+from rtsim.pilot.interpolation import Interpolation, Pair
+from rtsim.pilot.scenes import flight as flat
+from rtsim.pilot.scenes.camera import Camera, axes_of, cut_polygon
+from rtsim.pilot.scenes.f16 import F16Scene
+from rtsim.pilot.scenes.flight import Flight, Ground, geodetic
+from rtsim.pilot.scenes.plain import PlainScene
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Shown, scene_named
+from rtsim.pilot.scenes.world import SKY, Gate, Terrain, approach
+from rtsim.signals import Vector
+from rtsim.testing.clock import FAKE_START
+
+SIGNALS = F16.states + F16.discrete + F16.inputs + F16.outputs
+FRAME_S, STEP_S = 1 / 60, 0.020
+
+
+def camera(roll: float = 0.0, pitch: float = 0.0, height: float = 500.0) -> Camera:
+    """Angles in deg."""
+    axes = axes_of(*map(math.radians, (roll, pitch, 0.0)))
+    return Camera(np.array([0.0, 0.0, -height]), axes, 400, 300)
+
+
+@pytest.fixture
+def surface() -> pygame.Surface:
+    return pygame.Surface((400, 300))
+
+
+@pytest.fixture(scope="module")
+def shown() -> Shown:
+    """The start of a flight by hand, as it is published."""
+    _, pairs = watched(scenario(step=0.01), 0.05)
+    return at(pairs[0], 0.0)
+
+
+def at(pair: Pair, share: float) -> Shown:
+    between = Interpolation(SIGNALS)
+    return Shown(SIGNALS, between.at(pair, share), between.slope(pair), pair.ns(share))
+
+
+# -- geometry
+
+
+def test_constants_are_those_of_the_models() -> None:
+    assert flat.EQUATORIAL_RADIUS == earth.EQUATORIAL_RADIUS
+    assert flat.FLATTENING == earth.FLATTENING
+    assert flat.EARTH_RATE == earth.EARTH_RATE
+    assert flat.GRAVITATION == earth.GRAVITATIONAL_PARAMETER
+
+
+@pytest.mark.parametrize("latitude", [-80.0, 0.0, 36.0, 89.9])
+def test_latitude_and_height_of_a_position(latitude: float) -> None:
+    x = earth.from_geodetic(
+        math.radians(latitude), 1.0, 12000.0, earth.EQUATORIAL_RADIUS, earth.FLATTENING
+    )
+    found, height = geodetic(np.array(x))
+    assert math.degrees(found) == pytest.approx(latitude, abs=1e-9)
+    assert height == pytest.approx(12000.0, abs=1e-4)
+
+
+def test_the_flight_is_that_of_the_models_outputs(shown: Shown) -> None:
+    """Place, attitude and velocity from the state, against what the model says of them."""
+    found = Ground(RUNWAY[0], RUNWAY[1]).flight(shown)
+    assert found.height == pytest.approx(shown["altitude"], abs=1e-3)
+    for name in ("roll", "pitch"):
+        assert getattr(found, name) == pytest.approx(shown[name], abs=1e-9)
+    assert found.heading == pytest.approx(shown["yaw"] % math.tau, abs=1e-9)
+    wanted = [shown[f"velocity_{axis}"] for axis in ("north", "east", "down")]
+    assert found.velocity == pytest.approx(wanted, abs=1e-6)
+    assert found.load == pytest.approx(1.0, abs=0.01)
+    away = np.hypot(found.place[0], found.place[1])
+    assert away == pytest.approx(9000.0, rel=0.01)
+    assert math.degrees(math.atan2(-found.place[1], -found.place[0])) == pytest.approx(45, abs=0.5)
+
+
+def test_what_lies_ahead_is_in_the_middle_and_what_lies_behind_is_not_drawn() -> None:
+    view = camera()
+    assert view.direction(np.array([1.0, 0.0, 0.0])) == pytest.approx((200.0, 150.0))
+    right = view.direction(np.array([1.0, 0.1, 0.0]))
+    assert right is not None
+    assert right == pytest.approx((200.0 + 0.1 * view.focal, 150.0))
+    assert view.direction(np.array([-1.0, 0.0, 0.0])) is None
+    behind = np.array([[[-10.0, 0, 0], [-20.0, 5, 0]]])
+    assert view.lines(behind)[0].size == 0
+    assert view.area(np.array([[-9.0, 0, 0], [-9.0, 9, 0], [-19.0, 9, 0]])) == []
+
+
+def test_a_line_through_the_eye_is_cut_in_front_of_it() -> None:
+    pixels, kept = camera(height=10.0).lines(np.array([[[-100.0, 0, 0], [100.0, 0, 0]]]))
+    assert kept.tolist() == [0]
+    assert np.isfinite(pixels).all()
+    assert pixels[0, 1, 0] == pytest.approx(200.0)
+    assert pixels[0, 1, 1] > 150.0
+
+
+@pytest.mark.parametrize(
+    ("roll", "pitch", "sky", "ground"),
+    [
+        (0, 0, (200, 20), (200, 280)),
+        (90, 0, (20, 150), (380, 150)),
+        (-90, 0, (380, 150), (20, 150)),
+        (180, 0, (200, 280), (200, 20)),
+        (0, 60, (200, 280), None),
+        (0, -60, None, (200, 20)),
+    ],
+)
+def test_sky_and_ground_are_on_their_sides(
+    surface: pygame.Surface,
+    roll: float,
+    pitch: float,
+    sky: tuple[int, int] | None,
+    ground: tuple[int, int] | None,
+) -> None:
+    """A roll to the right lifts the ground on the right."""
+    Terrain().draw(surface, camera(roll, pitch))
+    if sky is not None:
+        red, _, blue, _ = surface.get_at(sky)
+        assert blue > red + 40
+    if ground is not None:
+        red, green, blue, _ = surface.get_at(ground)
+        assert green > blue
+
+
+def test_the_horizon_is_where_it_should_be_to_the_pixel(surface: pygame.Surface) -> None:
+    for pitch in (-5.0, 0.0, 7.5):
+        view = camera(pitch=pitch)
+        Terrain().draw(surface, view)
+        row = 150 + view.focal * math.tan(math.radians(pitch))
+        column = [surface.get_at((200, y)) for y in range(300)]
+        first = next(y for y, c in enumerate(column) if c[1] > c[2])
+        assert first == pytest.approx(row, abs=1.0)
+
+
+def test_a_polygon_cut_to_nothing_and_not_cut() -> None:
+    square = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
+    assert cut_polygon(square, square[:, 0] + 1).tolist() == square.tolist()
+    assert cut_polygon(square, square[:, 0] - 2).shape == (0, 2)
+    half = cut_polygon(square, square[:, 0] - 0.5)
+    assert sorted({float(x) for x in half[:, 0]}) == [0.5, 1.0]
+
+
+# -- gates
+
+
+def test_gates_are_passed_in_their_direction_and_missed_beside() -> None:
+    gate = Gate(np.array([100.0, 0.0, -50.0]), 0.0)
+    before, after = np.array([90.0, 5.0, -60.0]), np.array([110.0, 5.0, -60.0])
+    assert gate.crossed(before, after)
+    assert not gate.crossed(after, before)
+    beside = np.array([0.0, 60.0, 0.0])
+    assert not gate.crossed(before + beside, after + beside)
+    assert not gate.crossed(before, before)
+
+
+def test_a_course_counts_what_was_passed_and_what_was_left_out() -> None:
+    course = approach(0.0)
+    for gate in (course.gates[0], course.gates[2]):
+        ahead = 10.0 * np.array([math.cos(gate.heading), math.sin(gate.heading), 0.0])
+        for k in (-1.0, 1.0):
+            course._before = None if k < 0 else course._before  # a jump is no flight
+            course.follow(gate.place + k * ahead)
+    assert (course.next, course.missed) == (3, 1)
+    assert [g.passed for g in course.gates[:4]] == [True, False, True, False]
+
+
+# -- whole pictures
+
+
+@pytest.mark.parametrize("view", [COCKPIT, CHASE])
+@pytest.mark.parametrize("size", [(1280, 720), (160, 120), (400, 900)])
+def test_a_picture_is_not_black_at_any_size(shown: Shown, view: str, size: tuple[int, int]) -> None:
+    surface = pygame.Surface(size)
+    F16Scene({"runway": RUNWAY}).draw(surface, Moment({"f16": shown}, view, {"throttle": 0.5}))
+    pixels = pygame.surfarray.array3d(surface)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 30
+    assert (pixels.sum(axis=2) < 30).mean() < 0.2
+
+
+@pytest.mark.parametrize("attitude", [(0, 90, 0), (180, -90, 0), (37, 89.9, 200), (-120, -45, 359)])
+def test_no_attitude_is_too_much(shown: Shown, attitude: tuple[float, float, float]) -> None:
+    """At the zenith there is no heading, and nobody minds."""
+    scene, surface = F16Scene({}), pygame.Surface((320, 180))
+    found = scene.ground.flight(shown)
+    axes = axes_of(*map(math.radians, attitude))
+    turned = Flight(found.place, axes, found.velocity, found.load)
+    for view in (COCKPIT, CHASE):
+        scene.ground.flight = lambda body: turned  # type: ignore[method-assign] # noqa: ARG005
+        scene.draw(surface, Moment({"f16": shown}, view))
+
+
+def test_below_the_ground_and_far_away(shown: Shown) -> None:
+    surface = pygame.Surface((320, 180))
+    for change in ((0.0, 0.0, -2000.0), (3e5, 3e5, 0.0)):
+        values = shown.values.copy()
+        values[:3] += change
+        moved = Shown(SIGNALS, values, shown.slope, shown.ns)
+        F16Scene({}).draw(surface, Moment({"f16": moved}))
+
+
+def test_any_other_run_shows_its_signals(shown: Shown, surface: pygame.Surface) -> None:
+    scene = scene_named("", {})
+    assert isinstance(scene, PlainScene)
+    scene.draw(surface, Moment({"f16": shown}))
+    assert len(np.unique(pygame.surfarray.array2d(surface))) > 20
+    assert isinstance(scene_named("f16", {}), F16Scene)
+    assert SKY[2] > SKY[0]
+
+
+# -- motion
+
+
+def test_the_horizon_of_a_slow_simulation_shows_no_steps() -> None:
+    """F-16 at a step of 20 ms, 60 frames a second, rolling to and fro as fast as it can.
+
+    Drawn is a chain of chords: second differences are at most a*dt*(dt + h) for roll
+    accelerations up to a, which are read from the states.  Not interpolated, one is a whole step.
+    """
+    script = [(0.2 * k, (0.0, (-1.0) ** k, 0.0, 0.4)) for k in range(1, 9)]
+    out = flight(script, step=STEP_S, rate=50.0)
+    assert isinstance(out.part("f16"), PlantPart)
+    _, pairs = watched(out, 2.0)
+    rates = np.array([p.last[SIGNALS.slice("roll_rate")][0] for p in pairs])
+    peak = float(np.abs(np.diff(rates)).max()) / STEP_S
+    drawn = unwrapped([horizon(pairs, n, True) for n in range(115)])
+    held = unwrapped([horizon(pairs, n, False) for n in range(115)])
+    bound = peak * FRAME_S * (FRAME_S + STEP_S)
+    assert np.ptp(drawn) > 0.2
+    assert np.abs(np.diff(drawn, 2)).max() <= 1.05 * bound
+    assert np.abs(np.diff(held, 2)).max() > 1.05 * bound
+
+
+def horizon(pairs: list[Pair], frame: int, between: bool) -> float:
+    """The drawn horizon's angle in a frame, rad."""
+    wall = FAKE_START + round(frame * 1e9 / 60)
+    pair = next(p for p in reversed(pairs) if p.last_wall <= wall)
+    body = at(pair, pair.fraction(wall) if between else 0.0)
+    found = Ground(RUNWAY[0], RUNWAY[1]).flight(body)
+    return math.atan2(found.axes[1, 2], found.axes[2, 2])
+
+
+def unwrapped(angles: list[float]) -> Vector:
+    return np.unwrap(np.array(angles))

@@ -87,6 +87,15 @@ class Timing:
         """Of all time; 0.0 where it kept up."""
         return self.slipped_ns / self.wall_ns if self.wall_ns else 0.0
 
+    @property
+    def in_words(self) -> str:
+        """How an emulated board kept to the clock."""
+        return (
+            f"{self.rate:.4f} board seconds a second; at most {self.behind_ns / 1e6:.2f} ms behind "
+            f"its slice, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped {self.slips} "
+            f"times, {self.slipped_ns / 1e6:.1f} ms in all ({100 * self.slipped_share:.2f} %)"
+        )
+
     def to_json(self) -> dict[str, object]:
         return {**asdict(self), "rate": self.rate, "slipped_share": self.slipped_share}
 

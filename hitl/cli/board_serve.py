@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 
 from hitl.boards.paced import PacedBoard, Status
-from hitl.boards.paced_line import Timing
 from hitl.boards.urls import parse_url
 from hitl.cli.images import controller_option, firmware_option, image_for
 from hitl.protocol.line import BaudRate, nominal
@@ -118,13 +117,4 @@ def _sum_up(status: Status, as_json: bool) -> None:
             click.echo(f"{count} bytes {what}")
     if status.restarts:
         click.echo(f"{status.restarts} resets by the board's watchdog")
-    click.echo(pacing_in_words(timing))
-
-
-def pacing_in_words(timing: Timing) -> str:
-    """How an emulated board kept to the clock."""
-    return (
-        f"{timing.rate:.4f} board seconds a second; at most {timing.behind_ns / 1e6:.2f} ms behind "
-        f"its slice, bytes at most {timing.late_ns / 1e6:.2f} ms late; slipped {timing.slips} "
-        f"times, {timing.slipped_ns / 1e6:.1f} ms in all ({100 * timing.slipped_share:.2f} %)"
-    )
+    click.echo(timing.in_words)

@@ -16,7 +16,6 @@ from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BAUD, BoardUrl, open_link, parse_url
-from hitl.cli.board_serve import pacing_in_words
 from hitl.cli.images import Image, controller_option, firmware_option, image_for
 from hitl.cli.link_words import about_board, about_trial, board_json, trial_json
 from hitl.interface import load_interface
@@ -70,7 +69,7 @@ def link_test(
     else:
         _show(trial, image, own_time)
         if status is not None:
-            click.echo(f"pacing      {pacing_in_words(status.timing)}")
+            click.echo(f"pacing      {status.timing.in_words}")
         if wrong is not None:
             click.secho(f"wrong       {wrong}", fg="red")
     sys.exit(0 if trial.ok and wrong is None else NO)

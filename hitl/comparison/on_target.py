@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.boards.paced_line import Timing
 from hitl.comparison.execution import EXCHANGE, HOST, MODELLED, TARGET, Execution
 from hitl.protocol.events import Counts
 from hitl.protocol.line import Budget
@@ -37,6 +38,8 @@ class OnTarget:
     stack: int
     """The most bytes of it that were ever in use."""
     counts: Counts
+    pacing: Timing | None = None
+    """How an emulated board in real time kept to the clock."""
 
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
@@ -57,6 +60,7 @@ class OnTarget:
             exchange=exchange,
             stack=one.stack,
             counts=one.counts,
+            pacing=one.pacing,
         )
 
     @property
@@ -97,6 +101,7 @@ class OnTarget:
             "execution": None if self.execution is None else self.execution.to_json(),
             "exchange": None if self.exchange is None else self.exchange.to_json(),
             "stack_bytes": self.stack,
+            "pacing": None if self.pacing is None else self.pacing.to_json(),
             "repeated": self.counts.repeated,
             "counts": {**asdict(self.counts), "garbage": _by_name(self.counts)},
         }

@@ -229,6 +229,13 @@ def _what_the_loop_adds(flight: Flight) -> str:
 
 def _time(flight: Flight) -> str:
     """What to do about answers that are late."""
+    paced = [t.pacing for t in flight.targets.values() if t.pacing is not None]
+    if any(pacing.slips for pacing in paced):
+        slipped = duration(sum(pacing.slipped_ns for pacing in paced))
+        return (
+            f"the emulator could not keep up with the clock and lost {slipped}, which is this "
+            "host's doing, not the board's: leave it more of the processor, or fly with --pace max"
+        )
     exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
     more = "allow more time (--latency), or fly with --pace max"
     if not exchanges:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import Link
 from hitl.boards.faulty import faulty
+from hitl.boards.paced_line import Timing
 from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
@@ -124,6 +125,11 @@ class BoardController:
     def counts(self) -> Counts:
         """What came besides answers, since the controller was started."""
         return self._session.counts
+
+    @property
+    def pacing(self) -> Timing | None:
+        """How an emulated board in real time kept to the clock; ``None`` before it is closed."""
+        return getattr(self._link, "pacing", None)
 
     @property
     def begun_ns(self) -> list[int]:
@@ -313,7 +319,7 @@ class BoardController:
             return
         try:
             if talk.error is None and not self._evidence.failed:
-                self._session.abandon()
+                self._session.leave()
                 self._session.stop(talk.line.now())
                 self._converse(talk, self._patience_ns, "stop")
         finally:

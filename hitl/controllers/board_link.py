@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
-from hitl.boards.contract import Link
+from hitl.boards.contract import BoardError, Link
 from hitl.boards.paced import PacedBoard
+from hitl.boards.paced_line import Timing
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BAUD, open_link, parse_url
 from hitl.firmware import firmware
@@ -17,6 +19,8 @@ class ServedLink:
     """An emulated board in real time, in a process of its own, through its pseudo-terminal."""
 
     def __init__(self, url: str, image: Path) -> None:
+        self.pacing: Timing | None = None
+        """How the emulator kept to the clock, once it is closed."""
         self._served = PacedBoard(url, image)
         try:
             self.baud = round(self._served.baud) or BAUD
@@ -26,8 +30,16 @@ class ServedLink:
             raise
         self.send, self.receive, self.wait = self._port.send, self._port.receive, self._port.wait
 
+    @property
+    def pid(self) -> int:
+        """Of the process that serves."""
+        return self._served.pid
+
     def close(self) -> None:
         """End both."""
+        if self.pacing is None:
+            with suppress(BoardError):  # it has ended, which was told to who spoke to it
+                self.pacing = self._served.status().timing
         try:
             self._port.close()
         finally:

@@ -45,6 +45,8 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
             f"{share:.3g} % of wire time and longest step"
         )
     out["wire"] = wire
+    if target.pacing is not None:
+        out["pacing"] = target.pacing.in_words
     if len(target.cycles):
         out["execution"] = (
             f"{target.cycles.min()} to {target.cycles.max()} cycles, maximum observed at step "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,9 @@ from numpy.typing import NDArray
 from hitl import pitl
 from hitl.boards import BoardError, node
 from hitl.controllers.board import BoardController
+from hitl.controllers.board_link import ServedLink
+from hitl.firmware import firmware
+from hitl.interface import load_interface
 from rtsim.loading import load_scenario
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
@@ -57,6 +63,29 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     if not board.flight.late:
         result.assert_ok()
         assert target.wire_ns + target.execution.max < LATENCY * 1e9
+
+
+def test_an_emulator_that_was_stopped_is_told_and_not_taken_for_the_board(tmp_path: Path) -> None:
+    """Its process stands still for 0.1 s in the run: the board's time slips."""
+    need_emulator()
+    opened: list[ServedLink] = []
+
+    def link() -> ServedLink:
+        opened.append(ServedLink("board:uno", image))
+        return opened[-1]
+
+    image = firmware(load_interface(LAW["controller"])).path
+    controller = BoardController(LAW["controller"], link=link, paced=True, cases=tmp_path).fresh()
+    os.kill(opened[0].pid, signal.SIGSTOP)
+    try:
+        time.sleep(0.1)
+    finally:
+        os.kill(opened[0].pid, signal.SIGCONT)
+    controller.close()
+    assert controller.pacing is not None
+    assert controller.pacing.slips >= 1
+    assert controller.pacing.slipped_ns > 50_000_000
+    assert controller.pacing.opened == 1
 
 
 def _measured(recording: Recording, controller: str) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from back_to_back_parts import Change, Stand, write_law
 
+from hitl.boards.paced_line import Timing
 from hitl.comparison.back_to_back import Rung, climb
 from hitl.comparison.ladder import Ladder
 from hitl.interface import load_interface
@@ -40,6 +41,7 @@ class FakeBoard(Stand):
     own_time = True
     paced = False
     url = "board:fake"
+    pacing: Timing | None = None
 
     def __init__(
         self, law: PythonController, change: Change, folder: Path, outputs: Signals | None = None

@@ -15,6 +15,7 @@ from junit_schema import valid
 from pitl_parts import CLOCK_HZ, FakeBoard, Host, as_float, climbed
 from rich.console import Console
 
+from hitl.boards.paced_line import Timing
 from hitl.comparison.back_to_back import Ladder, Rung, climb
 from hitl.comparison.conditions import Watch
 from hitl.comparison.on_target import OnTarget
@@ -205,13 +206,21 @@ def test_whose_clock_an_exchange_is_of(folder: Path) -> None:
         assert told["max_observed_ns"] == target.exchange.max
 
 
-def test_late_in_real_time_is_not_blamed_on_the_longest_wait(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "pacing",
+    [None, Timing(wall_ns=2 * 10**9), Timing(wall_ns=2 * 10**9, slips=3, slipped_ns=412_000_000)],
+)
+def test_late_in_real_time_is_not_blamed_on_the_longest_wait(
+    folder: Path, pacing: Timing | None
+) -> None:
+    """Nor on the board where its emulator was held up."""
+
     class Slow(FakeBoard):
         slept = False
 
         def fresh(self) -> FakeBoard:
             out = Slow(self.law, self.change, self.folder)
-            out.board, out.paced = out.greeting, True
+            out.board, out.paced, out.pacing = out.greeting, True, pacing
             return out
 
         def receive(self, tag: Tag, patience: float) -> Vector | None:
@@ -229,7 +238,14 @@ def test_late_in_real_time_is_not_blamed_on_the_longest_wait(folder: Path) -> No
     target = slow.flight.targets["controller"]
     assert target.exchange is not None
     alone = duration(target.wire_ns + int(target.cycles.max()) * 1_000_000_000 // CLOCK_HZ)
-    assert f"execution and wire alone take up to {alone}: allow more time" in slow.explanation
+    told = facts(target).get("pacing", "")
+    if pacing is not None and pacing.slips:
+        assert "could not keep up with the clock and lost 412 ms" in slow.explanation
+        assert "slipped 3 times, 412.0 ms in all" in told
+        assert target.to_json()["pacing"]["slips"] == 3
+    else:
+        assert f"execution and wire alone take up to {alone}: allow more time" in slow.explanation
+        assert bool(told) == (pacing is not None)
 
 
 def test_bins_hold_all_and_show_each() -> None:

@@ -15,9 +15,11 @@ from test_cli import rtsim
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.diverging import Verdict, diverge
+from rtsim.diverging.flying import Flight
 from rtsim.errors import RecordingError
 from rtsim.latency import Fixed, Loss
 from rtsim.model import Model
+from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals
@@ -171,6 +173,22 @@ def test_states_that_were_recorded_sparsely_are_flown_again_in_between() -> None
     assert verdict.visible.tag == Tag(400 * MS)
 
 
+def test_within_a_tag_what_comes_first_is_first() -> None:
+    """A state, then who samples it, then what is said of it: not by name."""
+
+    def watched(amount: float) -> Scenario:
+        out = shaken(0.362, amount)
+        out.controller("a", law_of(copied), period=0.01, inputs={"u": "p.x"})
+        return out
+
+    verdict = parted(watched(0.0), watched(1e-9))
+    assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")
+    assert [(p.what, p.name, p.moment) for p in verdict.also] == [
+        ("request", "a", "sampled"),
+        ("message", "a", "content"),
+    ]
+
+
 # -- checkpoints beside the recordings -------------------------------------------------------------
 
 
@@ -209,9 +227,22 @@ def test_from_begins_at_the_checkpoint_before(monkeypatch: pytest.MonkeyPatch) -
     assert 400 * MS <= told["began"]["ns"] < 450 * MS
     assert min(start for start, _ in flown) == told["began"]["ns"]
     assert 502 * MS < told["first"]["tag"]["ns"] <= 510 * MS
+    assert place(told)[2:] == ("plant", "plant", "x-")
     with flights(monkeypatch) as flown:
         assert diverged("a.mcap")["first"]["tag"] == told["first"]["tag"]
     assert flown[0][0] == 0
+
+
+@pytest.mark.parametrize("at", [0, 52 * MS])
+def test_a_flight_from_any_tag_is_the_whole_one(at: int) -> None:
+    """Also from the first instant, which only a run from the start makes."""
+    scenario = sensed(Loss(Fixed("0.001"), 0.4))
+    whole = trace_of(scenario, compile=False, seed=3)
+    flight = Flight(whole, scenario)
+    kept = flight.fly(None, 60 * MS, [at]).kept
+    flown = flight.fly(kept[at], 100 * MS, [80 * MS])
+    assert compare_exact(whole, flown.recording) is None
+    assert list(flown.kept) == [80 * MS]
 
 
 def test_a_state_that_was_changed_in_a_checkpoint_is_told_as_that(folder: Path) -> None:
@@ -251,12 +282,27 @@ def _cut(path: Path, data: bytes) -> Iterator[tuple[float, tuple[str, ...]]]:
             yield share, runs
 
 
+def test_one_track_that_was_cut_shorter_than_the_others() -> None:
+    """Its last rows were not there to be saved."""
+    a = trace_of(shaken(0.5, 0.0), compile=False)
+    short = replace(a.track("p"), words=a.track("p").words[:-5])
+    cut = replace(a, tracks={**a.tracks, "p": short}, truncated="it was cut off")
+    for pair in ((a, cut), (cut, a)):
+        assert diverge(*pair, fly=False).equal
+    whole = replace(cut, truncated=None)
+    verdict = diverge(a, whole, fly=False)
+    tag = a.track("p").tag(len(short))
+    assert named(verdict)[:3] == (Tag(tag.ns), "plant", "p")
+
+
 def test_one_that_goes_on_longer_is_no_difference() -> None:
-    fly("a.mcap", "--until", "0.5")
+    """Its end cut a step, at a tag that the other does not have."""
+    fly("a.mcap", "--until", "0.505")
     fly("b.mcap", "--until", "0.7")
-    result = rtsim("diverge", "a.mcap", "b.mcap")
-    assert result.exit_code == 0, result.output
-    assert "from 0 to 0.5 s" in result.stdout
+    for pair in (("a.mcap", "b.mcap"), ("b.mcap", "a.mcap")):
+        result = rtsim("diverge", *pair)
+        assert result.exit_code == 0, result.output
+        assert "from 0 to 0.505 s" in result.stdout
 
 
 def test_one_that_failed_where_the_other_went_on() -> None:

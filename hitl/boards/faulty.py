@@ -18,7 +18,7 @@ from rtsim.faults.at_lines import LineFaults
 from rtsim.tag import NS_PER_S
 
 
-def faulty(link: Link, line: LineFaults) -> Link:
+def faulty(link: Link, line: LineFaults) -> FaultyLink:
     """``link`` with the faults of ``line``; a board stays a board."""
     if hasattr(link, "advance"):
         return FaultyBoard(link, line)  # type: ignore[arg-type]
@@ -36,6 +36,8 @@ class FaultyLink:
     """Of the link's own time, ticks in a second."""
 
     def __init__(self, link: Link, line: LineFaults, now: Callable[[], int] = stopwatch) -> None:
+        self.reset_by = ""
+        """The latest fault that reset the board, and when."""
         self._link: Any = link
         self._line = line
         self._now = now
@@ -141,6 +143,7 @@ class FaultyLink:
         if activity.strikes(ns):
             self._line.began(activity, ns, "the board is reset", {"at": ns / NS_PER_S})
             self._link.reset()
+            self.reset_by = f"fault {activity.fault.name!r} at {ns / NS_PER_S:g} s"
 
     def _hand_over(self) -> None:
         now, data = self.ticks, bytearray()

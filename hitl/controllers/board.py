@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import Link
-from hitl.boards.faulty import faulty
+from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.paced_line import Timing
 from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import CycleLine, line_to
@@ -19,7 +19,7 @@ from hitl.controllers.conversation import Conversation, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
-from hitl.protocol.errors import BoardError, SilentBoard
+from hitl.protocol.errors import BoardError, BoardReset, SilentBoard
 from hitl.protocol.events import Counts, Stepped
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
@@ -196,7 +196,8 @@ class BoardController:
         """From now on its bytes go through these faults; before its first request."""
         talk = self._running()
         assert self._link is not None
-        talk.line = line_to(faulty(self._link, line), self.paced, self._silence_ns)
+        self._spoiled = faulty(self._link, line)
+        talk.line = line_to(self._spoiled, self.paced, self._silence_ns)
         talk.line.zero()
 
     def _converse(self, talk: Conversation, patience_ns: int, what: str) -> None:
@@ -290,6 +291,10 @@ class BoardController:
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """``error`` with the inputs at that step, and the case that runs it on the host."""
+        by = "" if self._spoiled is None else self._spoiled.reset_by
+        if by and isinstance(error, BoardReset) and not self._evidence.failed:
+            text = str(error).rpartition("; ")[0]  # there is nothing to look at
+            error.args = (f"{text}; it was reset by {by}",)
         return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:

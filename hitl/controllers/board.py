@@ -106,6 +106,7 @@ class BoardController:
         )
         self._open: Conversation | None = None
         self._link: Link | None = None
+        self._spoiled: FaultyLink | None = None
         self._budget = Budget.of(self.interface, self.baud)
         self._asked = Tag(-1)
         self._answer: _Answer | None = None

@@ -43,8 +43,11 @@ class Watcher:
 
     def wait_for(self, *topics: str, seconds: float = 60.0) -> None:
         """Until these are advertised."""
-        while not set(topics) <= set(self.channels):
+        for _ in range(2000):
+            if set(topics) <= set(self.channels):
+                return
             assert self._hear(seconds) is None
+        raise AssertionError(f"advertised: {sorted(self.channels)}")
 
     def subscribe(self, *topics: str) -> None:
         wanted = []

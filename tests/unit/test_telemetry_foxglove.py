@@ -116,7 +116,7 @@ def fly(seen: Evidence, process: subprocess.Popen[str], port: int) -> None:
                 seen.messages[message.topic].append(message)
                 if len(seen.messages["timing"]) % 100 == 99:
                     seen.live = run.telemetry["foxglove"]
-                    if seen.live["lost"]:
+                    if seen.live["lost"] or len(seen.messages["timing"]) > 5000:
                         break
             seen.listeners = listening(run.pid)
             run.quit()

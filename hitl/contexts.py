@@ -15,7 +15,7 @@ from hitl.boards.urls import BAUD, open_link, parse_url
 from hitl.building.build import PLAIN
 from hitl.comparison.back_to_back import Ladder, Watch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
-from hitl.comparison.on_boards import meet, rungs
+from hitl.comparison.on_boards import check_faults, meet, rungs
 from hitl.comparison.tolerances import Tolerances
 from hitl.comparison.verdict import BackToBack
 from hitl.controllers.sil import CASES
@@ -166,6 +166,8 @@ def pitl(
     )
     flown = made(beside(folder, scenario), {**(settings or {}), **more_settings})
     flown.faults(*faults_beside(folder, faults))
+    if closed:
+        check_faults(flown, both.board, board)
 
     def met() -> None:
         meet(both.board)

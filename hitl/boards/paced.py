@@ -104,17 +104,17 @@ class PacedBoard:
     def status(self) -> Status:
         """How it goes.  Raises :class:`BoardError` where it has ended, with the reason."""
         with self._asking:
-            if self._over is not None:
-                raise BoardError(self._over)
-            assert self._process.stdin is not None
-            with suppress(OSError):  # it is gone, and may have said why
-                self._process.stdin.write(b"status\n")
-                self._process.stdin.flush()
+            self._tell(b"status\n")
             told = self._answer()
         names = {f.name for f in fields(Timing)}
         timing = Timing(**{name: told[name] for name in names})
         rest = {f.name: told[f.name] for f in fields(Status) if f.name != "timing"}
         return Status(timing, **rest)
+
+    def reset(self) -> None:
+        """Press the board's reset button, some time before what :meth:`status` says next."""
+        with self._asking:
+            self._tell(b"reset\n")
 
     def close(self) -> None:
         """No process, no port and no link is left; again is harmless."""
@@ -142,6 +142,14 @@ class PacedBoard:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _tell(self, words: bytes) -> None:
+        if self._over is not None:
+            raise BoardError(self._over)
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it is gone, and may have said why
+            self._process.stdin.write(words)
+            self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
         """The next line that it says."""

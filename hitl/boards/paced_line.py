@@ -129,8 +129,9 @@ class PacedLine:
 
     def turn(self) -> None:
         """Let the board catch up with the clock by a slice, and bytes pass in both directions."""
-        if self._port.opened():
-            self._reset()
+        if self._port.opened():  # as DTR does it where a board is at a port
+            self.timing.opened += 1
+            self.reset()
         due = self._due()
         if self.hungry:
             data = self._port.read()
@@ -143,6 +144,16 @@ class PacedLine:
             self._advance(due + ahead)
         self._release(self._due())
         self._look_at_baud()
+
+    def reset(self) -> None:
+        """Press the board's button; what is on its way is lost."""
+        self._inbox.clear()
+        self._kept.clear()
+        self._board.reset()
+        self._awaited = True
+        self._asked = self._board.cycles
+        self._looked = self._board.cycles
+        self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def wait(self, wake: Wake) -> None:
         """Until there is something to do, or ``wake``."""
@@ -174,17 +185,6 @@ class PacedLine:
         if self._awaited:
             return self._cycles(AHEAD_NS), self._cycles(AHEAD_SLICE_NS)
         return 0, self._cycles(SLICE_NS)
-
-    def _reset(self) -> None:
-        """As DTR does it where a board is at a port."""
-        self.timing.opened += 1
-        self._inbox.clear()
-        self._kept.clear()
-        self._board.reset()
-        self._awaited = True
-        self._asked = self._board.cycles
-        self._looked = self._board.cycles
-        self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def _feed(self, due: int) -> None:
         """Bytes of the host's onto the line, as many as it will have carried before long."""

@@ -88,7 +88,11 @@ def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int
             said = _told(control)
             if not said:
                 return
-            for _ in range(said.count(b"\n")):
+            for word in said.splitlines():
+                if word == b"reset":
+                    line.reset()
+                if word != b"status":
+                    continue
                 counts = {
                     "unread": terminal.unread, "open": terminal.open, "lost": board.lost,
                     "garbled": board.garbled, "restarts": board.restarts, "baud": line.baud,

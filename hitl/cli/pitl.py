@@ -12,7 +12,7 @@ import click
 from hitl.cli.common import parse_controllers
 from hitl.cli.comparing import Asked, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
-from hitl.comparison.on_boards import Met, OnBoards, in_words, meet, rungs
+from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
 from hitl.comparison.on_target import hello
 from hitl.firmware import Firmware
 from hitl.results.table import Tables
@@ -97,6 +97,8 @@ def pitl(
         line.say(f"building {', '.join(given.values())} …")
         paced = asked.pace != MAX and not asked.open_only
         both = rungs(given, url, paced=paced, firmware=firmware)
+        if not asked.open_only:
+            check_faults(loaded, both.board, url)
 
         def met() -> None:
             """One that is absent, or another than expected, is told before anything flies."""

@@ -21,6 +21,7 @@ from hitl.interface.targets import check_target
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
 from rtsim.errors import ScenarioError
+from rtsim.scenario import Scenario
 
 HOST, BOARD = "host C", "board"
 _PROCESSOR = "avr"
@@ -98,6 +99,16 @@ def rungs(
 
     board = Rung(BOARD, boards(False), boards(True) if paced else None)
     return OnBoards([Rung(HOST, hosts), board], images)
+
+
+def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
+    """:class:`ScenarioError` for a reset that the board at ``url`` would have to make itself."""
+    for fault in () if parse_url(url).emulated else scenario.declared_faults:
+        if fault.kind.name == "board_reset" and fault.part in board.controllers:
+            raise ScenarioError(
+                f"fault {fault.name}: the board at {url} cannot be reset from here; fly it on "
+                "board:uno, or leave the fault out"
+            )
 
 
 def check_processor(interface: Interface) -> None:

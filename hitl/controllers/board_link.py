@@ -30,6 +30,10 @@ class ServedLink:
             raise
         self.send, self.receive, self.wait = self._port.send, self._port.receive, self._port.wait
 
+    def reset(self) -> None:
+        """Press the board's reset button."""
+        self._served.reset()
+
     @property
     def pid(self) -> int:
         """Of the process that serves."""

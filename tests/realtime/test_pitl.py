@@ -88,6 +88,25 @@ def test_an_emulator_that_was_stopped_is_told_and_not_taken_for_the_board(tmp_pa
     assert controller.pacing.opened == 1
 
 
+def test_a_reset_in_real_time_is_made_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_emulator()
+    monkeypatch.chdir(tmp_path)
+    flight = load_scenario("unstable", {})
+    board = BoardController(LAW["controller"], paced=True, cases=tmp_path)
+    flight.replace_controller("controller", board, latency=LATENCY, late="hold", failure="hold")
+    where = {"where": "controller.board", "kind": "board_reset"}
+    flight.faults({"name": "reset", **where, "at": 0.25})
+    recorder = MemoryRecorder()
+    outcome = simulate(flight, pace="1.0", until=0.7, recorder=recorder)
+    kinds = [e.kind for e in recorder.recording().events]
+    assert kinds.count("Fault") == 1
+    (task,) = outcome.system.controllers
+    assert task.failed is not None
+    assert "reset" in task.failed
+
+
 def _measured(recording: Recording, controller: str) -> NDArray[np.int64]:
     """(k,) ns: what ``--latency from:RUN`` draws from, of the answers that were in time."""
     track = recording.track(f"measured/{controller}")

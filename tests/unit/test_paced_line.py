@@ -260,6 +260,15 @@ def test_opening_the_port_resets_the_board() -> None:
     assert bench.port.text == said, "what it had still to say is gone"
 
 
+def test_the_button_resets_it_and_opens_nothing() -> None:
+    bench = Bench()
+    bench.run(5 * MS)
+    bench.line.reset()
+    bench.run(5 * MS)
+    assert bench.board.resets == 1
+    assert bench.line.state().opened == 0
+
+
 def test_what_is_written_with_the_opening_waits_until_the_board_has_booted() -> None:
     bench = Bench()
     bench.run(5 * MS)

@@ -193,6 +193,18 @@ def test_mistakes_have_status_2_before_anything_flies(
 
 
 @pytest.mark.usefixtures("_nothing_flies")
+def test_a_reset_that_a_real_board_cannot_be_made_to_do_is_told_before_anything_flies() -> None:
+    reset = {"name": "r", "where": "autopilot.board", "kind": "board_reset", "at": 0.1}
+    Path("f.toml").write_text("[[fault]]\n" + "".join(f"{k} = {v!r}\n" for k, v in reset.items()))
+    result = run("f16", "--board", ABSENT, "--faults", "f.toml", "--until", 1)
+    assert result.exit_code == 2, result.output
+    assert f"fault r: the board at {ABSENT} cannot be reset from here" in result.output
+    with pytest.raises(ScenarioError, match="fly it on board:uno"):
+        pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, board=ABSENT,
+             faults=reset)  # fmt: skip
+
+
+@pytest.mark.usefixtures("_nothing_flies")
 def test_without_an_emulator_what_to_type_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent() -> list[str | Path]:
         raise BoardError("avr8js is not here; type: rtsim board install")

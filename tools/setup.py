@@ -1,8 +1,8 @@
 """Install rtsim and what it needs into the environment of this Python, once.
 
 ``tools/setup.sh`` calls it.  The stamp beside the environment's Python holds what was installed
-from: while ``pyproject.toml``, the place of the checkout and the Python stay as they are, there is
-nothing to do.
+from: while ``pyproject.toml``, the emulator's lock file, the place of the checkout and the Python stay
+as they are, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "hitl" / "boards" / "avr8js" / "package-lock.json"
 GROUPS = {"run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench")}
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
 PURPOSE = {
@@ -44,12 +45,17 @@ def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:
 
 
 def main(what: str) -> int:
-    """Install unless the stamp says that it was done; the exit status is pip's."""
+    """Install unless the stamp says that it was done; the exit status is pip's.
+
+    Without the emulator there is no stamp, and the next call tries again: its tests are skipped
+    until then, all others run.
+    """
     if what not in GROUPS:
         print(f"setup: unknown group {what!r}; expected one of {', '.join(GROUPS)}")
         return 2
     text = (ROOT / "pyproject.toml").read_bytes()
-    seen = hashlib.sha256(text + f"{ROOT} {sys.version}".encode()).hexdigest()
+    about = text + LOCK.read_bytes() + f"{ROOT} {sys.version}".encode()
+    seen = hashlib.sha256(about).hexdigest()
     stamp = Path(sys.prefix, f".rtsim-{what}")
     if stamp.is_file() and stamp.read_text() == seen:
         return 0
@@ -64,10 +70,11 @@ def main(what: str) -> int:
     if status:
         print("setup: pip failed; its message stands above. Is there a network, or a proxy to set?")
         return status
-    if "dev" in extras:  # without it the tests of the emulated board are skipped, and say so
-        fetch = "import sys; from hitl.boards import node; sys.exit(node.main())"
-        subprocess.call([sys.executable, "-c", fetch], cwd=ROOT)
-    stamp.write_text(seen)
+    fetch = "import sys; from hitl.boards import node; sys.exit(node.main())"
+    if "dev" in extras and subprocess.call([sys.executable, "-c", fetch], cwd=ROOT):
+        print("setup: tests of the emulated board are skipped; the next call tries again")
+    else:
+        stamp.write_text(seen)
     print(f"Installed. The command is {Path(sys.prefix, 'bin', 'rtsim')}", flush=True)
     return 0
 

@@ -1,0 +1,74 @@
+"""``tools/setup.py``: what is installed once, and again when it has to be."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SETUP = Path(__file__).parents[2] / "tools" / "setup.py"
+
+
+class Calls:
+    """What would be called; the emulator's fetch ends with ``fetched``."""
+
+    def __init__(self) -> None:
+        self.made: list[list[str]] = []
+        self.fetched = 0
+
+    def __call__(self, command: list[str], **_: object) -> int:
+        self.made.append(command)
+        return self.fetched if "-c" in command else 0
+
+    @property
+    def fetches(self) -> int:
+        return sum("-c" in command for command in self.made)
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
+    out = Calls()
+    monkeypatch.setattr(subprocess, "call", out)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    return out
+
+
+def setup(lock: Path | None = None) -> Callable[[str], int]:
+    """Its ``main``, with another lock file of the emulator."""
+    main: Callable[[str], int] = runpy.run_path(str(SETUP))["main"]
+    if lock is not None:
+        main.__globals__["LOCK"] = lock
+    return main
+
+
+def test_what_was_installed_is_left_alone(calls: Calls) -> None:
+    for _ in range(2):
+        assert setup()("dev") == 0
+        assert (len(calls.made), calls.fetches) == (2, 1), "pip, and the emulator"
+    assert setup()("run") == 0
+    assert (len(calls.made), calls.fetches) == (3, 1), "whoever only flies needs no emulator"
+
+
+def test_an_emulator_that_could_not_be_fetched_is_fetched_the_next_time(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls.fetched = 1
+    assert setup()("dev") == 0
+    assert "the next call tries again" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir()), "no stamp"
+    calls.fetched = 0
+    for _ in range(2):
+        assert setup()("dev") == 0
+    assert calls.fetches == 2
+
+
+def test_another_lock_file_of_the_emulator_is_installed(calls: Calls, tmp_path: Path) -> None:
+    lock = tmp_path / "lock.json"
+    for text, fetches in (("a", 1), ("a", 1), ("b", 2)):
+        lock.write_text(text)
+        assert setup(lock)("dev") == 0
+        assert calls.fetches == fetches

@@ -16,13 +16,14 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint style types contracts unit unit-all realtime bench clean
-.PHONY: setup setup-dev setup-bench
+.PHONY: help run fly test test-all lint style types contracts unit unit-all realtime bench clean
+.PHONY: setup setup-fly setup-dev setup-bench
 .NOTPARALLEL:
 
 help:
 	@echo "make run       fly NASA's F-16 check case $(CASE) for $(SECONDS) s in real time, compare it with"
 	@echo "               the published flight, write a report page"
+	@echo "make fly       fly it yourself, with stick, gamepad, or keyboard and mouse"
 	@echo "make test      style, types, import contracts and tests, in about three minutes"
 	@echo "make test-all  the same with full counts"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
@@ -30,6 +31,8 @@ help:
 	@echo "make clean     remove $(VENV) and all caches; recordings in $(RUNS)/ stay"
 	@echo "PYTHON=...     which Python to use; otherwise the newest suitable one"
 
+setup-fly:
+	@tools/setup.sh fly
 setup:
 	@tools/setup.sh run
 setup-dev:
@@ -51,6 +54,9 @@ run: setup
 	@echo
 	@echo "The report page is $(abspath $(RUN).html): open it in a browser."
 	@echo "The recording is $(RUN).mcap: $(BIN)/rtsim replay $(RUN).mcap flies it again, bit for bit."
+
+fly: setup-fly
+	$(BIN)/rtsim fly f16
 
 test: lint unit realtime
 	@echo "make test: style, types, contracts and tests passed"

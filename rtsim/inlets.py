@@ -16,7 +16,11 @@ from rtsim.signals import Signals, Vector
 
 
 class Device(Protocol):
-    """What stands behind an inlet; asked once at each tag, must not block."""
+    """What stands behind an inlet; asked once at each tag, must not block.
+
+    One with an attribute ``stamps`` has these recorded with each of its values; see
+    :attr:`Inlet.stamps`.
+    """
 
     def poll(self) -> Vector | None:
         """New values (n,), or ``None`` where nothing changed."""
@@ -34,6 +38,17 @@ class Inlet:
         self.wake = wake
         """Set by the device's side; all event inputs of one scenario share one."""
         self._device = device
+
+    @property
+    def stamped(self) -> bool:
+        """Its device says when it was read, decoded and asked."""
+        return hasattr(self._device, "stamps")
+
+    @property
+    def stamps(self) -> tuple[int, int, int]:
+        """Of what was read last: ns of :data:`rtsim.clock.stopwatch`; only where it is stamped."""
+        stamps: tuple[int, int, int] = self._device.stamps  # type: ignore[attr-defined]
+        return stamps
 
     def read(self, ns: int) -> Vector | None:  # noqa: ARG002
         """What to latch at the tag at ``ns``."""

@@ -114,6 +114,8 @@ class Instant:
                 raise ScenarioError(f"input {inlet.name} gave {value} at {tag}; mend its device")
             self._system.ports[inlet.name].put(value)
             self._trace.inlet(inlet.name, tag, value)
+            if inlet.stamped:
+                self._trace.stamps(inlet.name, tag, inlet.stamps)
             self._wrote(inlet.name)
 
     def _apply_changes(self, tag: Tag, changes: list[Change]) -> None:

@@ -43,7 +43,7 @@ from rtsim.solve import Solver, solver_named
 from rtsim.system import System
 from rtsim.tag import Duration, Period, to_ns
 
-RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured"))
+RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
 """Names that recordings use themselves."""
 
 

@@ -30,6 +30,7 @@ OVERRUN = "Overrun"
 TIMING = "timing"
 _FRAME = ("wake_lateness", "compute", "margin")
 _MEASURED = ("step", "sent", "begun", "ended", "received")
+_STAMPED = ("step", "initiated", "completed", "latched")
 NOT_DETERMINISTIC = {"deterministic": "no"}
 
 
@@ -60,6 +61,11 @@ class Trace:
             self._topic(request_topic(task.name), "sampling", task.controller.inputs)
         self._inlets = {
             i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals) for i in system.inlets
+        }
+        self._stamped = {
+            i.name: recorder.track(f"stamps/{i.name}", _STAMPED, Signals(), NOT_DETERMINISTIC)
+            for i in system.inlets
+            if i.stamped
         }
         self._timing = (
             recorder.track(TIMING, _FRAME, Signals(), NOT_DETERMINISTIC) if paced else None
@@ -130,6 +136,10 @@ class Trace:
 
     def inlet(self, name: str, tag: Tag, values: Vector) -> None:
         self._inlets[name].append(tag.ns, (tag.step,), values)
+
+    def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
+        """When an input was read from its device, decoded and latched (ns of the stopwatch)."""
+        self._stamped[name].append(tag.ns, (tag.step, *stamps))
 
     def change(self, tag: Tag, change: Change) -> None:
         values = {

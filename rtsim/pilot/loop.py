@@ -53,6 +53,8 @@ class SharedStick:
         """From a device's reading to the tag, for each change of the stick [ns]."""
         self.applied, self.initiated = 0, 0
         """The number of the record last latched, and when its device was read."""
+        self.stamps = 0, 0, 0
+        """Of the value latched last: read from the device, decoded, latched [ns]."""
         self.silences = 0
         self._reader = reader
         self._safe = signals.initial() if safe is None else safe
@@ -75,6 +77,7 @@ class SharedStick:
         if not np.isfinite(values).all() or values.tobytes() == self._said.tobytes():
             return None
         self.applied, self.initiated = record.number, int(record.integers[0])
+        self.stamps = self.initiated, int(record.integers[1]), now
         if 0 <= now - self.initiated < _SANE_NS:
             self.latency.add(now - self.initiated)
         self._said = values
@@ -88,6 +91,7 @@ class SharedStick:
         if self._safe.tobytes() == self._said.tobytes():
             return None
         self._said = self._safe.copy()
+        self.stamps = now, now, now
         return self._said
 
 

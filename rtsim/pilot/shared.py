@@ -175,8 +175,12 @@ class Shared:
     def close(self) -> None:
         """The owner removes the file; who has it mapped keeps its own view until it ends."""
         if self._owner:
-            with suppress(OSError):  # on Windows not while it is mapped: the viewer's end does it
-                self.path.unlink()
+            self.remove()
+
+    def remove(self) -> None:
+        """Also for a viewer whose simulation is gone and did not."""
+        with suppress(OSError):  # on Windows not while it is mapped: the last one's end does it
+            self.path.unlink()
 
 
 def _checked(head: bytes, rest: bytes, path: Path) -> Schema:

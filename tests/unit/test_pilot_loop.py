@@ -11,13 +11,16 @@ import pytest
 from pilot_parts import flight, watched
 
 from rtsim.clock import stopwatch
+from rtsim.loading import load_scenario
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import orders
 from rtsim.pilot.loop import SAFE_NS, Cockpit, SharedStick
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
+from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.replay import rerun
 from rtsim.signals import Signal, Signals
 from rtsim.simulation import simulate
 from rtsim.tag import NS_PER_S
@@ -200,3 +203,29 @@ def test_the_file_is_gone_when_the_run_is() -> None:
         path = cockpit.shared.path
         assert path.exists()
     assert not path.exists()
+
+
+def test_each_input_has_its_three_stamps_in_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from the device, decoded, latched at a tag: in this order, beside its value."""
+    wall = iter(range(10**9, 10**12, MS))
+    monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: next(wall))
+    path = tmp_path / "run.mcap"
+
+    def on(cockpit: Cockpit) -> None:
+        writer = cockpit.shared.writer("stick")
+        writer.integers[:] = (10**9 - 5000, 10**9 - 2000, 0)
+        writer.floats[:] = (0.25, 0.0, 0.0, 0.5)
+        writer.publish()
+
+    scenario = load_scenario("f16-by-hand", {})
+    watched(scenario, 0.2, FileRecorder(path, stopwatch), on=on, stick="stick")
+    rec = Recording.open(path)
+    assert rec["inputs/stick.pitch"].tolist() == [0.25]
+    _, integers, _ = rec.rows("stamps/stick")
+    assert len(integers) == 1
+    step, initiated, completed, latched = integers[0].tolist()
+    assert (step, initiated, completed) == (0, 10**9 - 5000, 10**9 - 2000)
+    assert latched >= 10**9
+    assert compare_exact(rec, rerun(rec)) is None

@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         title = f"rtsim: {shared.schema.about.get('scenario', '')}"
         surface = open_window(title, given.headless, (size[0], size[1]))
         show(given, shared, mapping, surface, over)
+        if over.is_set():  # of a simulation that was killed nobody else removes it
+            shared.remove()
     except RtsimError as error:
         print(error, flush=True)
         return 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,13 +110,14 @@ class Teller:
     def _in_row(self, name: str, source: str, row: int | None) -> list[tuple[str, Value]]:
         """``part.signal`` in a row; without one, its declared initial value."""
         track = self._track(name)
-        _, _, signal = source.partition(".")
+        part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
             return [(source, None)]
         where = track.signals.slice(signal)
         values = track.signals.initial() if row is None else track.rows.floats[row]
         found = values[where]
-        return [(n, float(v)) for n, v in zip(columns(source, len(found)), found, strict=True)]
+        names = (f"{part}.{column}" for column in track.signals[signal].columns)
+        return [(n, float(v)) for n, v in zip(names, found, strict=True)]
 
     def row_before(self, plant: str, tag: Tag) -> tuple[Tag | None, Named]:
         """State, inputs and outputs of a plant in its last row before ``tag``."""
@@ -140,9 +141,16 @@ class Teller:
         values = track.rows.floats[row]
         sources: Mapping[str, str] = self.part(plant).get("inputs", {})
         return {
-            f"{plant}.{column}": (float(v), str(sources.get(column.partition("[")[0], "")))
-            for column, v in zip(track.signals.columns, values, strict=True)
+            f"{plant}.{column}": (float(v), str(sources.get(signal, "")))
+            for (column, signal), v in zip(_signals(track).items(), values, strict=True)
         }
+
+    def are_outputs(self, plant: str, columns: frozenset[str]) -> bool:
+        """All of them, which are made of what the plant holds at the same tag."""
+        track, part = self._track(plant), self.part(plant)
+        known = {} if track is None else _signals(track)
+        held = {n for kind in ("states", "discrete", "inputs") for n in part.get(kind, ())}
+        return columns <= known.keys() and not held & {known[column] for column in columns}
 
     def request(self, controller: str, tag: Tag) -> Named:
         """What a controller sampled at ``tag``."""
@@ -156,8 +164,8 @@ class Teller:
         wired: Mapping[str, str] = self.part(controller).get("inputs", {})
         values = track.rows.floats[rows[-1]]
         return {
-            f"{controller}.{column}": (float(v), str(wired.get(column.partition("[")[0], "")))
-            for column, v in zip(track.signals.columns, values, strict=True)
+            f"{controller}.{column}": (float(v), str(wired.get(signal, "")))
+            for (column, signal), v in zip(_signals(track).items(), values, strict=True)
         }
 
     def parameters(self, part: str, tag: Tag) -> Named:
@@ -230,7 +238,7 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
         return tag, f"what {name} read and held at {tag}", now
     if kind == "plant":
         differ = frozenset(pair.name for pair in place.pairs)
-        if place.what == "plant" and _outputs_alone(differ, run.part(name)):
+        if place.what == "plant" and run.are_outputs(name, differ):
             now = run.row_at(name, tag, differ)
             return tag, f"the outputs of {name} are made of its state at {tag}", {
                 **now, **run.parameters(name, tag),
@@ -254,6 +262,6 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
     return tag, f"what happened at {tag}", {}
 
 
-def _outputs_alone(differ: frozenset[str], part: Mapping[str, Any]) -> bool:
-    kept: Sequence[str] = [n for k in ("states", "discrete", "inputs") for n in part.get(k, ())]
-    return all(n.partition("[")[0] not in kept for n in differ) and "row" not in differ
+def _signals(track: TrackData) -> dict[str, str]:
+    """Each column's signal, in order."""
+    return {column: signal.name for signal in track.signals for column in signal.columns}

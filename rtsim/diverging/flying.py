@@ -12,7 +12,7 @@ import numpy as np
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.checkpoint.taking import Source, Taking, beside, check_savable
-from rtsim.errors import RtsimError
+from rtsim.errors import RecordingError, RtsimError
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import fed_controllers, fed_inlets, refly, scenario_of
@@ -85,9 +85,13 @@ class Flight:
         """Raises :class:`RecordingError` where the recording does not say of what it is."""
         if self._scenario is not None:
             return self._scenario
-        if self.live:
-            return live_scenario(self.recording.header, self.recording.source, force=True)
-        return scenario_of(self.recording)
+        try:
+            if self.live:
+                return live_scenario(self.recording.header, self.recording.source, force=True)
+            return scenario_of(self.recording)
+        except RecordingError as error:
+            error.add_note("or rtsim.diverging.diverge(recording, scenarios=(scenario, None))")
+            raise
 
     def check_savable(self) -> None:
         """Raises :class:`CheckpointError` where a part of it cannot be kept on the way."""

@@ -76,5 +76,5 @@ def _rank(value: float) -> int:
 
 
 def columns(name: str, size: int) -> Sequence[str]:
-    """Names of the elements of a signal with ``size`` of them."""
-    return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
+    """Names of the elements of a value with ``size`` of them, as :class:`Signals` names them."""
+    return [name] if size == 1 else [f"{name}_{i}" for i in range(size)]

@@ -14,7 +14,8 @@ from semantics_parts import INTEGRATOR, MS, U, X, law_of
 from test_cli import rtsim
 
 from rtsim.checkpoint.file import Checkpoint
-from rtsim.diverging import Verdict, diverge
+from rtsim.controller import PythonController
+from rtsim.diverging import Verdict, diverge, finder
 from rtsim.diverging.flying import Flight
 from rtsim.errors import RecordingError
 from rtsim.latency import Fixed, Loss
@@ -22,7 +23,7 @@ from rtsim.model import Model
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.scenario import Scenario
-from rtsim.signals import Signals
+from rtsim.signals import Signal, Signals
 from rtsim.tag import Tag
 from rtsim.testing.determinism import trace_of
 
@@ -142,6 +143,71 @@ def test_a_memory_that_differs_from_the_start() -> None:
     assert verdict.visible.tag == Tag(60 * MS)
 
 
+# -- what fed it -----------------------------------------------------------------------------------
+
+
+def turning(state: float, shown: float, gain: float = 1.0) -> Scenario:
+    """Vectors everywhere; a state, or an output alone, goes astray behind 0.042 s."""
+
+    def fly(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0], dx[1] = p[0] * u[1], p[1] * u[0] + (state if t > 0.042 else 0.0)
+
+    def show(t: float, x: Any, z: Any, u: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+        y[0] = x[0] + x[1] + (shown if t > 0.042 else 0.0)
+
+    def steer(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+        y[0], y[1] = -u[0], p[0] * u[1]
+
+    pair = Signal("w", shape=(2,))
+    model = Model(
+        "turning", Signals(Signal("q", shape=(2,), initial=(1.0, 0.5))), fly, inputs=Signals(pair),
+        outputs=Signals("sum [1]"), output=show, parameters=Signals(Signal("k", shape=(2,))),
+    )  # fmt: skip
+    law = PythonController(
+        steer, Signals(pair), Signals(pair), parameters=Signals("gain [1]"), values={"gain": gain}
+    )
+    out = Scenario("turning", until="0.1")
+    out.plant("p", model, step=0.01, inputs={"w": "c.w"}, parameters={"k": (0.5, 0.25)})
+    out.controller("c", law, period=0.02, inputs={"w": "p.q"})
+    return out
+
+
+def fed_by(verdict: Verdict) -> dict[str, tuple[Any, Any, str]]:
+    assert verdict.fed is not None
+    return {pair.name: (pair.a, pair.b, pair.source) for pair in verdict.fed.inputs}
+
+
+def test_a_step_was_fed_by_state_inputs_and_parameters() -> None:
+    verdict = parted(turning(0.0, 0.0), turning(1e-9, 0.0))
+    assert named(verdict) == (Tag(50 * MS), "plant", "p", "x-")
+    assert [pair.name for pair in verdict.place.pairs] == ["q_1", "sum"]
+    fed = fed_by(verdict)
+    assert list(fed) == ["p.q_0", "p.q_1", "p.w_0", "p.w_1", "p.sum", "p.k_0", "p.k_1"]
+    assert fed["p.w_1"][2] == "c.w"
+    assert fed["p.k_1"] == (0.25, 0.25, "parameter")
+    assert verdict.fed.at.ns == 40 * MS
+    assert verdict.fed.equal
+
+
+def test_an_output_was_fed_by_the_state_of_its_own_tag() -> None:
+    verdict = parted(turning(0.0, 0.0), turning(0.0, 1e-9))
+    assert named(verdict) == (Tag(50 * MS), "plant", "p", "x-")
+    assert [pair.name for pair in verdict.place.pairs] == ["sum"]
+    assert verdict.fed.how == "the outputs of p are made of its state at 0.050000000 s"
+    assert list(fed_by(verdict)) == ["p.q_0", "p.q_1", "p.w_0", "p.w_1", "p.k_0", "p.k_1"]
+
+
+def test_what_a_parameter_did_is_seen_in_what_fed_it() -> None:
+    verdict = parted(turning(0.0, 0.0), turning(0.0, 0.0, gain=1.5))
+    assert named(verdict) == (Tag(0), "message", "c", "content")
+    assert fed_by(verdict) == {
+        "c.w_0": (1.0, 1.0, "p.q"),
+        "c.w_1": (0.5, 0.5, "p.q"),
+        "c.gain": (1.0, 1.5, "parameter"),
+    }
+    assert not verdict.fed.equal
+
+
 # -- recorded sparsely -----------------------------------------------------------------------------
 
 
@@ -208,6 +274,33 @@ def test_it_is_flown_again_from_the_nearest_checkpoint_that_agrees(
     assert min(starts) >= 200 * MS
     assert max(stops) < 310 * MS
     assert len(flown) <= 6
+
+
+@pytest.mark.parametrize(("bug", "at"), [("none", None), ("clock", 400), ("memory", 650)])
+def test_a_long_flight_is_flown_again_piece_by_piece(
+    bug: str, at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with the piece in which something differs; what was before is not flown twice."""
+    fly("a.mcap", bug=bug)
+    monkeypatch.setattr(finder, "_ROWS_AT_ONCE", 50)
+    recorded = Recording.open("a.mcap")
+    with flights(monkeypatch) as flown:
+        verdict = diverge(recorded)
+    pieces = 1 + recorded.trace_rows // 50
+    assert 4 < pieces < 17
+    stops = [1000 * MS * i // pieces for i in range(1, pieces + 1)]
+    last = pieces if at is None else 1 + next(i for i, ns in enumerate(stops) if ns >= at * MS)
+    assert [stop for _, stop in flown[:last]] == stops[:last]
+    starts = [start for start, _ in flown[:last]]
+    assert starts[0] == 0
+    assert all(0 <= start - stop < 10 * MS for start, stop in zip(starts[1:], stops, strict=False))
+    if at is None:
+        assert verdict.equal
+        return
+    shown = verdict.visible or verdict.place
+    assert shown is not None
+    assert (shown.tag, shown.name) == (Tag(at * MS), "c")
+    assert named(verdict)[0] == Tag((250 if bug == "memory" else at) * MS)
 
 
 def test_saved_states_alone_tell_of_what_no_recording_shows() -> None:
@@ -347,8 +440,11 @@ def test_one_recording_is_not_compared_without_flying() -> None:
 def test_one_that_was_run_from_python_needs_its_scenario() -> None:
     scenario = shaken(0.362, 1e-13)
     a = trace_of(scenario, compile=False)
-    with pytest.raises(RecordingError, match="it was run from Python"):
+    with pytest.raises(RecordingError, match="it was run from Python") as raised:
         diverge(a)
+    assert "rtsim.diverging.diverge(recording, scenarios=(scenario, None))" in str(
+        raised.value.__notes__
+    )
     assert diverge(a, scenarios=(scenario, None)).equal
     verdict = diverge(a, scenarios=(shaken(0.362, 0.0), None))
     assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")

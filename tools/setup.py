@@ -1,8 +1,8 @@
 """Install rtsim and what it needs into the environment of this Python, once.
 
 ``tools/setup.sh`` calls it.  The stamp beside the environment's Python holds what was installed
-from: while ``pyproject.toml``, the emulator's lock file, the place of the checkout and the Python stay
-as they are, there is nothing to do.
+from: while ``pyproject.toml``, the emulator's lock file, the place of the checkout and the Python
+stay as they are, there is nothing to do.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from hitl.boards.urls import BAUD, parse_url
 from hitl.cli.images import Image, image_of
 from hitl.cli.link_words import about_board, board_json
 from hitl.protocol.errors import SilentBoard
+from hitl.protocol.line import MOST_BAUD, BaudRate
 from hitl.protocol.messages import HelloReply
 from hitl.testing.link_trial import meet
 from rtsim.cli.common import json_option, reports_errors, show_json
@@ -38,8 +39,8 @@ _GET_AVRDUDE = (
 @click.argument("firmware", metavar="FIRMWARE.hex|INTERFACE.toml")
 @click.option("--port", required=True, help="/dev/ttyACM0, COM3")
 @click.option(
-    "--baud", type=click.IntRange(300, 2_000_000), default=BAUD, show_default=True,
-    help="Of the firmware's line.",
+    "--baud", type=click.IntRange(300, MOST_BAUD), default=None,
+    help=f"Of the firmware's line.  [default: what --port says, or {BAUD}]",
 )  # fmt: skip
 @click.option(
     "--boot-baud", type=click.IntRange(300, 2_000_000), default=BOOT_BAUD, show_default=True,
@@ -50,24 +51,40 @@ _GET_AVRDUDE = (
 @json_option
 @reports_errors
 def flash(
-    firmware: str, port: str, baud: int, boot_baud: int, no_verify: bool, dry_run: bool,
+    firmware: str, port: str, baud: int | None, boot_baud: int, no_verify: bool, dry_run: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Write firmware into the Uno at --port; the firmware of a controller by its interface file."""
-    image = image_of(firmware, baud)
+    place, of_port = _place(port)
+    if None not in (baud, of_port) and baud != of_port:
+        raise BoardError(f"--baud {baud}, and {port} says {of_port}; leave one of them out")
+    rate = BaudRate(baud or of_port or BAUD)
+    image = image_of(firmware, rate.baud)
     read_image(image.path, ROOM)
-    place = parse_url(port).place if port.startswith("serial:") else port
     command = command_line(image.path, place, boot_baud)
     if dry_run:
-        _show(command, None, image, as_json)
+        _show(command, None, image, rate, as_json)
         return
     line = ProgressLine(firmware, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line):
         line.say(f"writing {image.path.name} through {place} (some seconds) …")
         _write(command, place)
         line.say("asking the board who it is …")
-        board = None if no_verify else _asked(place, image, baud)
-    _show(command, board, image, as_json)
+        board = None if no_verify else _asked(place, image, rate.baud)
+    _show(command, board, image, rate, as_json)
+
+
+def _place(port: str) -> tuple[str, int | None]:
+    """The port by its name or URL, and the rate that it says."""
+    if not port.startswith(("serial:", "board:")):
+        return port, None
+    at = parse_url(port)
+    if at.emulated:
+        raise BoardError(
+            f"{port} is emulated and runs any image that it is given, with nothing to flash; name "
+            "the port of a board: --port /dev/ttyACM0"
+        )
+    return at.place, at.baud
 
 
 def command_line(image: Path, port: str, boot_baud: int) -> list[str]:
@@ -111,12 +128,16 @@ def _asked(port: str, image: Image, baud: int) -> HelloReply:
             ) from None
 
 
-def _show(command: list[str], board: HelloReply | None, image: Image, as_json: bool) -> None:
+def _show(
+    command: list[str], board: HelloReply | None, image: Image, rate: BaudRate, as_json: bool
+) -> None:
     if as_json:
         told = None if board is None else board_json(board)
-        show_json({"command": command, "image": str(image.path), "board": told})
+        line = {"rate": rate.baud, "error_percent": rate.error_percent, "good": rate.good}
+        show_json({"command": command, "image": str(image.path), "baud": line, "board": told})
         return
     click.echo(shlex.join(command))
+    click.echo(f"line        {rate}")
     if board is not None:
         for text in about_board(board, image.interface):
             click.echo(text)

@@ -25,14 +25,12 @@ from hitl.firmware.unit import unit_text
 from hitl.interface import Interface
 from hitl.interface.shipped import FIRMWARE
 from hitl.interface.targets import check_target
-from hitl.protocol.line import BaudRate
+from hitl.protocol.line import MOST_BAUD, BaudRate
 from hitl.protocol.messages import MOST_PAYLOAD
 from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
 """Parameters are sent in pieces of the largest payload."""
-MOST_BAUD = 1_000_000
-"""A byte costs the firmware about 265 cycles; at 2 Mbaud one comes each 80, and 63 can wait."""
 UNIT = "rtsim_unit.c"
 _RTSIM = "src/rtsim/"
 _MARK = _RTSIM + "board.h"

@@ -16,33 +16,43 @@ BITS_PER_BYTE = 10
 MOST_ERROR_PERCENT = 1.0
 """Of the board's rate; the adapter at the other end has an error of its own."""
 _SAME_RATE = 0.03
-_COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 1000000, 2000000)
+MOST_BAUD = 1_000_000
+"""A byte costs the firmware about 265 cycles; at 2 Mbaud one comes each 80, and 63 can wait."""
+_COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, MOST_BAUD)
+_NORMAL_SPEED = (16_000_000, 57_600)
+"""Arduino's core makes this rate of this clock without U2X, as old boot loaders did."""
 
 
 @dataclass(frozen=True)
 class BaudRate:
-    """What a USART at double speed (U2X) makes of a rate: ``clock / (8 (UBRR + 1))``.
+    """What a USART makes of a rate: ``clock / (8 (UBRR + 1))`` at double speed (U2X).
 
-    ATmega328P datasheet, "Internal Clock Generation - The Baud Rate Generator".
+    ATmega328P datasheet, "Internal Clock Generation - The Baud Rate Generator".  Of 57600 baud at
+    16 MHz Arduino's core makes ``clock / (16 (UBRR + 1))``, which is 2.1 % off.
     """
 
     baud: int
     clock_hz: int = 16_000_000
 
     def __post_init__(self) -> None:
-        if not 0 < self.baud <= self.clock_hz // 8 or self.ubrr > 4095:
+        if not 0 < self.baud <= self.clock_hz // self._divider or self.ubrr > 4095:
             text = f"no divider makes {self.baud} baud of {self.clock_hz} Hz"
             raise ScenarioError(f"{text}; choose {_listed(self.clock_hz)}")
 
     @property
     def ubrr(self) -> int:
         """The divider whose rate is nearest."""
-        below = max(self.clock_hz // (8 * self.baud) - 1, 0)
-        return min(below, below + 1, key=lambda n: abs(self.clock_hz / (8 * (n + 1)) - self.baud))
+        clock = self.clock_hz / self._divider
+        below = max(int(clock // self.baud) - 1, 0)
+        return min(below, below + 1, key=lambda n: abs(clock / (n + 1) - self.baud))
+
+    @property
+    def _divider(self) -> int:
+        return 16 if (self.clock_hz, self.baud) == _NORMAL_SPEED else 8
 
     @property
     def actual(self) -> float:
-        return self.clock_hz / (8 * (self.ubrr + 1))
+        return self.clock_hz / (self._divider * (self.ubrr + 1))
 
     @property
     def error_percent(self) -> float:
@@ -60,11 +70,8 @@ class BaudRate:
 
 
 def offered(clock_hz: int = 16_000_000) -> tuple[int, ...]:
-    """Common rates that this clock divides with less than 1 % of error.
-
-    Not 57600, which Arduino's core makes at normal speed on a 16 MHz board, 2.1 % off.
-    """
-    rates = (r for r in _COMMON if r <= clock_hz // 8 and r != 57600)
+    """Common rates that this clock divides with less than 1 % of error, and firmware can take."""
+    rates = (r for r in _COMMON if r <= clock_hz // 8)
     return tuple(r for r in rates if BaudRate(r, clock_hz).good)
 
 

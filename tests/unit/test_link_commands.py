@@ -236,6 +236,43 @@ def test_a_dry_run_needs_no_avrdude_and_does_nothing(avrdude: Path) -> None:
     assert not avrdude.exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--port", "serial:///dev/ttyACM0?baud=115200"), "115200 baud is +2.1 % off"),
+        (("--port", "COM3", "--baud", "57600"), "57600 baud is +2.1 % off at the board; better"),
+        (("--port", "COM3", "--baud", "115300"), "115300 baud is +2.0 % off at the board; better"),
+        (("--port", "serial://COM3"), "500000 baud (+0.0 %)"),
+    ],
+)
+def test_flash_tells_the_rate_of_the_line(words: tuple[str, ...], said: str) -> None:
+    done = rtsim("flash", ECHO, *words, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert f"line        {said}" in done.output
+    told = json.loads(rtsim("flash", ECHO, *words, "--dry-run", "--json").output)
+    assert told["baud"]["good"] == ("off" not in said)
+
+
+def test_flash_takes_the_image_of_the_rate_that_the_port_says() -> None:
+    done = rtsim("flash", F16_SINGLE, "--port", "serial:///dev/tty?baud=115200", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "_115200" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--port", "board:uno"), "is emulated and runs any image that it is given"),
+        (("--port", "serial://COM3?baud=500000", "--baud", "9600"), "leave one of them out"),
+        (("--port", "COM3", "--baud", "2000000"), "300<=x<=1000000"),
+    ],
+)
+def test_flash_says_which_port_and_rate_it_takes(words: tuple[str, ...], said: str) -> None:
+    done = rtsim("flash", ECHO, *words, "--dry-run")
+    assert done.exit_code == 2
+    assert said in done.output
+
+
 def test_flash_says_what_went_wrong(
     avrdude: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

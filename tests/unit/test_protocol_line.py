@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from emulated_board_parts import need
 from protocol_parts import f16
 
-from hitl.protocol.line import BaudRate, Budget, offered, wire_ns
+from hitl.boards import BoardError, open_board
+from hitl.firmware import firmware
+from hitl.interface import load_interface
+from hitl.protocol.line import MOST_BAUD, BaudRate, Budget, nominal, offered, wire_ns
 from hitl.protocol.messages import Step, StepReply
 from hitl.protocol.wire import encode_message
+from hitl.rigs.pins import INTERFACE
 from rtsim.errors import ScenarioError
 
 DATASHEET = [  # ATmega328P, "Examples of Baud Rate Setting", 16 MHz, U2X = 1: UBRR, error in %
-    (9600, 207, 0.2), (19200, 103, 0.2), (38400, 51, 0.2), (57600, 34, -0.8), (76800, 25, 0.2),
+    (9600, 207, 0.2), (19200, 103, 0.2), (38400, 51, 0.2), (76800, 25, 0.2),
     (115200, 16, 2.1), (230400, 8, -3.5), (250000, 7, 0.0), (500000, 3, 0.0), (1000000, 1, 0.0),
 ]  # fmt: skip
 
@@ -24,9 +30,30 @@ def test_dividers_are_the_datasheets(baud: int, ubrr: int, error: float) -> None
     assert (rate.ubrr, round(rate.error_percent, 1)) == (ubrr, error)
 
 
+def test_a_rate_that_arduinos_core_makes_at_normal_speed() -> None:
+    """Of 16 MHz only; by the core's ``HardwareSerial::begin``, and the datasheet's U2X = 0."""
+    rate = BaudRate(57_600)
+    assert (rate.ubrr, round(rate.error_percent, 1), rate.good) == (16, 2.1, False)
+    assert nominal(rate.actual) == 57_600
+    assert BaudRate(57_600, 14_745_600).actual == 57_600
+
+
+@pytest.mark.parametrize("baud", [57_600, 76_800, MOST_BAUD])
+def test_a_rate_is_what_the_firmware_sets(baud: int) -> None:
+    need("avr8js")
+    try:
+        image = firmware(load_interface(INTERFACE), baud=baud).path
+    except BoardError as error:
+        pytest.skip(str(error))
+    with closing(open_board("board:uno", image)) as board:
+        board.advance(16_000_000 // 20)
+        assert board.baud == pytest.approx(BaudRate(baud).actual)
+
+
 def test_offered_rates() -> None:
-    assert offered() == (9600, 19200, 38400, 76800, 250000, 500000, 1000000, 2000000)
-    assert 115200 in offered(14_745_600)
+    assert offered() == (9600, 19200, 38400, 76800, 250000, 500000, 1000000)
+    assert max(offered()) == MOST_BAUD
+    assert {57600, 115200} <= set(offered(14_745_600))
     assert str(BaudRate(500000)) == "500000 baud (+0.0 %)"
     assert str(BaudRate(115200)).startswith("115200 baud is +2.1 % off at the board; better: 9600,")
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from checkpoint_parts import HERE
+from semantics_parts import INTEGRATOR, U, X, law_of
 from test_cli import data, rtsim
 
 from rtsim import replay
 from rtsim.checkpoint.file import Checkpoint
-from rtsim.diverging import flying
+from rtsim.diverging import Verdict, diverge, flying
+from rtsim.model import Model
+from rtsim.record.reading import Recording
+from rtsim.scenario import Scenario
+from rtsim.tag import Tag
+from rtsim.testing.determinism import trace_of
 
 LAB = """
 import random
@@ -120,3 +126,40 @@ def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
 
 def lab_in(folder: Path) -> None:
     (folder / "lab.py").write_text(LAB, encoding="utf-8")
+
+
+def parted(a: Scenario, b: Scenario, change: Callable[[Recording], Recording] | None = None) -> Any:
+    """The verdict on a run of each; ``change`` is done to both recordings."""
+    done = change or (lambda recording: recording)
+    runs = [done(trace_of(one, compile=False, seed=3)) for one in (a, b)]
+    return diverge(*runs, scenarios=(a, b))
+
+
+def named(verdict: Verdict) -> tuple[Tag, str, str, str]:
+    place = verdict.place
+    assert place is not None
+    return place.tag, place.what, place.name, place.moment
+
+
+def shaken(at: float, amount: float) -> Scenario:
+    """Two plants, one of which is pushed in the step that begins after ``at`` s."""
+
+    def push(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+        dx[0] = u[0] - x[0] + (amount if t > at else 0.0)
+
+    out = Scenario("shaken", until=1)
+    out.plant("calm", INTEGRATOR, step=0.005, inputs={"u": 0.5})
+    out.plant("p", Model("p", X, push, inputs=U), step=0.01, inputs={"u": "calm.x"})
+    return out
+
+
+def sensed(link: Any) -> Scenario:
+    out = Scenario("sensed", until="0.1")
+    out.plant("p", INTEGRATOR, step=0.004, inputs={"u": 1.0})
+    out.sensor("s", {"x": "p.x"}, period=0.01, offset=0.002, transport=link)
+    out.controller("c", law_of(copied), on=("s",), inputs={"u": "s.x"})
+    return out
+
+
+def copied(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+    y[0] = u[0]

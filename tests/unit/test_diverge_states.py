@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from diverge_parts import SCENARIO, diverged, flights, fly, lab_in, place
-from semantics_parts import INTEGRATOR, MS, U, X, law_of
-from test_cli import rtsim
+from diverge_parts import (
+    copied,
+    diverged,
+    flights,
+    fly,
+    lab_in,
+    named,
+    parted,
+    place,
+    sensed,
+    shaken,
+)
+from semantics_parts import INTEGRATOR, MS, law_of
 
 from rtsim.checkpoint.file import Checkpoint
-from rtsim.controller import PythonController
-from rtsim.diverging import Verdict, diverge, finder
+from rtsim.diverging import diverge, finder
 from rtsim.diverging.flying import Flight
-from rtsim.errors import RecordingError
 from rtsim.latency import Fixed, Loss
-from rtsim.model import Model
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals
+from rtsim.signals import Signals
 from rtsim.tag import Tag
 from rtsim.testing.determinism import trace_of
-
-Named = tuple[Tag, str, str, str]
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +39,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     lab_in(tmp_path)
     return tmp_path
-
-
-def parted(a: Scenario, b: Scenario, change: Callable[[Recording], Recording] | None = None) -> Any:
-    """The verdict on a run of each; ``change`` is done to both recordings."""
-    done = change or (lambda recording: recording)
-    runs = [done(trace_of(one, compile=False, seed=3)) for one in (a, b)]
-    return diverge(*runs, scenarios=(a, b))
-
-
-def named(verdict: Verdict) -> Named:
-    place = verdict.place
-    assert place is not None
-    return place.tag, place.what, place.name, place.moment
 
 
 # -- memories and streams --------------------------------------------------------------------------
@@ -83,18 +74,6 @@ class Greedy:
             stream.random()
         later = self.asked % 10 in (9, 0)
         return (1_000_000 + (int(1e6 * stream.random()) if later else 0),)
-
-
-def sensed(link: Any) -> Scenario:
-    out = Scenario("sensed", until="0.1")
-    out.plant("p", INTEGRATOR, step=0.004, inputs={"u": 1.0})
-    out.sensor("s", {"x": "p.x"}, period=0.01, offset=0.002, transport=link)
-    out.controller("c", law_of(copied), on=("s",), inputs={"u": "s.x"})
-    return out
-
-
-def copied(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
-    y[0] = u[0]
 
 
 def test_a_stream_that_was_drawn_from_once_more() -> None:
@@ -143,84 +122,7 @@ def test_a_memory_that_differs_from_the_start() -> None:
     assert verdict.visible.tag == Tag(60 * MS)
 
 
-# -- what fed it -----------------------------------------------------------------------------------
-
-
-def turning(state: float, shown: float, gain: float = 1.0) -> Scenario:
-    """Vectors everywhere; a state, or an output alone, goes astray behind 0.042 s."""
-
-    def fly(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
-        dx[0], dx[1] = p[0] * u[1], p[1] * u[0] + (state if t > 0.042 else 0.0)
-
-    def show(t: float, x: Any, z: Any, u: Any, p: Any, y: Any) -> None:  # noqa: ARG001
-        y[0] = x[0] + x[1] + (shown if t > 0.042 else 0.0)
-
-    def steer(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
-        y[0], y[1] = -u[0], p[0] * u[1]
-
-    pair = Signal("w", shape=(2,))
-    model = Model(
-        "turning", Signals(Signal("q", shape=(2,), initial=(1.0, 0.5))), fly, inputs=Signals(pair),
-        outputs=Signals("sum [1]"), output=show, parameters=Signals(Signal("k", shape=(2,))),
-    )  # fmt: skip
-    law = PythonController(
-        steer, Signals(pair), Signals(pair), parameters=Signals("gain [1]"), values={"gain": gain}
-    )
-    out = Scenario("turning", until="0.1")
-    out.plant("p", model, step=0.01, inputs={"w": "c.w"}, parameters={"k": (0.5, 0.25)})
-    out.controller("c", law, period=0.02, inputs={"w": "p.q"})
-    return out
-
-
-def fed_by(verdict: Verdict) -> dict[str, tuple[Any, Any, str]]:
-    assert verdict.fed is not None
-    return {pair.name: (pair.a, pair.b, pair.source) for pair in verdict.fed.inputs}
-
-
-def test_a_step_was_fed_by_state_inputs_and_parameters() -> None:
-    verdict = parted(turning(0.0, 0.0), turning(1e-9, 0.0))
-    assert named(verdict) == (Tag(50 * MS), "plant", "p", "x-")
-    assert [pair.name for pair in verdict.place.pairs] == ["q_1", "sum"]
-    fed = fed_by(verdict)
-    assert list(fed) == ["p.q_0", "p.q_1", "p.w_0", "p.w_1", "p.sum", "p.k_0", "p.k_1"]
-    assert fed["p.w_1"][2] == "c.w"
-    assert fed["p.k_1"] == (0.25, 0.25, "parameter")
-    assert verdict.fed.at.ns == 40 * MS
-    assert verdict.fed.equal
-
-
-def test_an_output_was_fed_by_the_state_of_its_own_tag() -> None:
-    verdict = parted(turning(0.0, 0.0), turning(0.0, 1e-9))
-    assert named(verdict) == (Tag(50 * MS), "plant", "p", "x-")
-    assert [pair.name for pair in verdict.place.pairs] == ["sum"]
-    assert verdict.fed.how == "the outputs of p are made of its state at 0.050000000 s"
-    assert list(fed_by(verdict)) == ["p.q_0", "p.q_1", "p.w_0", "p.w_1", "p.k_0", "p.k_1"]
-
-
-def test_what_a_parameter_did_is_seen_in_what_fed_it() -> None:
-    verdict = parted(turning(0.0, 0.0), turning(0.0, 0.0, gain=1.5))
-    assert named(verdict) == (Tag(0), "message", "c", "content")
-    assert fed_by(verdict) == {
-        "c.w_0": (1.0, 1.0, "p.q"),
-        "c.w_1": (0.5, 0.5, "p.q"),
-        "c.gain": (1.0, 1.5, "parameter"),
-    }
-    assert not verdict.fed.equal
-
-
 # -- recorded sparsely -----------------------------------------------------------------------------
-
-
-def shaken(at: float, amount: float) -> Scenario:
-    """Two plants, one of which is pushed in the step that begins after ``at`` s."""
-
-    def push(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
-        dx[0] = u[0] - x[0] + (amount if t > at else 0.0)
-
-    out = Scenario("shaken", until=1)
-    out.plant("calm", INTEGRATOR, step=0.005, inputs={"u": 0.5})
-    out.plant("p", Model("p", X, push, inputs=U), step=0.01, inputs={"u": "calm.x"})
-    return out
 
 
 def thinned(recording: Recording, keep: int = 20) -> Recording:
@@ -350,105 +252,3 @@ def test_a_state_that_was_changed_in_a_checkpoint_is_told_as_that(folder: Path) 
     told = diverged("a.mcap")
     assert place(told) == (500 * MS, 0, "memory", "c", "state")
     assert any("do not when that is flown again" in note for note in told["notes"])
-
-
-# -- what was recorded badly -----------------------------------------------------------------------
-
-
-def test_a_recording_that_was_cut_short(folder: Path) -> None:
-    fly("a.mcap")
-    fly("b.mcap")
-    fly("c.mcap", bug="clock")
-    data = (folder / "b.mcap").read_bytes()
-    for share, runs in _cut(folder / "b.mcap", data):
-        result = rtsim("diverge", *runs)
-        assert result.exit_code == 0, (share, result.output)
-        assert "the recording was cut off: b.mcap" in result.stdout
-    (folder / "c.mcap").write_bytes((folder / "c.mcap").read_bytes()[:-400])
-    assert place(diverged("a.mcap", "c.mcap")) == (400 * MS, 0, "message", "c", "content")
-
-
-def _cut(path: Path, data: bytes) -> Iterator[tuple[float, tuple[str, ...]]]:
-    for share in (0.9, 0.97):
-        path.write_bytes(data[: int(share * len(data))])
-        for runs in (("a.mcap", "b.mcap"), ("b.mcap", "a.mcap"), ("b.mcap",)):
-            yield share, runs
-
-
-def test_one_track_that_was_cut_shorter_than_the_others() -> None:
-    """Its last rows were not there to be saved."""
-    a = trace_of(shaken(0.5, 0.0), compile=False)
-    short = replace(a.track("p"), words=a.track("p").words[:-5])
-    cut = replace(a, tracks={**a.tracks, "p": short}, truncated="it was cut off")
-    for pair in ((a, cut), (cut, a)):
-        assert diverge(*pair, fly=False).equal
-    whole = replace(cut, truncated=None)
-    verdict = diverge(a, whole, fly=False)
-    tag = a.track("p").tag(len(short))
-    assert named(verdict)[:3] == (Tag(tag.ns), "plant", "p")
-
-
-def test_one_that_goes_on_longer_is_no_difference() -> None:
-    """Its end cut a step, at a tag that the other does not have."""
-    fly("a.mcap", "--until", "0.505")
-    fly("b.mcap", "--until", "0.7")
-    for pair in (("a.mcap", "b.mcap"), ("b.mcap", "a.mcap")):
-        result = rtsim("diverge", *pair)
-        assert result.exit_code == 0, result.output
-        assert "from 0 to 0.505 s" in result.stdout
-
-
-def test_one_that_failed_where_the_other_went_on() -> None:
-    fly("a.mcap")
-    assert rtsim("run", SCENARIO, "--plain", "--set", "bug=dies", "-o", "b.mcap").exit_code == 2
-    told = diverged("a.mcap", "b.mcap")
-    assert place(told) == (500 * MS, 0, "event", "ControllerError", "error")
-    [pair] = told["first"]["values"]
-    assert pair["a"] == "absent"
-    assert "no more" in pair["b"]
-    assert 490 * MS <= told["agreed"]["ns"] < 500 * MS
-    assert rtsim("diverge", "b.mcap").exit_code == 0  # it fails again, and there
-
-
-def test_recordings_of_different_scenarios() -> None:
-    fly("a.mcap")
-    assert rtsim("run", "orbit", "--until", "1", "-o", "o.mcap").exit_code == 0
-    result = rtsim("diverge", "a.mcap", "o.mcap")
-    assert result.exit_code == 2
-    assert "a.mcap and o.mcap are of different scenarios" in result.stderr
-
-
-def test_a_part_that_only_one_has() -> None:
-    """Its track is what differs, at the start."""
-    more = shaken(0.5, 0.0)
-    more.source("pilot", U)
-    more.plant("third", INTEGRATOR, step=0.01, inputs={"u": "pilot.u"})
-    verdict = parted(shaken(0.5, 0.0), more)
-    assert named(verdict) == (Tag(0), "layout", "third", "track")
-    assert [(pair.a, pair.b) for pair in verdict.place.pairs] == [("absent", "there")]
-
-
-def test_one_recording_is_not_compared_without_flying() -> None:
-    fly("a.mcap")
-    result = rtsim("diverge", "a.mcap", "--no-fly")
-    assert result.exit_code == 2
-    assert "give two, or leave --no-fly out" in result.stderr
-    result = rtsim("diverge", "nothing.mcap")
-    assert result.exit_code == 2
-
-
-def test_one_that_was_run_from_python_needs_its_scenario() -> None:
-    scenario = shaken(0.362, 1e-13)
-    a = trace_of(scenario, compile=False)
-    with pytest.raises(RecordingError, match="it was run from Python") as raised:
-        diverge(a)
-    assert "rtsim.diverging.diverge(recording, scenarios=(scenario, None))" in str(
-        raised.value.__notes__
-    )
-    assert diverge(a, scenarios=(scenario, None)).equal
-    verdict = diverge(a, scenarios=(shaken(0.362, 0.0), None))
-    assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")
-    other = trace_of(shaken(0.362, 0.0), compile=False)
-    verdict = diverge(a, other)  # only read
-    assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")
-    assert any("it was run from Python" in note for note in verdict.notes)

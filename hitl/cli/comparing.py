@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hitl.comparison.back_to_back import BackToBack, Ladder, Watch
+from hitl.results.faults import all_acted
 from hitl.results.files import check_result
 from rtsim.cli.common import F
 from rtsim.cli.faults import faults_option
@@ -46,6 +47,7 @@ class Asked:
     html: Path | None
     path: Path | None
     force: bool
+    strict: bool
 
     def check(self) -> None:
         """Mistakes that can be told before anything is loaded."""
@@ -60,6 +62,10 @@ class Asked:
         if self.absolute is not None or self.relative is not None:
             out["*"] = Tolerance(self.absolute or 0.0, self.relative or 0.0)
         return {**out, **tolerances(0.0, 0.0, self.single)}
+
+    def holds(self, result: BackToBack | Ladder) -> bool:
+        """Whether the exit status is 0."""
+        return result.ok and (not self.strict or all_acted(result.pairs))
 
     def writers(self) -> dict[Path, Writer]:
         """What writes which file; refused now where that will not be possible."""
@@ -109,6 +115,7 @@ _OPTIONS = (
         help="Recording of the flight with the C, or with the board.",
     ),
     click.option("--force", is_flag=True, help="Write over an older recording."),
+    click.option("--strict", is_flag=True, help="Exit 1 too where a fault never acted."),
 )  # fmt: skip
 
 

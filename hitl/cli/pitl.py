@@ -15,6 +15,7 @@ from hitl.comparison.back_to_back import Ladder, climb
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
 from hitl.comparison.on_target import hello
 from hitl.firmware import Firmware
+from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
 from rtsim.cli.flight import parse_settings
@@ -131,7 +132,7 @@ def pitl(
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
     _show(result, both, files, times, as_json)
-    sys.exit(0 if result.ok else NO)
+    sys.exit(0 if asked.holds(result) else NO)
 
 
 def _controllers(
@@ -159,6 +160,7 @@ def _show(result: Ladder, both: OnBoards, files: list[Path], times: Given, as_js
     if as_json:
         images = {name: _told(image) for name, image in both.images.items()}
         more = {"firmware": images, "files": [str(f) for f in files]}
+        more |= faults_to_json(result.pairs)
         show_json({**result.to_json(), **more})
         return
     out = console()

@@ -21,6 +21,7 @@ from hitl.cli.common import (
 from hitl.cli.comparing import Asked, comparison_options, watch_of
 from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.controllers.sil import SilController
+from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
 from rtsim.cli.faults import note_lines
@@ -91,14 +92,15 @@ def test(
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
     _show(result, files, times, counted, as_json)
-    sys.exit((FAILED if counted.failed else 0) if result.ok else NO)
+    sys.exit((FAILED if counted.failed else 0) if asked.holds(result) else NO)
 
 
 def _show(
     result: BackToBack, files: list[Path], times: Given, counted: Counting, as_json: bool
 ) -> None:
     if as_json:
-        show_json({**result.to_json(), "files": [str(f) for f in files], **counted.to_json()})
+        more = {**faults_to_json(result.pairs), **counted.to_json()}
+        show_json({**result.to_json(), "files": [str(f) for f in files], **more})
         return
     out = console()
     out.print(Tables(result), crop=False)

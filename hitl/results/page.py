@@ -14,6 +14,7 @@ from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack, allowance
 from hitl.results.columns import closed_table, flights_of, open_table, percent
+from hitl.results.faults import faults_of, notes
 from hitl.results.figures import traces_html
 from hitl.results.files import write
 from hitl.results.on_boards import boards_html
@@ -46,6 +47,7 @@ def render(result: BackToBack | Ladder) -> str:
         loops = [pair.open[name] for pair in pairs]
         sections.append((f"open-{i}", f"Open loop: {text(name)}", _open(loops)))
     sections.append(("closed", "Closed loop", _closed(pairs)))
+    sections.append(("faults", "Faults", _faults(pairs)))
     sections.append(("execution", "Execution time", _execution(pairs)))
     sections.append(("board", "On the board", boards_html(pairs)))
     sections.append(("setup", "Set-up", _setup(pairs)))
@@ -157,6 +159,16 @@ def _closed(pairs: Pairs) -> str:
         mark = " <span class=no>fails</span>" if fails else ""
         out += f"<details><summary>{text(traces.name)}{mark}</summary>{plot}</details>"
     return out
+
+
+def _faults(pairs: Pairs) -> str:
+    faults = faults_of(pairs)
+    if not faults:
+        return ""
+    heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
+    about = f"In the flight with the {pairs[-1].sides.translation}."
+    told = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
+    return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{told}"
 
 
 def _long(head: str) -> str:

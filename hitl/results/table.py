@@ -12,7 +12,9 @@ from hitl.comparison.execution import Execution
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.verdict import BackToBack, Flight
 from hitl.results.columns import closed_table, count_failed, flights_of, open_table
+from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of
+from rtsim.cli.faults import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.tables import Column, fitted
 
 MOST = 12
@@ -58,6 +60,7 @@ class Tables:
         if flights:
             yield from _closed(flights, width)
             yield from _lines(*(pair.closed_in_words for pair in pairs))
+        yield from _faults(pairs, width)
         yield from _times(pairs, width)
         yield from _on_boards(pairs, width)
         yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
@@ -74,6 +77,15 @@ def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
     rest = len(meant) - len(shown)
     state = f"{failed} of {count} signals fail" if failed else f"all {count} signals agree"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
+
+
+def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
+    """How often each acted; a line for those that could not, or never came to it."""
+    rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
+    if rows:
+        where = f"Faults, in the flight with the {pairs[-1].sides.translation}"
+        yield fitted(where, FAULT_COLUMNS, rows, width)
+        yield from _lines(*notes(pairs))
 
 
 def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:

@@ -9,6 +9,7 @@ import click
 
 from rtsim.cli.tables import Column, print_table
 from rtsim.faults.schedule import Schedule
+from rtsim.record.fault_marks import notes
 from rtsim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ faults_option = click.option(
     metavar="FILE",
     help="What goes wrong on purpose: a fault file (docs/faults.md); several are added up.",
 )
-_COLUMNS = (
+COLUMNS = (
     Column("fault"),
     Column("kind"),
     Column("where", drop=1),
@@ -57,13 +58,11 @@ def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
 
 
 def print_faults(out: Console, schedule: Schedule | None) -> None:
-    """How often each acted; one line for those that could not."""
+    """How often each acted; a line for those that could not, or never came to it."""
     if schedule is None:
         return
     counts = schedule.counts
     rows = [[f.name, f.kind.name, f.where, str(counts[f.name])] for f in schedule.faults]
-    print_table(out, "Faults", _COLUMNS, rows)
-    if schedule.idle:
-        told = "; ".join(f"{name} ({reason})" for name, reason in schedule.idle.items())
-        text = f"note: these do nothing here: {told}"
-        out.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
+    print_table(out, "Faults", COLUMNS, rows)
+    for note in notes(schedule.idle, [name for name, count in counts.items() if not count]):
+        out.print(note, style="yellow", highlight=False, soft_wrap=True, markup=False)

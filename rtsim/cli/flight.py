@@ -99,11 +99,11 @@ class Flight:
         return Wanted(self.checkpoint_every, self.checkpoint_at, self.reachable, self.rewind)
 
     def check(self) -> None:
+        check_telemetry(self.plotjuggler, self.foxglove, self.telemetry)
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
             check_address(self.bind, encrypted=self.control_keys is not None)
-        check_telemetry(self.plotjuggler, self.foxglove, self.telemetry)
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:
@@ -135,7 +135,7 @@ _OPTIONS = (
     click.option(
         "--strict",
         is_flag=True,
-        help="Exit 1 if anything was late, missed or overran, or a fault can do nothing here.",
+        help="Exit 1 if anything was late, missed or overran, or a fault never acted.",
     ),
     every_option,
     at_option,
@@ -264,8 +264,9 @@ class Flown:
 
 
 def _went_wrong(outcome: Outcome) -> bool:
-    idle = outcome.system.faults is not None and bool(outcome.system.faults.idle)
-    return bool(outcome.overruns or outcome.late or outcome.missed or idle)
+    faults = outcome.system.faults
+    in_vain = faults is not None and not all(faults.counts.values())
+    return bool(outcome.overruns or outcome.late or outcome.missed or in_vain)
 
 
 def _print_files(leg: Leg) -> None:

@@ -8,7 +8,8 @@
 =============  ===========================================================================
 
 Without a trigger it begins with the run.  An activation lasts ``duration`` s or ``count`` items;
-without either one item (``probability``), while the condition holds (``when``), or to the end.
+without either one item (``probability``), while the condition holds (``when``), or to the end;
+``every`` needs one of them, unless the kind itself ends.
 Nothing is spoiled from ``until`` on.
 """
 

@@ -24,6 +24,20 @@ class Span(NamedTuple):
     text: str
 
 
+class Acted(NamedTuple):
+    """How often a fault did what it was to do."""
+
+    name: str
+    kind: str
+    where: str
+    idle: str
+    """Why it does nothing here; else empty."""
+    activations: int
+    first: str
+    last: str
+    """When the first and the last activation began, s; empty where there is none."""
+
+
 def spans(
     events: Iterable[Event], described: Sequence[Mapping[str, Any]], end_ns: int
 ) -> list[Span]:
@@ -55,17 +69,30 @@ def _lasts(described: Mapping[str, Any]) -> bool:
     return "duration" in described or not any(key in described for key in _AT_ONCE)
 
 
-def rows(
-    events: Sequence[Event], described: Sequence[Mapping[str, Any]]
-) -> list[tuple[object, ...]]:
-    """Of each fault: name, kind, where, why it did nothing, activations, the first and last [s]."""
+def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> list[Acted]:
+    """Of each fault."""
     counts = Counter(e.source for e in events if e.kind == FAULT)
     idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
-    out: list[tuple[object, ...]] = []
+    out = []
     for fault in described:
         name = str(fault.get("name", ""))
         times = [e.tag.seconds for e in events if e.kind == FAULT and e.source == name]
         ends = (f"{times[0]:g}", f"{times[-1]:g}") if times else ("", "")
-        about = idle.get(name, "")
-        out.append((name, fault.get("kind"), fault.get("where"), about, counts[name], *ends))
+        kind, where = str(fault.get("kind", "")), str(fault.get("where", ""))
+        out.append(Acted(name, kind, where, idle.get(name, ""), counts[name], *ends))
     return out
+
+
+def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The faults of a recording's header."""
+    scenario = header.get("scenario")
+    listed = scenario.get("faults") if isinstance(scenario, Mapping) else None
+    return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
+
+
+def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
+    """A line for those that could do nothing, and why; one for those that never came to it."""
+    told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
+    unmet = ", ".join(name for name in never if name not in idle)
+    out = [f"note: these do nothing here: {told}"] if told else []
+    return out + ([f"note: these never acted in this run: {unmet}"] if unmet else [])

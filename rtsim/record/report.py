@@ -136,18 +136,14 @@ def _events(recording: Recording) -> str:
     )
 
 
-def _described(recording: Recording) -> list[Mapping[str, Any]]:
-    listed = mapping(recording.header.get("scenario")).get("faults")
-    return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
-
-
 def _spans(recording: Recording) -> list[fault_marks.Span]:
-    return fault_marks.spans(recording.events, _described(recording), recording.end_ns)
+    described = fault_marks.described(recording.header)
+    return fault_marks.spans(recording.events, described, recording.end_ns)
 
 
 def _faults(recording: Recording) -> str:
     """What was to go wrong, and how often it did."""
-    rows = fault_marks.rows(recording.events, _described(recording))
+    rows = fault_marks.rows(recording.events, fault_marks.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""
 

@@ -81,10 +81,14 @@ def test_run_counts_what_a_fault_did_and_says_what_it_cannot_do(tmp_path: Path) 
     assert "equal bit for bit" in replayed.output
 
 
-def test_strict_is_a_no_where_a_fault_can_do_nothing(tmp_path: Path) -> None:
+def test_strict_is_a_no_where_a_fault_can_do_nothing_or_never_did(tmp_path: Path) -> None:
     assert run(tmp_path, "--no-record", "--plain", "--strict").exit_code == 1
     fitting = FAULTS.partition('[[fault]]\nname = "bytes"')[0]
     assert run(tmp_path, "--no-record", "--plain", "--strict", text=fitting).exit_code == 0
+    never = fitting.replace("at = 0.2", "at = 2.0")
+    done = run(tmp_path, "--no-record", "--plain", "--strict", text=never)
+    assert done.exit_code == 1
+    assert "note: these never acted in this run: lost" in done.output
 
 
 def test_run_as_json(tmp_path: Path) -> None:
@@ -146,7 +150,7 @@ def test_spans_of_what_a_recording_does_not_describe() -> None:
 
     events = [Event(Tag(10**9), "Fault", "x"), Event(Tag(2 * 10**9), "FaultEnded", "y")]
     assert spans(events, [], 3 * 10**9) == [Span("x", 1.0, 1.0, "")]
-    assert rows(events, [{}]) == [("", None, None, "", 0, "", "")]
+    assert rows(events, [{}]) == [("", "", "", "", 0, "", "")]
 
 
 # -- NaN at the input of a controller --------------------------------------------------------------

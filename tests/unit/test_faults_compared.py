@@ -1,0 +1,75 @@
+"""Faults in the flights that are compared: each is told, in the terminal, on the page, as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pitl_parts import FakeBoard, Host, as_float
+from rich.console import Console
+
+from hitl.comparison.back_to_back import Ladder, Rung, climb
+from hitl.results.page import render
+from hitl.results.table import Tables
+from rtsim.cli import main
+from rtsim.models.unstable import controller, scenario
+
+LAW = "controller=firmware/core/unstable_control.toml:single"
+LOST = {"name": "lost", "where": "controller", "kind": "drop", "at": 0.5, "count": 2}
+BYTES = {"name": "bytes", "where": "controller.to_board", "kind": "silence"}
+FAR = {"name": "far", "where": "controller", "kind": "drop", "at": 100.0, "count": 1}
+ROW = ["lost", "drop", "controller", "1"]
+
+
+def climbed(folder: Path, *faults: Mapping[str, object]) -> Ladder:
+    spoiled = scenario()
+    spoiled.faults(*faults)
+    rungs = [
+        Rung("host C", {"controller": Host(controller(), as_float)}),
+        Rung("board", {"controller": FakeBoard(controller(), as_float, folder)}),
+    ]
+    return climb(spoiled, rungs, until=1)
+
+
+def shown(result: Ladder) -> str:
+    out = Console(width=100, file=io.StringIO(), highlight=False)
+    out.print(Tables(result), crop=False)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_a_table_says_what_each_did_in_the_flight_with_the_board(tmp_path: Path) -> None:
+    result = climbed(tmp_path, LOST, BYTES, FAR)
+    text, page = shown(result), render(result)
+    assert "Faults, in the flight with the board" in text
+    assert ROW in [line.split() for line in text.splitlines()]
+    for told in (text, page):
+        assert "these do nothing here: bytes (controller has no line here" in told
+        assert "these never acted in this run: far" in told
+    cells = "<td>lost</td><td>drop</td><td>controller</td>"
+    assert cells in page.partition("<h2>Faults</h2>")[2]
+
+
+def test_without_faults_nothing_is_told_of_them(tmp_path: Path) -> None:
+    result = climbed(tmp_path)
+    assert "Faults" not in shown(result)
+    assert "<h2>Faults" not in render(result)
+
+
+def compare(folder: Path, text: str, *options: str) -> Result:
+    (folder / "faults.toml").write_text(text)
+    line = ["sil", "test", "unstable", "-c", LAW, "--until", "1"]
+    return CliRunner().invoke(main, [*line, "--faults", str(folder / "faults.toml"), *options])
+
+
+@pytest.mark.parametrize(("at", "count"), [(0.5, 1), (100.0, 0)])
+def test_strict_is_a_no_where_a_fault_never_acted(tmp_path: Path, at: float, count: int) -> None:
+    text = f'[[fault]]\nname = "lost"\nwhere = "controller"\nkind = "drop"\nat = {at}\ncount = 2\n'
+    done = compare(tmp_path, text, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["faults"]["lost"]["activations"] == count
+    assert compare(tmp_path, text, "--strict").exit_code == 1 - count

@@ -93,7 +93,7 @@ class Pacer:
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
         self._running = False
-        self._frozen_ns = self._frozen_at = self._held_at = 0
+        self._frozen_ns = self._frozen_at = self._held_at = self._stands_at = 0
         self._reset(0)
 
     def _reset(self, ns: int) -> None:
@@ -142,13 +142,20 @@ class Pacer:
         """Simulated time stands from now on, because somebody asked for it: no overrun."""
         self.stop()
         self._held_at = self._read()
+        self._stands_at = self.clock.simulated(self._held_at) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
-        """After a :meth:`hold`: simulated ``ns`` is now.  The own ns for which it stood."""
+        """After a :meth:`hold` behind the tag at ``ns``: where it stood is now.
+
+        What that frame had computed before is not waited for once more, and of lateness no more
+        than a frame is handed on.  Returns the own ns for which it stood.
+        """
         stood = self._read() - self._held_at
         self.holds += 1
         self.held_ns += stood
         self.start(ns)
+        if self.clock.paced:
+            self.clock.anchor(max(ns, min(self._stands_at, ns + self.frame_ns)))
         return stood
 
     def resume(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 
 from rtsim.checkpoint.file import Checkpoint
@@ -90,6 +91,11 @@ class Flown:
     def events(self) -> list[tuple[int, str]]:
         """(ns, kind) of the commands that were followed."""
         return [(e.tag.ns, e.source) for e in self.recording.events if e.kind == "Command"]
+
+    def recording_of(self, kind: str) -> list[tuple[int, Told]]:
+        """(ns, what was told) of the commands of ``kind`` that were followed."""
+        found = [e for e in self.recording.events if e.kind == "Command" and e.source == kind]
+        return [(e.tag.ns, json.loads(e.text)) for e in found]
 
 
 __all__ = ["Certificate", "Flown", "Script", "Told"]

@@ -12,7 +12,7 @@ from loop_parts import MS, Paced, computed, late, marks, scenario
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.checkpoint.taking import Files, Taking
-from rtsim.clock import VirtualClock
+from rtsim.clock import VirtualClock, Wake
 from rtsim.errors import ScenarioError
 from rtsim.faults.at_loop import DisturbedPacer
 from rtsim.instant import Instant
@@ -225,6 +225,29 @@ def test_where_a_frame_is_frozen_and_resumed_the_stall_is_taken_once() -> None:
     assert run.certificate is not None
     assert run.certificate.injected == {"f": 30 * MS}
     assert run.certificate.slipped_ns == 70 * MS
+
+
+def test_a_stall_is_taken_in_its_frame_and_not_while_the_run_is_frozen() -> None:
+    faults = (late(name="w", kind="late_wake"), late(name="s", kind="stall", amount=0.005))
+    run = Paced(scenario(*faults), Freeze(1), resumed=True)
+    assert run.overruns == [(200, "wake", 30 * MS, "freeze")]
+    assert run.frames[200][1:] == (5 * MS, 6 * MS)
+    assert run.certificate is not None
+    assert run.certificate.slipped_ns == 80 * MS
+
+
+def test_a_frame_that_is_woken_to_look_again_is_stalled_once() -> None:
+    system = scenario(late(kind="stall", at=0, amount=0.004, count=5)).build(0)
+    clock, wake = FakeClock(), Wake()
+    pacer = _pacer(system, clock, CatchUp(), may_change=False)
+    pacer.start(0)
+    clock.call_at(clock.now() + 7 * MS, wake.set)
+    assert not pacer.wait(10 * MS, wake)
+    wake.clear()
+    assert pacer.wait(10 * MS, wake)
+    assert pacer.injected == {"f": 4 * MS}
+    assert pacer.wait(20 * MS, wake)
+    assert pacer.injected == {"f": 8 * MS}
 
 
 def test_the_certificate_says_what_was_taken_on_purpose() -> None:

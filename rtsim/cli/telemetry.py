@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.errors import ScenarioError
-from rtsim.gateway.listening import FOXGLOVE, check_foxglove, listen
+from rtsim.gateway.listening import FOXGLOVE, check_foxglove, listen, read_address
 from rtsim.scenario import Scenario
 
 if TYPE_CHECKING:
     from rtsim.control.desk import Inbox
+
+
+def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
+    """Before anything else is missed: its optional value may be the scenario."""
+    if value:
+        try:
+            read_address(value)
+        except ScenarioError as error:
+            raise click.BadParameter(str(error)) from error
+    return value
+
 
 plotjuggler_option = click.option(
     "--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."
@@ -23,6 +34,7 @@ foxglove_option = click.option(
     is_flag=False,
     flag_value=FOXGLOVE,
     metavar="[HOST:PORT]",
+    callback=_address,
     help=f"Serve Foxglove there; by itself {FOXGLOVE}, for this machine only.",
 )
 telemetry_option = click.option(

@@ -11,7 +11,9 @@ import msgpack
 import numpy as np
 import pytest
 import zmq
+from click.testing import CliRunner
 
+from rtsim.cli import main
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.gateway import publishing
 from rtsim.gateway.catalogue import Counters
@@ -301,3 +303,18 @@ def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # noqa: ARG005
     with pytest.raises(ScenarioError, match=r"type: pip install 'rtsim\[foxglove\]'"):
         check_foxglove("8765")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["--foxglove", "unstable"], "and the scenario before it"),
+        (["unstable", "--telemetry", "10"], "not to whom; add --foxglove"),
+        (["unstable", "--foxglove", "1", "--telemetry", "x"], "write HZ or TOPIC=HZ"),
+    ],
+)
+def test_what_is_mistyped_is_said_first(typed: list[str], message: str) -> None:
+    pytest.importorskip("foxglove")
+    told = CliRunner().invoke(main, ["run", *typed, "--no-record"])
+    assert told.exit_code == 2
+    assert message in told.stderr

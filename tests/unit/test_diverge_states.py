@@ -25,6 +25,7 @@ from semantics_parts import INTEGRATOR, MS, law_of
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.diverging import diverge, finder
 from rtsim.diverging.flying import Flight
+from rtsim.errors import CheckpointError
 from rtsim.latency import Fixed, Loss
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
@@ -238,6 +239,14 @@ def test_a_flight_from_any_tag_is_the_whole_one(at: int) -> None:
     flown = flight.fly(kept[at], 100 * MS, [80 * MS])
     assert compare_exact(whole, flown.recording) is None
     assert list(flown.kept) == [80 * MS]
+
+
+def test_a_flight_that_cannot_begin_is_an_error_and_no_end_of_it() -> None:
+    scenario = sensed(Fixed("0.001"))
+    flight = Flight(trace_of(scenario, compile=False), scenario)
+    end = flight.fly(None, 100 * MS, [100 * MS]).kept[100 * MS]
+    with pytest.raises(CheckpointError, match="nothing is left to run"):
+        flight.fly(end, 100 * MS)
 
 
 def test_a_state_that_was_changed_in_a_checkpoint_is_told_as_that(folder: Path) -> None:

@@ -69,12 +69,12 @@ def silent_at_connecting(waited_ns: int, counts: Counts) -> SilentBoard:
     if garbage or whole:
         heard = f"{garbage} pieces of garbage and {whole} other frames came"
     hint = "is the baud rate the firmware's?" if garbage else "is it the right port, and flashed?"
-    return SilentBoard(f"no board answered within {waited_ns / NS_PER_S:g} s, {heard}; {hint}")
+    return SilentBoard(f"no board answered within {waited_ns / NS_PER_S:.3g} s, {heard}; {hint}")
 
 
 def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
     return SilentBoard(
-        f"the board did not answer {request} within {waited_ns / NS_PER_S:g} s, {counter} steps "
+        f"the board did not answer {request} within {waited_ns / NS_PER_S:.3g} s, {counter} steps "
         "after its start; look at its cable and power, or press reset and run again"
     )
 

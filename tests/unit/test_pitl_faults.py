@@ -295,6 +295,26 @@ def test_all_together_are_all_there(until: float) -> None:
     assert (counts["silence"], counts["reset"]) == (1, 1)
 
 
+COST = {
+    "lost": (5647, 323, 30),
+    "silent": (5979, 1, 20),
+    "reset": (4500, 0, 1500),
+    "corrupted": (315, 824, 4862),
+}
+"""Of docs/pitl.md: commands that came in 60 s, late, missed."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", COST)
+def test_what_a_bad_line_costs(kind: str) -> None:
+    one = flight(kind, WHOLE)
+    came = len(one.recording.track(f"messages/{NAME}"))
+    assert (came, one.task.lates, one.task.missed) == COST[kind]
+    end = one.recording["f16.altitude_ft"][-1]
+    assert (abs(end - 10_113) < 1) == (kind != "corrupted")
+    assert (end < 1100) == (kind == "corrupted")
+
+
 # -- the other policies
 
 

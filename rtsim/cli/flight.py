@@ -35,7 +35,6 @@ from rtsim.executive import Publisher
 from rtsim.loading import load_scenario
 from rtsim.scenario import Scenario
 from rtsim.simulation import Outcome, Pace, simulate
-from rtsim.sockets import check_address
 from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import Request
@@ -103,7 +102,9 @@ class Flight:
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
-            check_address(self.bind, encrypted=self.control_keys is not None)
+            from rtsim.gateway.loop import check_reach
+
+            check_reach(self.bind, self.control_keys)
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:

@@ -15,7 +15,7 @@ from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
 from rtsim.gateway.registry import find, runs
 from rtsim.gateway.requests import VERSION
-from rtsim.keys import Keys
+from rtsim.keys import CLIENT, Keys
 from rtsim.messagepack import EncodingError, Limits, pack, unpack
 from rtsim.sockets import Caller
 from rtsim.tag import NS_PER_S
@@ -322,6 +322,11 @@ def connect(which: str | int = "", keys: str | os.PathLike[str] | None = None) -
     text = str(which)
     held = None if keys is None else Keys.load(Path(keys))
     if text.startswith("tcp://"):
+        if held is None:
+            raise ControlError(
+                f"{text} needs the keys that the run was given: --keys run.keys{CLIENT}, made with "
+                "rtsim keys run.keys"
+            )
         return Run(text, held)
     return Run(find(text).endpoint)
 

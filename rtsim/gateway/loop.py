@@ -13,11 +13,14 @@ from typing import Any
 from rtsim.clock import civil, stopwatch
 from rtsim.control.commands import CommandError, read_command
 from rtsim.control.desk import Inbox, Waiting
+from rtsim.errors import ScenarioError
 from rtsim.gateway.catalogue import Counters, Look, catalogue
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed
 from rtsim.gateway.publishing import check_rates
+from rtsim.keys import CLIENT, Keys
 from rtsim.scene import Body
+from rtsim.sockets import check_address
 from rtsim.system import System
 from rtsim.tag import NS_PER_S
 from rtsim.timing.pacing import Pacer
@@ -138,11 +141,26 @@ class PipedInbox(Inbox):
             self.poll()
 
 
+def check_reach(bind: str, keys: Path | None) -> None:
+    """Whoever reaches a run commands it: a ``tcp://`` address, on loopback too, needs keys."""
+    if not bind:
+        return
+    check_address(bind, encrypted=True)
+    if keys is None:
+        raise ScenarioError(
+            f"{bind} is given without keys, and whoever reaches it commands the run; make some: "
+            f"rtsim keys run.keys, then --control-keys run.keys (run.keys{CLIENT} goes to who "
+            "connects)"
+        )
+    if not Keys.load(keys).client:
+        raise ScenarioError(f"{keys} names no client; make other keys with: rtsim keys FILE")
+
+
 class Gateway:
     """The process beside the loop; a context that gives the inbox of :func:`simulate`.
 
     ``about`` is plain data for who asks: scenario, recording.  ``bind`` is a ``tcp://`` address to
-    serve at too, with the file of its keys where it is beyond this machine.  ``foxglove`` is a
+    serve at too, with the file of its keys.  ``foxglove`` is a
     listening socket, which is closed here.
     """
 
@@ -150,6 +168,7 @@ class Gateway:
         self, about: dict[str, Any], bind: str = "", keys: Path | None = None,
         plotjuggler: str = "", foxglove: socket.socket | None = None,
     ) -> None:  # fmt: skip
+        check_reach(bind, keys)
         ours, theirs = socket.socketpair()
         self._pipe = Pipe(ours)
         told = {"pid": os.getpid(), "started_ns": civil(), **about}

@@ -1,0 +1,172 @@
+"""What of a run can be reached: nothing beyond this machine, unless asked to, and then with keys."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rtsim.errors import RtsimError, ScenarioError
+from rtsim.gateway.client import ControlError, connect
+from rtsim.gateway.loop import Gateway
+from rtsim.sockets import Caller, keys_of
+
+RTSIM = [sys.executable, "-m", "rtsim"]
+LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
+"""127.0.0.1, ::1 and ::ffff:127.0.0.1 as the kernel writes them."""
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+
+
+def _tree(pid: int) -> list[int]:
+    """A process and all that it started, in sessions of their own too."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def _sockets(pids: list[int]) -> set[str]:
+    """Inodes of their sockets."""
+    found = set()
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                match = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(path))
+            except OSError:
+                continue
+            if match is not None:
+                found.add(match[1])
+    return found
+
+
+def reached(pid: int) -> list[tuple[str, str, int]]:
+    """(protocol, address, port) that the process tree of ``pid`` listens at; UDP: is bound to."""
+    ours, found = _sockets(_tree(pid)), []
+    for protocol in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6"):
+        table = Path(f"/proc/net/{protocol}")
+        for line in table.read_text().splitlines()[1:] if table.exists() else ():
+            fields = line.split()
+            listens = fields[3] == "0A" or not protocol.startswith("tcp")
+            if listens and fields[9] in ours:
+                address, _, port = fields[1].partition(":")
+                found.append((protocol, address, int(port, 16)))
+    return found
+
+
+class Going:
+    """A run in a process of its own."""
+
+    def __init__(self, *options: str) -> None:
+        command = [
+            *RTSIM, "run", "unstable", "--plain", "--no-record", "--pace", "1.0",
+            "--until", "100000", "--overrun", "slip:1000000", *options,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def __enter__(self) -> Going:
+        for _ in range(1200):
+            try:
+                with connect("unstable") as run:
+                    assert run.status.ns > 0
+                return self
+            except (ScenarioError, ControlError):
+                assert self.process.poll() is None
+                time.sleep(0.05)
+        raise AssertionError("the run cannot be reached")
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc lists sockets on Linux")
+
+
+def test_a_listener_would_be_seen() -> None:
+    with socket.socket() as open_to_all:
+        open_to_all.bind(("0.0.0.0", 0))
+        open_to_all.listen()
+        port = open_to_all.getsockname()[1]
+        assert ("tcp", "00000000", port) in reached(os.getpid())
+
+
+@pytest.mark.realtime
+def test_nothing_listens_with_control_alone() -> None:
+    with Going("--control") as going:
+        assert len(_tree(going.process.pid)) >= 2, "the gateway is a process of its own"
+        assert reached(going.process.pid) == []
+
+
+@pytest.mark.realtime
+def test_plotjuggler_is_served_on_loopback_alone() -> None:
+    with Going("--control", "--plotjuggler") as going:
+        found = reached(going.process.pid)
+        assert [(protocol, port) for protocol, _, port in found] == [("tcp", 9872)]
+        assert all(address in LOOPBACK for _, address, _ in found)
+
+
+@pytest.fixture
+def port() -> int:
+    """Free a moment ago."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+@pytest.mark.realtime
+def test_over_tcp_only_who_has_the_keys_is_heard(tmp_path: Path, port: int) -> None:
+    keys = tmp_path / "run.keys"
+    keys_of(keys)
+    at = f"tcp://127.0.0.1:{port}"
+    with Going("--control", "--control-at", at, "--control-keys", str(keys)) as going:
+        assert [(p, n) for p, _, n in reached(going.process.pid)] == [("tcp", port)]
+        with connect(at, f"{keys}.client") as run:
+            assert run.scenario == "unstable"
+        other = tmp_path / "other"
+        keys_of(other)
+        with pytest.raises(ControlError, match="no answer"):
+            connect(at, f"{other}.client")
+        with pytest.raises(ControlError, match="rtsim keys"):
+            connect(at)
+        bare = Caller(at)
+        bare.send(b"\x80")
+        assert bare.receive(500) is None
+        bare.close()
+
+
+@pytest.mark.parametrize("at", ["tcp://127.0.0.1:5999", "tcp://192.0.2.1:5999", "tcp://*:5999"])
+def test_an_address_without_keys_is_refused_with_the_command_that_makes_them(at: str) -> None:
+    command = [*RTSIM, "run", "unstable", "--no-record", "--control-at", at]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "rtsim keys run.keys" in done.stderr
+    assert "--control-keys run.keys" in done.stderr
+    with pytest.raises(RtsimError, match="rtsim keys"):
+        Gateway({}, at)
+
+
+@pytest.mark.parametrize("at", ["ipc:///tmp/x", "127.0.0.1:5999", "tcp://127.0.0.1"])
+def test_what_is_no_address_is_refused(at: str, tmp_path: Path) -> None:
+    with pytest.raises(RtsimError, match="tcp://HOST:PORT"):
+        Gateway({}, at, tmp_path / "keys")
+
+
+def test_keys_that_are_not_there_are_refused_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(RtsimError, match="rtsim keys FILE"):
+        Gateway({}, "tcp://127.0.0.1:5999", tmp_path / "keys")

@@ -179,7 +179,8 @@ def check_savable(system: System) -> None:
             kind = type(task.controller).__name__
             raise CheckpointError(
                 f"{task.name} ({kind}) can neither save its memory nor be fed its inputs again: "
-                "no run goes on from a checkpoint of it; give it save() and restore()"
+                "no run goes on from a checkpoint of it; fly without checkpoints and --rewind, or, "
+                "where it is your own, give it save() and restore()"
             )
 
 

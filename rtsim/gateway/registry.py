@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +38,10 @@ class Entry:
 
 def folder() -> Path:
     """Where the files stand; ``RTSIM_RUNTIME_DIR`` puts them elsewhere."""
-    place = os.environ.get("RTSIM_RUNTIME_DIR") or platformdirs.user_runtime_dir("rtsim")
+    with warnings.catch_warnings():
+        # Without XDG_RUNTIME_DIR (ssh, sudo, containers) another folder does as well.
+        warnings.simplefilter("ignore")
+        place = os.environ.get("RTSIM_RUNTIME_DIR") or platformdirs.user_runtime_dir("rtsim")
     return Path(place) / "runs"
 
 

@@ -257,6 +257,18 @@ def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
     assert tmp_path in folder().parents
 
 
+def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:
+    """As by ssh or sudo; platformdirs warns once in a process."""
+    unset = ("XDG_RUNTIME_DIR", "RTSIM_RUNTIME_DIR")
+    told = subprocess.run(
+        [sys.executable, "-W", "error", "-c",
+         "from rtsim.gateway.registry import folder; folder()"],
+        env={k: v for k, v in os.environ.items() if k not in unset},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (told.returncode, told.stderr) == (0, "")
+
+
 def test_only_loopback_without_keys() -> None:
     with pytest.raises(RtsimError, match="rtsim keys"):
         Caller("tcp://192.0.2.1:5555")

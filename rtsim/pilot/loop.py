@@ -6,6 +6,7 @@ is not an input: what the stick says is an outside input, latched and recorded l
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -129,12 +130,12 @@ class Pictures:
         writer, shown, stick = self._writers[plant], self._plants[plant], self._stick
         applied, initiated = (0, 0) if stick is None else (stick.applied, stick.initiated)
         writer.integers[:] = (ns, next_ns, last_wall, next_wall, 0, applied, initiated)
-        last, next_ = np.split(writer.floats, 2)
-        last[:] = next_[:] = shown.values
-        last[: x.size] = x
-        next_[: x.size] = next_x
+        floats, n = writer.floats, shown.values.size
+        floats[:n] = floats[n:] = shown.values
+        floats[: x.size] = x
+        floats[n : n + x.size] = next_x
         if shown.y.size:
-            next_[-shown.y.size :] = self._outputs(shown, next_ns, next_x)
+            floats[-shown.y.size :] = self._outputs(shown, next_ns, next_x)
         writer.publish()
 
     def withdraw(self, plant: str) -> None:
@@ -150,7 +151,7 @@ class Pictures:
             plant.bound.output.call(ns / NS_PER_S, x, plant.z, plant.u, plant.p, y)
         except Exception:  # the loop will say so itself where the step is committed
             return plant.y
-        return y if np.isfinite(y).all() else plant.y
+        return y if math.isfinite(y.sum()) else plant.y
 
 
 class PilotInbox(Inbox):

@@ -67,7 +67,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
 
 def draw_help(surface: pygame.Surface, movers: Mapping[str, str]) -> None:
     """Keys, and which device moves which value."""
-    rows = [*KEYS, ("", ""), *((name, by or "nobody yet") for name, by in movers.items())]
+    rows = [*KEYS, ("", ""), *((name, by or "keyboard") for name, by in movers.items())]
     box = pygame.Rect(0, 0, 560, round(1.25 * _SIZE * len(rows)) + 24)
     box.center = surface.get_rect().center
     _panel(surface, box)

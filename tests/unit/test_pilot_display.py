@@ -1,0 +1,196 @@
+"""The viewer's frames on a made-up clock: a virtual stick reaches the loop, states reach pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pygame
+import pytest
+from numpy.typing import NDArray
+from virtual_joystick import VirtualJoystick
+
+from rtsim.loading import load_scenario
+from rtsim.models.f16.piloted import RUNWAY
+from rtsim.pilot import orders
+from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.pacing import Frames
+from rtsim.pilot.scenes.scene import scene_named
+from rtsim.pilot.shared import MOST_ORDERS, VIEWER, Shared
+from rtsim.pilot.viewer.frames import Display
+from rtsim.pilot.viewer.process import _mapping
+from rtsim.pilot.viewer.state import Picture, Said, Telling
+from rtsim.signals import Signals
+from rtsim.testing.clock import FAKE_START, FakeClock
+
+MS = 1_000_000
+SIZE = (320, 180)
+
+
+class Viewer:
+    """A display in this process, and the loop's side of what it shares."""
+
+    def __init__(self, folder: Path) -> None:
+        about = {"scene": "f16", "plant": "f16", "runway": RUNWAY}
+        scenario = load_scenario("f16-by-hand", {})
+        self.cockpit = Cockpit(scenario, "stick", about)
+        self.plant = scenario.build(0).plants[0]
+        self.shared = Shared.open(self.cockpit.shared.path)
+        self.surface = pygame.display.set_mode(SIZE)
+        self.clock = FakeClock()
+        self.picture = Picture(self.shared)
+        self.display = Display(
+            self.surface, scene_named("f16", about), self.picture, Said(self.shared),
+            Telling(self.shared), Controls(_mapping(None, self.shared.schema), self.stick_signals),
+            Frames(60, self.clock), self.clock,
+        )  # fmt: skip
+        self.display.screenshots = folder
+
+    @property
+    def stick_signals(self) -> Signals:
+        return self.shared.schema.stick
+
+    def publish(self, k: int = 0, step: int = 5 * MS, applied: int = 0) -> None:
+        """The k-th step of an aircraft at rest in its first state, as the loop would."""
+        writer = self.cockpit.pictures._writers["f16"]
+        wall = FAKE_START + k * step
+        writer.integers[:] = (k * step, k * step + step, wall, wall + step, 0, applied, 0)
+        writer.floats[:] = np.tile(self.plant.values, 2)
+        writer.publish()
+
+    def press(self, *keys: int) -> None:
+        for key in keys:
+            pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
+            pygame.event.post(pygame.event.Event(pygame.KEYUP, key=key))
+        self.display.frame()
+
+    def ordered(self) -> list[int]:
+        """Kinds, in their order."""
+        record = self.cockpit.shared.reader("orders").read()
+        if record is None:
+            return []
+        count = int(record.integers[0])
+        return [int(record.integers[1 + k % MOST_ORDERS]) for k in range(count)]
+
+    def pixels(self) -> NDArray[np.int64]:
+        return pygame.surfarray.array3d(self.surface).astype(np.int64)
+
+
+@pytest.fixture
+def viewer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Viewer]:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pygame.display.init()
+    made = Viewer(tmp_path)
+    yield made
+    made.display.close()
+    made.cockpit.shared.close()
+    pygame.display.quit()
+
+
+def test_a_virtual_stick_moves_the_inlet_of_the_run(viewer: Viewer) -> None:
+    """The whole way: SDL, mapping, shared memory, the device that the loop polls."""
+    stick = viewer.cockpit.stick
+    assert stick is not None
+    viewer.display.frame()
+    assert stick.poll() is None
+    joystick = VirtualJoystick()
+    joystick.move(1, 1.0)
+    joystick.move(0, -1.0)
+    joystick.move(3, -1.0)
+    for _ in range(3):
+        viewer.display.frame()
+    values = stick.poll()
+    assert values is not None
+    assert values == pytest.approx([1.0, -1.0, 0.0, 1.0], abs=1e-3)
+    initiated, completed, latched = stick.stamps
+    assert 0 < initiated <= completed <= latched
+    joystick.unplug()
+    viewer.display.frame()
+    assert stick.poll() is None  # held
+    assert viewer.display._controls.lost
+
+
+def test_keys_fly_too(viewer: Viewer) -> None:
+    stick = viewer.cockpit.stick
+    assert stick is not None
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_DOWN))
+    viewer.display.frame()
+    values = None
+    for _ in range(2000):  # of the real clock that stamps: a few of its microseconds each
+        viewer.display.frame()
+        values = stick.poll()
+        if values is not None:
+            break
+    assert values is not None
+    assert values[0] > 0.0
+
+
+def test_nothing_is_drawn_before_there_is_a_state(viewer: Viewer) -> None:
+    assert not viewer.display.frame()
+    viewer.publish()
+    assert viewer.display.frame()
+    assert viewer.pixels().std() > 20
+
+
+def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
+    viewer.publish()
+    viewer.press(pygame.K_p, pygame.K_n, pygame.K_c, pygame.K_b, pygame.K_PLUS)
+    assert viewer.ordered() == [
+        orders.PAUSE, orders.STEP, orders.CHECKPOINT, orders.MARK, orders.RATE,
+    ]  # fmt: skip
+    record = viewer.cockpit.shared.reader("orders").read()
+    assert record is not None
+    assert record.floats[4] == 2.0
+    viewer.press(pygame.K_h)  # away with the help
+    before = viewer.pixels()
+    viewer.press(pygame.K_v)
+    assert np.abs(viewer.pixels() - before).mean() > 1.0
+    viewer.press(pygame.K_F12)
+    assert len(list(tmp_path.glob("rtsim-*.png"))) == 1
+    closed = [viewer.display.closed]
+    viewer.press(pygame.K_ESCAPE)
+    assert [*closed, viewer.display.closed] == [False, True]
+    assert viewer.ordered()[-1] == orders.QUIT
+
+
+def test_a_picture_is_counted_once_for_each_input_that_it_shows(viewer: Viewer) -> None:
+    viewer.publish(applied=1)
+    viewer.display.frame()
+    viewer.display.frame()
+    assert viewer.picture.latency.count == 1
+    viewer.publish(k=1, applied=2)
+    viewer.display.frame()
+    assert viewer.picture.latency.count == 2
+
+
+def test_it_says_how_it_does(viewer: Viewer) -> None:
+    viewer.publish()
+    for _ in range(61):
+        viewer.display.frame()
+    record = viewer.cockpit.shared.reader("viewer").read()
+    assert record is not None
+    told = dict(zip(VIEWER, record.integers.tolist(), strict=True))
+    assert told["frames"] == 60
+    assert told["interval_p99"] == pytest.approx(16_666_667, rel=0.01)
+    assert viewer.cockpit.latencies()["frames"] == 60
+
+
+def test_a_viewer_that_is_opened_again_goes_on_with_the_orders(viewer: Viewer) -> None:
+    viewer.publish()
+    viewer.press(pygame.K_b)
+    Telling(viewer.shared).order(orders.QUIT)
+    assert viewer.ordered() == [orders.MARK, orders.QUIT]
+
+
+def test_reference_picture(viewer: Viewer) -> None:
+    """Against the one that was looked at; fonts and antialiasing may differ by a little."""
+    viewer.publish()
+    viewer.press(pygame.K_h)
+    path = Path(__file__).with_name("pilot_f16.png")
+    drawn = viewer.pixels()[:, :-26]  # without the strip, which tells the time
+    wanted = pygame.surfarray.array3d(pygame.image.load(path)).astype(np.int64)[:, :-26]
+    difference = np.abs(drawn - wanted)
+    assert difference.mean() < 2.0
+    assert (difference.max(axis=2) > 60).mean() < 0.02

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hitl.protocol.line import BaudRate
 from hitl.rigs import running
 from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
@@ -157,6 +158,7 @@ def _told(task: ControllerTask, rig: Rig) -> dict[str, Any]:
         "repeated": controller.repeated,
         "silences": controller.silences,
         "signals": controller.last,
+        "budget": {**asdict(controller.budget), "holds": controller.budget.holds},
     }
 
 
@@ -175,6 +177,7 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         f"{told['repeated']} requests repeated; "
         f"the watchdog drove the safe values {told['silences']} times"
     )
+    console().print(f"{BaudRate(rig.baud)}; {controller.budget}", soft_wrap=True, markup=False)
     if running.free_running(rig) and rig.devices:
         names = ", ".join(device.name for device in rig.devices)
         console().print(f"not emulated at a port, and taken to be there: {names}", soft_wrap=True)

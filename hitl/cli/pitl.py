@@ -15,6 +15,7 @@ from hitl.comparison.back_to_back import Ladder, climb
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
 from hitl.comparison.on_target import hello
 from hitl.firmware import Firmware
+from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
@@ -152,8 +153,11 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)
         if name in both.images:
             out.print(f"firmware {in_words(both.images[name])}", soft_wrap=True, markup=False)
-        budget = f"{one.baud} baud, before the first step: {one.budget}"
-        out.print(budget, soft_wrap=True, markup=False)
+        for text in (
+            rate_in_words(one.baud, one.board.clock_hz),
+            f"before the first step: {one.budget}",
+        ):
+            out.print(text, soft_wrap=True, markup=False)
 
 
 def _show(result: Ladder, both: OnBoards, files: list[Path], times: Given, as_json: bool) -> None:

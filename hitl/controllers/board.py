@@ -21,7 +21,7 @@ from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
 from hitl.protocol.errors import BoardError, BoardReset, SilentBoard
 from hitl.protocol.events import Counts, Stepped
-from hitl.protocol.line import Budget
+from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import Session
 from rtsim.errors import ControllerError
@@ -183,7 +183,8 @@ class BoardController:
         self._open = talk = Conversation(session, line, first, self._stepped)
         session.connect(line.now())
         self._converse(talk, 2 * self._patience_ns, "answer")
-        self.baud = round(getattr(link, "baud", 0)) or self.baud
+        if (made := getattr(link, "baud", 0)) and parse_url(self.url).baud is None:
+            self.baud = nominal(made)
         self._budget = Budget.of(self.interface, self.baud)
         talk.expect(self._budget, self.baud)
         session.start(self.p, line.now())

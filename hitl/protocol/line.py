@@ -85,6 +85,14 @@ def nominal(actual: float) -> int:
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
+def in_words(baud: int, clock_hz: int) -> str:
+    """What a board that answers makes of a rate, though it may not be by a divider (USB)."""
+    try:
+        return str(BaudRate(baud, clock_hz))
+    except ScenarioError:
+        return f"{baud} baud"
+
+
 def wire_ns(size: int, baud: int) -> int:
     """Time of ``size`` bytes on the wire, rounded up."""
     return -(-size * BITS_PER_BYTE * NS_PER_S // baud)

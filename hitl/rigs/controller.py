@@ -159,6 +159,11 @@ class RigController:
         return self.node.took_ns
 
     @property
+    def budget(self) -> Budget:
+        """Of one exchange with the I/O node, with its longest step so far."""
+        return self.node.budget
+
+    @property
     def repeated(self) -> int:
         """Requests that were sent once more, since no answer had come."""
         return self.node.counts.repeated

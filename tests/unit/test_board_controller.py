@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 from board_parts import HZ, MS, MS_CYCLES, Rig, answers, told
 
+from hitl.boards.contract import Link
 from hitl.controllers.case import Case
 from hitl.protocol.errors import BoardError, BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.events import Counts
+from hitl.protocol.line import Budget
 from rtsim.errors import ControllerError
 from rtsim.record.exact import compare_exact
 from rtsim.signals import Vector
@@ -315,6 +318,25 @@ def test_the_end_is_told_to_the_board(tmp_path: Path) -> None:
         controller.close()
     assert rig.board.closed
     controller.close()
+
+
+def test_the_rate_of_the_line_is_the_one_that_is_named(tmp_path: Path) -> None:
+    """The board's own, where the URL names none, by the name under which it is known."""
+    for url, rate in (("board:uno", 115_200), ("board:uno?baud=57600", 57_600)):
+        rig = Rig(tmp_path, controller={"url": url})
+        make = rig.controller.link
+        assert make is not None
+
+        def link(make: Callable[[], Link] = make) -> Link:
+            out = make()
+            out.baud = 117_647.06  # type: ignore[attr-defined]
+            return out
+
+        rig.controller.link = link
+        controller = rig.controller.fresh()
+        controller.close()
+        assert controller.baud == rate
+        assert controller.budget == Budget.of(rig.interface, rate)
 
 
 def test_what_is_not_on_a_board_says_so(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
         "3 steps, 0 late, 0 missed, 0 requests repeated; the watchdog drove the safe values 0 times"
         in done.output
     )
+    assert "500000 baud (+0.0 %); request 34 bytes 0.680 ms, step" in done.output
+    assert "fits the period of 20.000 ms" in done.output
     for name, pin in (("light", "D3"), ("lamp", "D2"), ("lamp_on_at", "D2")):
         assert any(line.split()[:2] == [name, pin] for line in done.output.splitlines()), name
 

@@ -70,6 +70,7 @@ WRONG = [  # what is changed, into what; the line; what is said
     ("watchdog = 0.1", "watchdog = 0.001", 3, "watchdog = 0.001; give seconds from 0.002 to 60"),
     ("watchdog = 0.1", "watchdog = 0.1\nhold = 1", 4, "hold = 1; write true or false"),
     ("baud = 500000", "baud = 115200", 7, r"115200 baud is \+2.1 % off"),
+    ("baud = 500000", "baud = 57600", 7, r"57600 baud is \+2.1 % off"),
     ('"board:uno"', '"bord:uno"', 6, "'bord:uno' is no board"),
     ('"D3", kind', '"D33", kind', 10, "light: no pin 'D33' on the I/O node; did you mean D3"),
     ('"D3", kind', '"d3", kind', 10, "did you mean D3"),

@@ -311,3 +311,13 @@ def patch_clock(monkeypatch: Any, clock: FakeClock) -> Callable[[], int]:
     """The lines' wall clock is ``clock``."""
     monkeypatch.setattr("hitl.controllers.board_line.stopwatch", clock.now)
     return clock.now
+
+
+def ticks(*ms: int) -> list[tuple[int, float]]:
+    """The answers to requests of these ms: the tick's number."""
+    return [(at, at / 10) for at in ms]
+
+
+def steps(*ms: float) -> list[int]:
+    """Cycles of steps that take so long."""
+    return [round(one * MS_CYCLES) for one in ms]

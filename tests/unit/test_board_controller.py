@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from board_parts import HZ, MS, MS_CYCLES, Rig, answers, told
+from board_parts import HZ, MS, MS_CYCLES, Rig, answers, steps, ticks, told
 
 from hitl.boards.contract import Link
 from hitl.controllers.case import Case
@@ -24,16 +24,6 @@ from rtsim.tag import Tag
 LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"
 EXCHANGE = 1_222_500
 """ns: 32 bytes, 1000 cycles, 26 bytes at 500,000 baud."""
-
-
-def ticks(*ms: int) -> list[tuple[int, float]]:
-    """The answers to requests of these ms: the tick's number."""
-    return [(at, at / 10) for at in ms]
-
-
-def steps(*ms: float) -> list[int]:
-    """Cycles of steps that take so long."""
-    return [round(one * MS_CYCLES) for one in ms]
 
 
 # -- its own time ---------------------------------------------------------------------------------

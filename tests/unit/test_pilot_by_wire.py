@@ -71,3 +71,10 @@ def test_two_minutes_of_a_wild_stick_replay_bit_for_bit(path: Path) -> None:
     rec = Recording.open(path)
     assert len(rec.time("inputs/stick")) == len(script)
     assert compare_exact(rec, rerun(rec)) is None
+
+
+def test_a_sideslip_dies_out_when_the_pedals_are_released(path: Path) -> None:
+    rec = flown(path, (0.5, (0.0, 0.0, 0.5, 0.3)), (2.5, REST), until=6)
+    time, beta = rec.time("f16") / 1e9, np.degrees(rec["f16.beta"])
+    assert 4.0 < np.abs(beta[time < 2.6]).max() < 6.5  # the law helps the fin: 7.7 if it did not
+    assert np.abs(beta[time > 4.5]).max() < 0.35

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from pilot_parts import flight, watched
 
 from rtsim.clock import stopwatch
+from rtsim.compiling import Native
 from rtsim.loading import load_scenario
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import orders
@@ -179,9 +181,26 @@ def test_orders_that_are_none_are_refused(kind: int, value: float) -> None:
 
 def test_more_orders_than_are_kept_lose_the_oldest() -> None:
     assert len(ORDERS) == MOST_ORDERS + 1
-    kinds = [(orders.MARK, 0.0)] * (MOST_ORDERS + 3) + [(orders.QUIT, 0.0)]
-    outcome, _ = watched(orbit(), 30, on=lambda cockpit: told(cockpit, *kinds))
-    assert outcome.reason == "quit"
+    kinds = [(orders.RATE, float(k + 1)) for k in range(MOST_ORDERS + 3)]
+    with Cockpit(orbit()) as cockpit:
+        told(cockpit, *kinds)
+        cockpit.inbox.poll()
+        cockpit.inbox.poll()
+        rates = [waiting.command.arguments["rate"] for waiting in cockpit.inbox.waiting]
+    assert rates == [float(k + 1) for k in range(3, MOST_ORDERS + 3)]
+
+
+def test_outputs_that_cannot_be_had_yet_are_those_of_now() -> None:
+    """A provisional step may lie where an output is NaN, or raises: the loop tells it, in time."""
+    plant = orbit().build(0, compile=False).plants[0]
+    for wrong in (lambda *a: a[-1].fill(np.nan), lambda *a: 1 / 0):  # noqa: ARG005
+        with Cockpit(orbit()) as cockpit:
+            shown = SimpleNamespace(
+                name="moon", y=np.array([5.0]), z=plant.z, u=plant.u, p=plant.p,
+                bound=SimpleNamespace(output=Native(wrong, 0)),
+            )  # fmt: skip
+            cockpit.pictures._next_y["moon"] = np.zeros(1)
+            assert cockpit.pictures._outputs(shown, 0, plant.x).tolist() == [5.0]  # type: ignore[arg-type]
 
 
 def test_how_the_run_stands_is_told_to_its_end() -> None:

@@ -18,6 +18,7 @@ from rtsim.pilot.scenes import flight as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.flight import Flight, Ground, geodetic
+from rtsim.pilot.scenes.hud import GREEN, Figures, HeadUp
 from rtsim.pilot.scenes.plain import PlainScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Shown, scene_named
 from rtsim.pilot.scenes.world import SKY, Gate, Terrain, approach
@@ -253,3 +254,46 @@ def horizon(pairs: list[Pair], frame: int, between: bool) -> float:
 
 def unwrapped(angles: list[float]) -> Vector:
     return np.unwrap(np.array(angles))
+
+
+def test_a_rung_of_the_ladder_lies_at_its_elevation() -> None:
+    """5 deg above the horizon, 4 deg beside the nose, also in a bank."""
+    surface = pygame.Surface((800, 600))
+    axes = axes_of(math.radians(30), math.radians(2), math.radians(70))
+    found = Flight(np.array([0.0, 0.0, -500.0]), axes, np.array([100.0, 0.0, 0.0]), 1.0)
+    view = Camera(found.place, axes, 800, 600)
+    HeadUp().draw(surface, view, found, Figures(100.0, 0.0, 0.3))
+    up, beside = math.radians(5), math.tan(math.radians(4))
+    north, east = math.cos(math.radians(70)), math.sin(math.radians(70))
+    c, s = math.cos(up), math.sin(up)
+    at = view.direction(np.array([c * north - beside * east, c * east + beside * north, -s]))
+    assert at is not None
+    x, y = map(round, at)
+    near = [
+        tuple(surface.get_at((x + i, y + k)))[:3] for i in (-1, 0, 1) for k in (-2, -1, 0, 1, 2)
+    ]
+    assert near.count(GREEN) > 0
+
+
+def test_there_are_fields_that_stay_where_they_are() -> None:
+    """The same colours from two places: seen from above, moved by just one cell."""
+    pictures = []
+    for north in (0.0, 500.0):
+        surface = pygame.Surface((300, 300))
+        axes = axes_of(0.0, math.radians(-89.9), 0.0)
+        view = Camera(np.array([north, 0.0, -1500.0]), axes, 300, 300)
+        Terrain().draw(surface, view)
+        pictures.append(pygame.surfarray.array3d(surface))
+    assert len(np.unique(pictures[0].reshape(-1, 3), axis=0)) > 4
+    cell = round(500.0 / 1500.0 * view.focal)
+    first, second = pictures[0][:, : 300 - cell], pictures[1][:, cell:]
+    assert (first != second).any(axis=2).mean() < 0.05
+
+
+def test_the_earth_turns_below() -> None:
+    """After two seconds the place is still that of the model's latitude and longitude."""
+    _, pairs = watched(scenario(step=0.02), 2.0)
+    body = at(pairs[-1], 0.0)
+    ground = Ground(RUNWAY[0], RUNWAY[1])
+    wanted = ground.place(body["latitude"], body["longitude"], body["altitude"])
+    assert ground.flight(body).place == pytest.approx(wanted, abs=0.01)

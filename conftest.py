@@ -58,9 +58,15 @@ def run_commands(example: Example) -> str | None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A page's own working folder, from which it can import what it saved."""
     before, path = os.getcwd(), tmp_path_factory.mktemp("page")
+    known = os.environ.get("RTSIM_RUNTIME_DIR")
+    os.environ["RTSIM_RUNTIME_DIR"] = str(path)  # runs of other pages are none of its business
     os.chdir(path)
     sys.path.insert(0, str(path))
     yield
+    if known is None:
+        del os.environ["RTSIM_RUNTIME_DIR"]
+    else:
+        os.environ["RTSIM_RUNTIME_DIR"] = known
     os.chdir(before)
     sys.path.remove(str(path))
 

@@ -1,4 +1,4 @@
-"""What of a run can be reached: nothing beyond this machine, unless asked to, and then with keys."""
+"""What of a run can be reached: nothing beyond this machine, unless asked, and then with keys."""
 
 from __future__ import annotations
 

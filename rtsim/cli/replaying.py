@@ -88,14 +88,23 @@ def check(
     recorded: Recording, times: list[int | None], absolute: float, relative: float
 ) -> tuple[dict[str, Any], Comparison | None]:
     """Run it again between two times (ns; ``None``: its own) and hold the two side by side."""
-    elsewhere = what_differs(recorded)
     first, last = times
+    begun_ns = int(recorded.continues.get("ns", 0))
+    if first is not None and first >= recorded.end_ns:
+        raise ScenarioError(
+            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from before that"
+        )
+    if last is not None and last <= begun_ns > 0:
+        raise ScenarioError(
+            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to after that"
+        )
+    elsewhere = what_differs(recorded)
     start: Checkpoint | None = None
     notes: list[str] = []
     if first is not None:
         start, notes = nearest(recorded, first)
     if start is not None:
-        rows, events = start.rows, start.events
+        rows, events, begun_ns = start.rows, start.events, start.ns
         recorded = recorded.since(rows, events)
     again = rerun(recorded, start=start, stop_ns=last)
     if last is not None:
@@ -103,7 +112,7 @@ def check(
     result: dict[str, Any] = {
         "recording": recorded.source,
         "rows": recorded.trace_rows,
-        "from_s": 0.0 if start is None else start.tag.seconds,
+        "from_s": begun_ns / 1e9,
         "until_s": recorded.end_ns / 1e9,
         "truncated": recorded.truncated,
         "fingerprint_differs": elsewhere,

@@ -126,7 +126,12 @@ def test_the_way_to_the_moment_may_be_shown(stick: Path) -> None:  # noqa: ARG00
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert Recording.open("b.mcap").continues["ns"] == 500 * MS
-    assert rtsim("replay", "b.mcap").exit_code == 0
+    result = rtsim("replay", "b.mcap")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("replayed 0.5 to 1 s: all ")
+    result = rtsim("replay", "b.mcap", "--to", "0.4")
+    assert result.exit_code == 2
+    assert "b.mcap begins at 0.500 s; give a --to after that" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -218,6 +223,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
         (("replay", "a.mcap", "--then", "run"), "takes over at a time: give --from T or --to T"),
         (("replay", "a.mcap", "--from", "0.7", "--to", "0.5"), "comes after --to 0.5"),
         (("replay", "a.mcap", "--from", "7", "--then", "run"), "before its end at 1.000000000 s"),
+        (("replay", "a.mcap", "--from", "9"), "a.mcap ends at 1.000 s; give a --from before that"),
         (("replay", "a.mcap", "--to", "0.5", "-o", "x.mcap"), "go with --then run"),
     ],
 )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ PATIENCE_S = 5.0
 NEXT_TAG = -1
 _RENEW_NS = 2 * NS_PER_S
 _LOOK_MS = 250
+_LOOK_AGAIN_S = 0.05
 _LIMITS = Limits(depth=8, values=200_000)
 
 
@@ -317,9 +319,24 @@ def _plain(value: float | Sequence[float]) -> float | list[float]:
     return value
 
 
-def connect(which: str | int = "", keys: str | os.PathLike[str] | None = None) -> Run:
-    """The run named by its process, scenario or ``tcp://`` address; the only one by default."""
-    text = str(which)
+def connect(
+    which: str | int = "", keys: str | os.PathLike[str] | None = None, *, wait: float = 0.0
+) -> Run:
+    """The run named by its process, scenario or ``tcp://`` address; the only one by default.
+
+    ``wait``: one that is not there yet is waited for, s.
+    """
+    until = stopwatch() + round(wait * NS_PER_S)
+    while True:
+        try:
+            return _connect(str(which), keys)
+        except RtsimError:
+            if stopwatch() >= until:
+                raise
+        Event().wait(_LOOK_AGAIN_S)
+
+
+def _connect(text: str, keys: str | os.PathLike[str] | None) -> Run:
     held = None if keys is None else Keys.load(Path(keys))
     if text.startswith("tcp://"):
         if held is None:

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any, Protocol
 import pytest
 from checkpoint_parts import SEED, noisy
 
-from rtsim.errors import RtsimError
 from rtsim.gateway.client import Run, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.registry import find
@@ -184,15 +182,7 @@ def calm() -> Recording:
 @contextmanager
 def reached() -> Iterator[Run]:
     """A client that means well; the gateway is there as soon as it answers."""
-    for _ in range(1200):
-        try:
-            run = connect("noisy")
-            break
-        except RtsimError:
-            time.sleep(0.05)
-    else:
-        raise AssertionError("the gateway does not answer")
-    with run:
+    with connect("noisy", wait=60) as run:
         yield run
 
 

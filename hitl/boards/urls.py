@@ -46,7 +46,10 @@ class BoardUrl:
 
 def parse_url(text: str) -> BoardUrl:
     """Understand ``text``; :class:`BoardError` says what to type instead."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # half an IPv6 address
+        raise BoardError(f"{text!r} is no board; expected {_FORMS}") from None
     if parts.scheme == "board":
         options = _options(text, parts.query, ("backend", "baud"))
         if parts.path != "uno" or parts.netloc:

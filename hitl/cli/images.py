@@ -42,7 +42,12 @@ def image_of(reference: str, baud: int | None = None) -> Image:
 
 
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> Image:
-    """What the emulated board at ``at`` runs; both given: the controller is what is expected."""
+    """What the emulated board at ``at`` runs; both given: the controller is what is expected.
+
+    Raises :class:`BoardError` where it is not emulated, and so runs what it was flashed with.
+    """
+    if not at.emulated:
+        raise BoardError(f"{at.text} runs what it was flashed with; emulated is: board:uno")
     if file is not None:
         interface = None if controller is None else load_interface(controller)
         return Image(file, interface, baud=at.baud)

@@ -351,6 +351,8 @@ class Session:
 
     def _ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
         self._sequence = (self._sequence + 1) % 256
+        if self._sequence == self._answered[1]:  # the board would take it for that one, repeated
+            self._sequence = (self._sequence + 1) % 256
         data = encode_message(message, self._sequence)
         self._pending = _Request(message, self._sequence, now_ns, data, tag, values)
         if self._repeated:

@@ -8,12 +8,13 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from emulated_board_parts import BACKENDS, IMAGES, need, running
 
-from hitl.boards import BoardError
+from hitl.boards import BoardError, node, simavr
 from hitl.boards.emulated import EmulatedBoard
 from rtsim.clock import stopwatch
 
@@ -163,11 +164,20 @@ def test_an_emulator_that_is_killed_is_named(backend: str) -> None:
             board.advance(100)
 
 
-def test_simavr_names_a_firmware_that_runs_away() -> None:
-    need("simavr")
-    from hitl.boards import simavr
-
-    board = EmulatedBoard(bytes.fromhex("0c940080"), simavr.command(), "simavr")  # jmp 0x10000
-    with pytest.raises(BoardError, match="the firmware left the program memory or the RAM"):
+@pytest.mark.parametrize(
+    ("backend", "image"),
+    [
+        ("avr8js", "ffff"),  # no program at all
+        ("simavr", "ffff"),
+        ("simavr", "0c940080"),  # jmp 0x10000; to avr8js, as to the chip, that is 0
+    ],
+)
+def test_a_firmware_that_runs_away_is_named(backend: str, image: str) -> None:
+    need(backend)
+    command = {"avr8js": node.command, "simavr": simavr.command}[backend]()
+    said = "the firmware left the program memory or the RAM"
+    with (
+        closing(EmulatedBoard(bytes.fromhex(image), command, backend)) as board,
+        pytest.raises(BoardError, match=said),
+    ):
         board.advance(100_000)
-    board.close()

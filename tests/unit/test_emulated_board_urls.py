@@ -138,6 +138,7 @@ def test_urls_are_understood() -> None:
     [
         ("uno", r"'uno' is no board; expected board:uno, serial:///dev/ttyACM0"),
         ("/dev/ttyACM0", "is no board"),
+        ("serial://[::1", r"'serial://\[::1' is no board; expected board:uno, serial:///dev"),
         ("board:mega", "type: board:uno"),
         ("board:uno?backend=simvr", "unknown back end 'simvr'; did you mean simavr"),
         ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),

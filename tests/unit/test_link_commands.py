@@ -115,6 +115,14 @@ def test_a_rate_that_is_not_the_firmwares_is_guessed() -> None:
     assert "of garbage and 0 other frames came; is the baud rate the firmware's?" in done.output
 
 
+@pytest.mark.parametrize("words", [[], ["--firmware", "a.hex"], ["-c", F16_SINGLE]])
+def test_serve_is_for_emulated_boards(words: list[str]) -> None:
+    done = rtsim("board", "serve", "serial:///dev/ttyS0", *words)
+    assert done.exit_code == 2
+    said = "serial:///dev/ttyS0 runs what it was flashed with; emulated is: board:uno"
+    assert said in done.output
+
+
 def test_firmware_of_another_kind_does_not_answer() -> None:
     need("avr8js")
     done = linked("board:uno", "--firmware", ECHO)

@@ -59,8 +59,9 @@ def test_the_f16_flies_on_a_board_with_nothing_else_typed() -> None:
     assert result.exit_code == 0, result.output
     for part in (
         "autopilot on board:uno: protocol 1", "firmware as it ships", "double of 4 bytes",
-        "500000 baud (+0.0 %)\nbefore the first step: request 96 bytes", "fits the period of 20.000 ms",
-        "bit-identical", "autopilot (host C)", "autopilot (board)", "max observed",
+        "500000 baud (+0.0 %)\nbefore the first step: request 96 bytes",
+        "fits the period of 20.000 ms", "bit-identical", "autopilot (host C)",
+        "autopilot (board)", "max observed",
         "time of an exchange, target clock", "late 0, missed 0, repeated 0",
         "the host C does what its design does, and the board does what the host C does, in open",
     ):  # fmt: skip

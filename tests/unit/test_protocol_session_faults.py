@@ -112,6 +112,18 @@ def test_a_lost_request() -> None:
     assert (event.counter, event.unanswered) == (1, 0)
 
 
+@pytest.mark.parametrize("lost", [254, 255, 256, 510])
+def test_however_many_requests_are_lost_the_next_is_no_repeat_of_the_last(lost: int) -> None:
+    session, board = running()
+    stepped(session, board, 1)
+    for _ in range(lost):
+        session.step(Tag(20 * MS), INPUTS, 0)
+        session.outgoing()
+        session.abandon()
+    event = stepped(session, board, 2)
+    assert (event.counter, event.unanswered) == (2, 0)
+
+
 @pytest.mark.parametrize("lost", ["request", "reply"])
 def test_a_repeated_step_is_taken_once(lost: str) -> None:
     session, board = running()

@@ -15,6 +15,8 @@ const FLASH = 32768, SRAM = 2048, FRAME = 1 << 20, RECORD = 12, MOST_EVENTS = 65
 const BYTE_IN = 0, LEVEL_IN = 1, VOLTS_IN = 2;
 const BYTE_OUT = 0, EDGE = 1, LOST = 2, RESTARTED = 3;
 const UNTIL_BYTE = 1;
+const LAST = FLASH / 2 - 2; // words: where an instruction of two of them may end the flash
+const LEFT = "the firmware left the program memory or the RAM";
 const PORTS = [["PORTB", 0x23], ["PORTC", 0x26], ["PORTD", 0x29]]; // PIN, then DDR, then PORT
 // which timer drives which pin: TCCRnA, its mask, port, bit
 const COMPARE = [
@@ -175,8 +177,11 @@ function run(target) {
       let before;
       do {
         before = data[SREG];
-        if (progMem[chip.pc] === SLEEP && data[SMCR] & 1) asleep = true;
+        const at = chip.pc;
+        if (progMem[at] === SLEEP && data[SMCR] & 1) asleep = true;
         instruction(chip);
+        // behind the last word avr8js goes on at the first, as the chip does; simavr ends there
+        if (chip.pc === 0 && at >= LAST) throw new Error(LEFT);
         const event = chip.nextClockEvent;
         if (event !== null && event.cycles <= chip.cycles) clockEvents();
         if (chip.nextInterrupt >= 0 && data[SREG] & I) break;

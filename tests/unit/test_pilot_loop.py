@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -217,6 +218,7 @@ def test_how_the_run_stands_is_told_to_its_end() -> None:
     assert np.isfinite(record.floats).all()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot go there")
 def test_the_file_is_gone_when_the_run_is() -> None:
     with Cockpit(orbit()) as cockpit:
         path = cockpit.shared.path

@@ -1,0 +1,38 @@
+"""``rtsim fly``: what is refused before anything flies, with what to type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rtsim.cli import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("orbit",), "orbit has 0 inlets (none); a person moves exactly one"),
+        (("f16", "--size", "big"), "write WIDTHxHEIGHT"),
+        (("f16", "--size", "10x10"), "give 160x120 to 7680x4320"),
+        (("f16", "--every", "0"), "give seconds > 0"),
+        (("f17",), "did you mean f16"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
+    result = CliRunner().invoke(main, ["fly", *arguments, "--no-record", "--headless"])
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_help_says_what_flies() -> None:
+    result = CliRunner().invoke(main, ["fly", "--help"])
+    assert result.exit_code == 0
+    for word in ("f16", "--mapping", "--headless", "--frames", "gamepad"):
+        assert word in result.stdout

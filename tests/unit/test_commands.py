@@ -29,6 +29,7 @@ def same(a: Recording, b: Recording) -> bool:
     return compare(a, b).ok
 
 
+@pytest.mark.rule("told-at-a-tag")
 def test_a_parameter_set_while_it_runs_acts_at_the_next_tag_and_in_the_replay() -> None:
     told = Flown(scenario(), {200 * MS: [{"kind": "set", "target": TARGET, "value": VALUE}]})
     ((command, wrong, ns),) = told.answers

@@ -60,6 +60,7 @@ def check_frames(flown: Flown) -> None:
     assert flown.certificate.slipped_ns == 0
 
 
+@pytest.mark.rule("standing-is-no-lateness")
 def test_a_pause_of_ten_seconds_slow_motion_and_ten_times_as_fast() -> None:
     at: dict[int, list[Told]] = {
         1000 * MS: [rate(0.1)], 2000 * MS: [{"kind": "pause"}], 3000 * MS: [rate(10)],

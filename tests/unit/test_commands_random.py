@@ -217,6 +217,8 @@ def _key(data: dict[str, Any]) -> str:
     return repr(sorted(data.items()))
 
 
+@pytest.mark.rule("told-at-a-tag")
+@pytest.mark.rule("refused-changes-nothing")
 def test_500_random_commands_replay_and_mistakes_leave_no_trace() -> None:
     legs = check(3)
     assert len(legs) > 2

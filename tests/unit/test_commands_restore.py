@@ -46,6 +46,7 @@ def last(recording: Recording) -> bytes:
     return bytes(np.asarray(recording.rows("plant").floats[-1]).tobytes())
 
 
+@pytest.mark.rule("restore-is-another-leg")
 def test_a_run_goes_back_in_legs_that_each_replay_bit_for_bit() -> None:
     past = Past("1.5")
     first = leg(past, {1200 * MS: [told("restore", at=0.75)]})
@@ -96,6 +97,7 @@ def test_a_run_that_stood_stands_where_it_goes_on() -> None:
     assert replays(second)
 
 
+@pytest.mark.rule("restore-is-another-leg")
 def test_what_comes_after_a_restore_is_for_what_goes_on() -> None:
     past = Past("1.5")
     orders = [told("restore", at=0.5), told("mark", text="after")]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -87,7 +87,7 @@ class Going:
                 return self
             except (ScenarioError, ControlError):
                 assert self.process.poll() is None
-                time.sleep(0.05)
+                select.select([], [], [], 0.05)
         raise AssertionError("the run cannot be reached")
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, Flown, flight_options
+from rtsim.cli.flight import Flight, flight_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
 from rtsim.control.desk import Inbox
@@ -67,6 +67,7 @@ def fly(
     if flight.pace == "max":  # nobody flies as fast as possible; it is the option's own default
         flight = replace(flight, pace="1.0")
     cockpits: list[Cockpit] = []
+    gone: list[bool] = []
 
     @contextmanager
     def watch(scenario: Scenario, gate: Inbox | None) -> Iterator[tuple[Publisher, Inbox]]:
@@ -74,21 +75,19 @@ def fly(
         about = {"scenario": flight.scenario, "scene": flyable.scene, **flyable.about}
         with (
             Cockpit(scenario, stick, about, gate) as cockpit,
-            ViewerProcess(cockpit.shared.path, window),
+            ViewerProcess(cockpit.shared.path, window) as viewer,
         ):
             cockpits.append(cockpit)
             yield cockpit.pictures, cockpit.inbox
+            gone.append(not viewer.running)
 
     flown = fly_flight(flight, quiet=as_json, watch=watch)
     latency = cockpits[-1].latencies()
+    latency["window_lost"] = gone[-1] and flown.outcome.reason == "end"
     if as_json:
         show_json({**flown.summary(), "pilot": latency})
     else:
         flown.print(lambda: _print_latency(latency))
-    _exit(flown)
-
-
-def _exit(flown: Flown) -> None:
     flown.exit()
 
 
@@ -126,6 +125,8 @@ def _print_latency(latency: dict[str, Any]) -> None:
             f"most {most:.2f} ms",
             soft_wrap=True,
         )
+    if latency["window_lost"]:
+        out.print("the window was gone before the end; the run went on alone", soft_wrap=True)
     if latency["silences"]:
         times = latency["silences"]
         out.print(f"the viewer fell silent {times} times: stick held, then safe", soft_wrap=True)

@@ -60,6 +60,7 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
         pygame.display.init()
         driver = pygame.display.get_driver()
         if not hidden and driver in _SCREENLESS:  # SDL takes these without a word
+            pygame.display.quit()
             raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
         flags = 0 if hidden else pygame.RESIZABLE
         surface = pygame.display.set_mode(size, flags)

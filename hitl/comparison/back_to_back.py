@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hitl.comparison.conditions import Conditions, Flown, Watch
 from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
-from hitl.comparison.flights import compare_flights
+from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.mismatches import mismatches
 from hitl.comparison.on_target import OnTarget
@@ -236,8 +236,9 @@ class _Pair:
             flown=flown.recording,
             paired=(compared.baseline, compared.flown),
             error=flown.error,
-            late=flown.outcome.late if flown.outcome else 0,
-            missed=flown.outcome.missed if flown.outcome else 0,
+            held_up=flown.held_up,
+            late=flown.count(LATE),
+            missed=flown.count(MISSED),
             execution=self._execution(flown.started),
             sides=self.sides,
             targets=self._targets(flown.started),

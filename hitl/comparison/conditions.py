@@ -11,7 +11,7 @@ from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
 from hitl.comparison.open_loop import Observer
 from rtsim.controller import Controller
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.errors import OverrunError, RtsimError, ScenarioError
 from rtsim.latency import Fixed, Latencies, allowing, latency_of
 from rtsim.parts import ControllerPart, taking_over
 from rtsim.record.file import FileRecorder
@@ -46,6 +46,12 @@ class Flown(NamedTuple):
     outcome: Outcome | None
     """``None`` where an error ended it."""
     error: str = ""
+    held_up: bool = False
+    """This host ended it, which fell behind the clock."""
+
+    def count(self, kind: str) -> int:
+        """Events of a kind, however it ended."""
+        return sum(event.kind == kind for event in self.recording.events)
 
 
 @dataclass
@@ -161,7 +167,7 @@ class Conditions:
             )
         inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
         fed = Fed(fed_inlets(scenario, baseline), inserted=inserted)
-        error, outcome = "", None
+        error, outcome, held_up = "", None, False
         try:
             outcome = simulate(
                 scenario, seed=self.seed, pace=pace, until=self.until, recorder=recorder, fed=fed,
@@ -169,11 +175,15 @@ class Conditions:
             )  # fmt: skip
         except ScenarioError:
             raise
+        except OverrunError as problem:
+            held_up = True
+            what = str(problem).partition("; ")[0]
+            error = f"{what}; leave this host more of its processors, or fly with --pace max"
         except RtsimError as problem:
             error = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
         if outcome is not None:
             _not_interrupted(outcome)
-        return Flown(_recorded(recorder), started, outcome, error)
+        return Flown(_recorded(recorder), started, outcome, error, held_up)
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:

@@ -26,6 +26,10 @@ from rtsim.tag import Tag
 
 LATE = "Late"
 """Kind of the event of an answer that was not there when it was due."""
+MISSED = "Missed"
+"""Of a request that was not sent, while the one before it was under way."""
+OVERLAP = "overlap"
+"""What a flight that is too short fails by."""
 _STEPS = ("initiated_step", "step")
 _SIDE = "side"
 
@@ -104,14 +108,14 @@ def _overlap(
     if cut is None:
         flight = f"the flight with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
-        return SignalResult("overlap", "s", reason=reason)
+        return SignalResult(OVERLAP, "s", reason=reason)
     count = sum(e.kind == LATE for e in flown.events)
     answers = "1 answer was Late" if count == 1 else f"{count} answers were Late"
     reason = (
         f"{answers}; compared up to the request of the first, at {short(Tag(cut))} of "
         f"{short(Tag(end))}"
     )
-    return SignalResult("overlap", "s", reason=reason)
+    return SignalResult(OVERLAP, "s", reason=reason)
 
 
 def _end(recording: Recording) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hitl.comparison.execution import MODELLED, Execution
+from hitl.comparison.flights import OVERLAP
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
@@ -33,6 +34,8 @@ class Flight:
     """Of both the rows that were compared."""
     error: str = ""
     """What ended it early."""
+    held_up: bool = False
+    """This host did, which fell behind the clock."""
     late: int = 0
     missed: int = 0
     execution: Mapping[str, Execution] = field(default_factory=dict)
@@ -43,6 +46,26 @@ class Flight:
     @property
     def ok(self) -> bool:
         return self.comparison.ok and not self.error
+
+    @property
+    def slipped(self) -> int:
+        """What emulators of boards in real time lost, ns: this host's doing too."""
+        paced = [t.pacing for t in self.targets.values() if t.pacing is not None]
+        return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
+
+    @property
+    def undecided(self) -> bool:
+        """All that fails is the part for which this host was too slow."""
+        end = self.flown.end_ns
+        held_up = self.held_up or self.slipped > 0
+        return (
+            held_up
+            and not self.ok
+            and all(
+                r.name == OVERLAP or (r.first_failed is not None and r.first_failed.ns >= end)
+                for r in self.comparison.failures
+            )
+        )
 
     @property
     def first(self) -> SignalResult | None:
@@ -161,8 +184,10 @@ class BackToBack:
     @property
     def statement(self) -> str:
         """``the C does what its design does``, or does not."""
-        does = "does" if self.ok else "does not do"
-        return f"the {self.sides.translation} {does} {self.sides.aim}"
+        who = f"the {self.sides.translation}"
+        if self.flight is not None and self.flight.undecided and self.first_failed is None:
+            return f"this host was too slow to say whether {who} does {self.sides.aim}"
+        return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
 
     @property
     def why(self) -> list[str]:
@@ -213,6 +238,9 @@ def allowance(result: SignalResult) -> str:
 
 def _what_the_loop_adds(flight: Flight) -> str:
     """Why it may fail where each step agrees."""
+    if flight.held_up:
+        who = flight.sides.translation
+        return f"the flight ended early by this host's doing, not the {who}'s: {flight.error}"
     if flight.error:
         return f"the flight ended early: {headline(flight.error)}"
     if flight.late or flight.missed:
@@ -229,12 +257,11 @@ def _what_the_loop_adds(flight: Flight) -> str:
 
 def _time(flight: Flight) -> str:
     """What to do about answers that are late."""
-    paced = [t.pacing for t in flight.targets.values() if t.pacing is not None]
-    if any(pacing.slips for pacing in paced):
-        slipped = duration(sum(pacing.slipped_ns for pacing in paced))
+    if flight.slipped:
         return (
-            f"the emulator could not keep up with the clock and lost {slipped}, which is this "
-            "host's doing, not the board's: leave it more of the processor, or fly with --pace max"
+            f"the emulator could not keep up with the clock and lost {duration(flight.slipped)}, "
+            "which is this host's doing, not the board's: leave it more of the processor, or fly "
+            "with --pace max"
         )
     exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
     more = "allow more time (--latency), or fly with --pace max"

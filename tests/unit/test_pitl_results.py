@@ -24,7 +24,7 @@ from hitl.results.page import render
 from hitl.results.table import Tables
 from hitl.results.target import bars, facts, histogram, last_of
 from rtsim.controller import Controller
-from rtsim.errors import ScenarioError
+from rtsim.errors import OverrunError, ScenarioError
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.markup import duration
 from rtsim.signals import Vector
@@ -246,6 +246,40 @@ def test_late_in_real_time_is_not_blamed_on_the_longest_wait(
     else:
         assert f"execution and wire alone take up to {alone}: allow more time" in slow.explanation
         assert bool(told) == (pacing is not None)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_an_overrun_of_this_host_is_not_the_boards(folder: Path, wrong: bool) -> None:
+    """Late answers before it are counted; a difference before it is the board's all the same."""
+
+    class Behind(FakeBoard):
+        late = False
+
+        def fresh(self) -> FakeBoard:
+            out = Behind(self.law, self.change, self.folder)
+            out.board, out.paced = out.greeting, True
+            return out
+
+        def receive(self, tag: Tag, patience: float) -> Vector | None:
+            if self.step == 12:
+                raise OverrunError("1.1 s began 30 ms late; type `rtsim doctor`")
+            if self.step == 9 and not self.late:
+                self.late = True
+                return None
+            answer = super().receive(tag, patience)
+            return answer if answer is None or not wrong else answer + 1.0
+
+    rungs = [Rung("host C", {"controller": Host(controller(), as_float)})]
+    stepped, flown = (kind(controller(), as_float, folder) for kind in (FakeBoard, Behind))
+    rungs.append(Rung("board", {"controller": stepped}, {"controller": flown}))
+    result = climb(scenario(), rungs, until=2, latency=0.03, late="hold")
+    flight = result.pairs[-1].flight
+    assert flight is not None
+    assert (result.ok, flight.held_up, flight.late) == (False, True, 1)
+    said = "this host was too slow to say whether the board does what the host C does"
+    assert result.in_words.splitlines()[0].endswith(said) != wrong
+    explained = "by this host's doing, not the board's: 1.1 s began 30 ms late; leave this host"
+    assert explained in result.pairs[-1].explanation
 
 
 def test_bins_hold_all_and_show_each() -> None:

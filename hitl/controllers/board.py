@@ -191,7 +191,7 @@ class BoardController:
         self._converse(talk, self._patience_ns, "start")
         talk.most_ns = self._budget.period_ns
         talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # of the first step: nobody knows
-        session.counts = Counts()
+        session.count_anew()
         line.zero()
 
     def spoil(self, line: LineFaults) -> None:

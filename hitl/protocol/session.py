@@ -12,7 +12,6 @@ Bytes never raise.  What a caller does out of turn raises :class:`OutOfTurn`.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from hitl.protocol.clocks import RoundTrip
 from hitl.protocol.codec import Codec
 from hitl.protocol.events import Connected, Counts, Event, Failed, Ponged, Started, Stepped, Stopped
 from hitl.protocol.framing import Frame, Parser
+from hitl.protocol.in_flight import REPLY, InFlight, Request
 from hitl.protocol.messages import (
-    KINDS,
     LAYOUTS,
     VERSION,
     Code,
@@ -42,7 +41,7 @@ from hitl.protocol.messages import (
     Stop,
     StopReply,
 )  # fmt: skip
-from hitl.protocol.wire import decode_message, encode_message
+from hitl.protocol.wire import decode_message
 from hitl.worker.refusal import refusal
 from rtsim.errors import ControllerError, RtsimError
 from rtsim.signals import Signals, Vector
@@ -53,7 +52,6 @@ CONNECT_PATIENCE_NS = 5 * NS_PER_S
 """A board that opening the port has reset sits in its boot loader first."""
 MOST_MICROSTEP = 2**16 - 1
 MOST_PARAMETER_BYTES = 2**16 - 1
-_REPLY = 0x80
 _NO_TAG = Tag(0)
 _NO_VALUES = np.zeros(0)
 
@@ -67,15 +65,6 @@ class State(Enum):
     CONNECTING = "connecting"
     READY = "ready"
     FAILED = "failed"
-
-
-class _Request(NamedTuple):
-    message: Message
-    sequence: int
-    sent_ns: int
-    data: bytes
-    tag: Tag
-    values: Vector
 
 
 class Session:
@@ -92,7 +81,6 @@ class Session:
         connect_patience_ns: int = CONNECT_PATIENCE_NS,
         build: int | None = None,
     ) -> None:
-        self.counts = Counts()
         self.board: HelloReply | None = None
         self.state = State.IDLE
         self.started = False
@@ -103,34 +91,36 @@ class Session:
         self._parameters = Codec(interface.parameter_fields if interface else ())
         self._patience, self._connect_patience = patience_ns, connect_patience_ns
         self._parser = Parser()
-        self._out = bytearray()
-        self._pending: _Request | None = None
-        self._sequence = 0
-        self._answered: tuple[int, int] = (-1, -1)
+        self._flight = InFlight()
         self._began_ns = self._hello_ns = 0
         self._counter = self._sent = 0
         self._packed = b""
-        self._left: _Request | None = None
-        self._repeated = False
+
+    @property
+    def counts(self) -> Counts:
+        """What came besides answers, since :meth:`count_anew`."""
+        return self._flight.counts
+
+    def count_anew(self) -> None:
+        """From 0."""
+        self._flight.counts = Counts()
 
     @property
     def waiting(self) -> bool:
         """A request is in flight."""
-        return self._pending is not None
+        return self._flight.pending is not None
 
     def outgoing(self) -> bytes:
         """What is to be sent now; it is handed out once."""
-        data = bytes(self._out)
-        self._out.clear()
-        return data
+        return self._flight.outgoing()
 
     # What the caller asks for.
 
     def connect(self, now_ns: int) -> None:
         """Ask who is there until it answers; what a board says while it boots is skipped."""
         self.state, self.started, self.board = State.CONNECTING, False, None
-        self._began_ns, self._pending, self._parser = now_ns, None, Parser()
-        self._out += b"\0"  # ends what the board may have half received
+        self._began_ns, self._parser = now_ns, Parser()
+        self._flight.begin()
         self._hello(now_ns)
 
     def start(self, parameters: Vector, now_ns: int) -> None:
@@ -178,21 +168,17 @@ class Session:
 
     def repeat(self) -> None:
         """Send the request in flight again.  A board that took it answers as before."""
-        if self._pending is None:
+        if self._flight.pending is None:
             raise OutOfTurn("nothing to repeat: no request is in flight")
-        self.counts.repeated += 1
-        self._repeated = True
-        self._out += b"\0" + self._pending.data
+        self._flight.repeat(self._flight.pending)
 
     def abandon(self) -> None:
         """Wait no longer for the request in flight; its reply, should it come, is stale."""
-        if self._pending is not None:
-            self._pending = None
-            self.counts.abandoned += 1
+        self._flight.abandon()
 
     def leave(self) -> None:
         """As :meth:`abandon`, at the end: nothing went wrong, and nothing is counted."""
-        self._left, self._pending = self._pending, None
+        self._flight.leave()
 
     # What happens.
 
@@ -205,9 +191,8 @@ class Session:
                 return [self._failed(verdicts.silent_at_connecting(waited, self.counts))]
             if now_ns - self._hello_ns >= HELLO_EVERY_NS:
                 self._hello(now_ns)
-        elif self._pending is not None and now_ns - self._pending.sent_ns >= self._patience:
-            waited = now_ns - self._pending.sent_ns
-            error = verdicts.silent(_named(self._pending), waited, self._counter)
+        elif (pending := self._flight.pending) and now_ns - pending.sent_ns >= self._patience:
+            error = verdicts.silent(pending.name, now_ns - pending.sent_ns, self._counter)
             return [self._failed(error)]
         return []
 
@@ -233,22 +218,13 @@ class Session:
         if frame.kind == Kind.HELLO_REPLY and frame.payload and frame.payload[0] != VERSION:
             return self._failed(verdicts.of_version(frame.payload[0]))
         message = decode_message(frame)
-        if message is None or frame.kind < _REPLY:
+        if message is None or frame.kind < REPLY:
             self.counts.meaningless += 1
             return None
         if isinstance(message, Reset):
             return self._booted(message, now_ns)
-        pending = self._pending
-        if pending is None or not _answers(frame, message, pending):
-            if self._left is not None and _answers(frame, message, self._left):
-                self._left = None
-                return None
-            again = (frame.kind, frame.sequence) == self._answered
-            self.counts.duplicate += again
-            self.counts.stale += not again
-            return None
-        self._pending, self._answered = None, (frame.kind, frame.sequence)
-        return self._reply(message, pending, now_ns)
+        asked = self._flight.answered(frame, message)
+        return None if asked is None else self._reply(message, asked, now_ns)
 
     def _booted(self, notice: Reset, now_ns: int) -> Event | None:
         if self.state is State.CONNECTING:
@@ -261,7 +237,7 @@ class Session:
         before = self.board.boot_nonce
         return self._failed(verdicts.has_reset(notice.boot_nonce, before, self._counter))
 
-    def _reply(self, message: Message, pending: _Request, now_ns: int) -> Event | None:
+    def _reply(self, message: Message, pending: Request, now_ns: int) -> Event | None:
         took = now_ns - pending.sent_ns
         match message:
             case HelloReply():
@@ -278,7 +254,7 @@ class Session:
             case Error(code=Code.NOT_STARTED) if self.started:
                 return self._failed(verdicts.forgot("it is not started", self._counter))
             case Error():
-                return self._failed(verdicts.refused(message, _named(pending)))
+                return self._failed(verdicts.refused(message, pending.name))
             case _:
                 raise AssertionError(message)
 
@@ -294,7 +270,7 @@ class Session:
         self.board, self.state = board, State.READY
         return Connected(board)
 
-    def _taken(self, reply: StartReply, pending: _Request, now_ns: int) -> Event | None:
+    def _taken(self, reply: StartReply, pending: Request, now_ns: int) -> Event | None:
         assert isinstance(pending.message, Start)
         if reply.status:
             text = self._refusal(reply.status, pending.values, self._interface.parameters)
@@ -309,7 +285,7 @@ class Session:
         self.started = True
         return Started(now_ns - self._began_ns)
 
-    def _stepped(self, reply: StepReply, pending: _Request, took_ns: int) -> Event:
+    def _stepped(self, reply: StepReply, pending: Request, took_ns: int) -> Event:
         before, self._counter = self._counter, reply.counter
         if reply.counter <= before:
             what = f"its step counter went from {before} to {reply.counter}"
@@ -344,26 +320,17 @@ class Session:
         """The board, where a request may be sent to it."""
         if self.state is not State.READY or self.board is None:
             raise OutOfTurn(f"a request to a board while {self.state.value}; call connect first")
-        if self._pending is not None:
+        if self.waiting:
             text = "one request is in flight; receive its reply, or abandon it, before the next"
             raise OutOfTurn(text)
         return self.board
 
     def _ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
-        self._sequence = (self._sequence + 1) % 256
-        if self._sequence == self._answered[1]:  # the board would take it for that one, repeated
-            self._sequence = (self._sequence + 1) % 256
-        data = encode_message(message, self._sequence)
-        self._pending = _Request(message, self._sequence, now_ns, data, tag, values)
-        if self._repeated:
-            # Its end may have found the board's receiver full: what is left there ends here.
-            self._out += b"\0"
-            self._repeated = False
-        self._out += data
+        self._flight.ask(message, now_ns, tag, values)
 
     def _hello(self, now_ns: int) -> None:
         """All HELLOs of one connecting have one sequence: any answer will do."""
-        if self._pending is None:
+        if self._flight.pending is None:
             self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
         else:
             self.repeat()
@@ -380,20 +347,6 @@ class Session:
         return refusal(interface.name, status, given, values, interface.outputs)
 
     def _failed(self, error: ControllerError) -> Failed:
-        self.state, self.started, self._pending = State.FAILED, False, None
-        self._out.clear()
+        self.state, self.started = State.FAILED, False
+        self._flight.fail()
         return Failed(error)
-
-
-def _answers(frame: Frame, message: Message, pending: _Request) -> bool:
-    reply = KINDS[type(pending.message)] | _REPLY
-    if frame.sequence != pending.sequence or frame.kind not in (reply, Kind.ERROR):
-        return False
-    asked = pending.message
-    return not (isinstance(message, Pong) and isinstance(asked, Ping)) or (
-        message.nonce == asked.nonce
-    )
-
-
-def _named(pending: _Request) -> str:
-    return KINDS[type(pending.message)].name

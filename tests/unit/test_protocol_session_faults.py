@@ -145,7 +145,7 @@ def test_pings() -> None:
     assert isinstance(event, Ponged)
     assert event.trip == (5 * MS, 6 * MS, 2**32 - 4)
     session.ping(78, 0)
-    assert session.receive(encode_message(Pong(77, 1), session._sequence), 1) == []
+    assert session.receive(encode_message(Pong(77, 1), session._flight.sequence), 1) == []
     assert (session.counts.stale, session.waiting) == (1, True), "an answer to another ping"
 
 
@@ -172,7 +172,7 @@ def test_answers_that_are_not_right(
 ) -> None:
     session, _ = running()
     session.step(Tag(20 * MS), INPUTS, 0)
-    error = failure(session.receive(encode_message(reply, session._sequence), 1))
+    error = failure(session.receive(encode_message(reply, session._flight.sequence), 1))
     assert type(error) is kind
     assert says in str(error)
 
@@ -188,7 +188,7 @@ def test_answers_that_are_not_right(
 def test_parameters_that_are_not_taken(reply: StartReply | Error, says: str) -> None:
     session, _ = running()
     session.start(PARAMETERS, 0)
-    error = failure(session.receive(encode_message(reply, session._sequence), 1))
+    error = failure(session.receive(encode_message(reply, session._flight.sequence), 1))
     assert says in str(error)
     assert not session.started
 

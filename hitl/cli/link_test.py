@@ -133,7 +133,7 @@ def _show(trial: LinkTrial, image: Image, own_time: bool) -> None:
     if budget is None:
         lines.append("budget      -c INTERFACE.toml tells what a step of its controller costs")
     else:
-        lines.append(f"budget      {budget} (the step's execution time is measured in a flight)")
+        lines.append(f"budget      {budget}")
     for text in lines:
         click.echo(text)
 

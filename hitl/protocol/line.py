@@ -134,10 +134,12 @@ class Budget:
 
     def __str__(self) -> str:
         verdict = "fits" if self.holds else "does not fit"
+        step, rest = f"step {self.execution_ns / 1e6:.3f} ms, ", ""
+        if not self.execution_ns:
+            step, rest = "", " (the step's execution time is measured in a flight)"
         return (
-            f"request {self.request_bytes} bytes {self.request_ns / 1e6:.3f} ms, "
-            f"step {self.execution_ns / 1e6:.3f} ms, "
+            f"request {self.request_bytes} bytes {self.request_ns / 1e6:.3f} ms, {step}"
             f"reply {self.reply_bytes} bytes {self.reply_ns / 1e6:.3f} ms: "
             f"{self.exchange_ns / 1e6:.3f} ms {verdict} the period of "
-            f"{self.period_ns / 1e6:.3f} ms; up to {self.rate_hz:.0f} Hz"
+            f"{self.period_ns / 1e6:.3f} ms; up to {self.rate_hz:.0f} Hz{rest}"
         )

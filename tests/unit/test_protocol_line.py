@@ -83,6 +83,8 @@ def test_the_budget_of_the_f16() -> None:
         "5.600 ms fits the period of 20.000 ms; up to 179 Hz"
     )
     slow = Budget.of(f16(), 38_400)
+    assert "step 0.000" not in str(slow)
+    assert str(slow).endswith(" Hz (the step's execution time is measured in a flight)")
     assert not slow.holds
     assert "does not fit" in str(slow)
     assert replace(slow, period_ns=slow.exchange_ns).holds

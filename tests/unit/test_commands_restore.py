@@ -10,7 +10,7 @@ import pytest
 from command_parts import Flown, Told
 
 from rtsim.checkpoint.past import Past
-from rtsim.checkpoint.taking import Files, Taking
+from rtsim.checkpoint.taking import Files, Ring, Taking
 from rtsim.errors import ScenarioError
 from rtsim.models import unstable
 from rtsim.record.exact import compare_exact
@@ -74,10 +74,14 @@ def test_a_run_goes_back_in_legs_that_each_replay_bit_for_bit() -> None:
 
 def test_what_was_flown_before_going_back_is_no_past_of_what_goes_on() -> None:
     past = Past("1.5")
-    first = leg(past, {1200 * MS: [told("checkpoint"), told("restore", at=0.75)]})
-    second = leg(past, {730 * MS: [told("restore")]}, first)
+    orders = {720 * MS: [told("checkpoint")], 1200 * MS: [told("restore", at=0.72)]}
+    first = Flown(scenario(), orders, checkpoints=Taking(Ring(9), past=past))
+    assert first.restored is not None
+    assert first.restored.ns == 700 * MS
+    assert past.before(750 * MS) is not None
+    second = leg(past, {750 * MS: [told("restore")]}, first)
     assert second.restored is not None
-    assert second.restored.ns == 700 * MS
+    assert second.restored.ns == 700 * MS, "the one of 0.73 s is of what was left"
 
 
 def test_a_run_that_stood_stands_where_it_goes_on() -> None:

@@ -129,6 +129,33 @@ def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
 
 
 @pytest.mark.realtime
+def test_a_live_run_goes_back_over_the_channel_and_each_leg_replays(going: Going) -> None:
+    with _connected() as run:
+        with pytest.raises(ControlError, match="--rewind SECONDS"):
+            run.restore()
+        kept = run.checkpoint()
+        run.set("plant.stiffness", 2.5)
+        run.pause()
+        left = run.restore()
+        assert run.status.leg == 2
+        assert run.status.standing, "it stood, and stands"
+        assert run.status.ns == kept
+        assert run.get("plant.stiffness") == 2.0, "what was set is undone"
+        assert str(run.about["recording"]).endswith("live.2.mcap")
+        run.resume()
+        run.step(duration=0.3)
+        run.quit()
+    assert going.ended() == 0
+    first, second = (Recording.open(going.path.with_name(n)) for n in ("live.mcap", "live.2.mcap"))
+    assert first.footer is not None
+    assert (first.footer["reason"], first.footer["restored"], first.end_ns) == (
+        "restored", kept, left)  # fmt: skip
+    assert second.header["continues"]["ns"] == kept
+    for recording in (first, second):
+        assert compare(recording, rerun(recording)).ok
+
+
+@pytest.mark.realtime
 @pytest.mark.usefixtures("going")
 def test_hostile_clients_do_not_reach_the_run() -> None:
     with _connected() as run:

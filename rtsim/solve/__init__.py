@@ -19,19 +19,29 @@ from rtsim.solve.midpoint import MIDPOINT
 from rtsim.solve.multistep import ABM4
 from rtsim.solve.rk4 import RK4
 from rtsim.solve.rkn4 import RKN4, Nystrom
+from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
 SOLVERS: dict[str, Solver] = {
-    s.name: s for s in (EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4, BS32, DP54)
+    s.name: s
+    for s in (
+        *(EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4),
+        *(BS32, DP54),
+        *(DOP853, RADAU, BDF, LSODA),
+    )
 }
 
 __all__ = [
     "ABM4",
+    "BDF",
     "BS32",
+    "DOP853",
     "DP54",
     "EULER",
     "GOOD",
+    "LSODA",
     "MIDPOINT",
+    "RADAU",
     "RK4",
     "RKN4",
     "SEMI_IMPLICIT_EULER",
@@ -42,6 +52,7 @@ __all__ = [
     "ExplicitRungeKutta",
     "Nystrom",
     "NystromTableau",
+    "SciPy",
     "Solver",
     "Stepper",
     "Tableau",

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -22,7 +22,7 @@ from rtsim.record.event import Event
 from rtsim.record.salvage import Messages, Salvaged, salvage
 from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, TrackSpec, Words, unsealed
 from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
+from rtsim.tag import NS_PER_S, Duration, Tag, to_ns
 
 
 class Rows(NamedTuple):
@@ -119,6 +119,29 @@ class Recording:
         if not dot:
             raise UnknownName("signal", name, self.names, self.source)
         return self.track(track).column(signal)
+
+    def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
+        """What each plant that stands at ``t`` s was there, by ``plant.column``.
+
+        ``"-"``: before the discrete changes of that instant; ``"+"``: after them.  Raises
+        :class:`RecordingError` where no plant has a tag at ``t``.
+        """
+        ns, out = to_ns(t, "time"), {}
+        near: set[int] = set()
+        for track in self.tracks.values():
+            if "side" not in track.integers:
+                continue
+            times = track.rows.ns
+            first, behind = np.searchsorted(times, [ns, ns + 1])
+            near.update(times[max(0, first - 1) : first + 1].tolist())
+            if first < behind:
+                row = track.rows.floats[first if side == "-" else behind - 1]
+                names = [f"{track.name}.{column}" for column in track.signals.columns]
+                out.update(zip(names, row.tolist(), strict=True))
+        if not out:
+            tags = " and ".join(f"{one / NS_PER_S:.9f}" for one in sorted(near))
+            raise RecordingError(f"{self.source} has no tag at {ns / NS_PER_S:.9f} s; near: {tags}")
+        return out
 
     @property
     def names(self) -> list[str]:

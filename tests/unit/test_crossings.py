@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import ModelError, ZenoError
+from rtsim.errors import ModelError, RecordingError, ZenoError
 from rtsim.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.comparison import compare
@@ -247,6 +248,16 @@ def test_a_reset_and_an_update_at_one_tag_both_act() -> None:
 
 
 # -- Zeno ------------------------------------------------------------------------------------------
+
+
+def test_a_recording_has_both_sides_of_an_instant() -> None:
+    recording, _ = flown(ball(3, h0=1.0, v0=0.0, g=9.81, e=0.7))
+    t = Fraction(crossed(recording)[0], 10**9)
+    before, after = recording.at(t, "-"), recording.at(t)
+    assert after["ball.speed"] == -0.7 * before["ball.speed"] > 3
+    assert recording.at("1/2", "-") == recording.at("1/2", "+"), "nothing happened there"
+    with pytest.raises(RecordingError, match=r"no tag at 0\.455.*near: 0\.451523641 and 0\.46"):
+        recording.at("0.455")
 
 
 @pytest.mark.rule("zeno")

@@ -126,7 +126,8 @@ class Recording:
         ``"-"``: before the discrete changes of that instant; ``"+"``: after them.  Raises
         :class:`RecordingError` where no plant has a tag at ``t``.
         """
-        ns, out = to_ns(t, "time"), {}
+        ns = to_ns(t, "time")
+        out: dict[str, float] = {}
         near: set[int] = set()
         for track in self.tracks.values():
             if "side" not in track.integers:

@@ -141,6 +141,10 @@ def scenario_from(
     return scenario
 
 
+BUILD_CHANGED = "its C, its flags or its compiler have changed"
+"""Of a controller's ``key``, which says of what it was built."""
+
+
 def changed_since(header: Mapping[str, Any], scenario: Scenario) -> list[str]:
     """In words, what of the scenario is otherwise than when it was recorded."""
     out: list[str] = []
@@ -156,7 +160,8 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
             if path or key not in ("origin", "until"):
                 _differences(f"{path}.{key}", then.get(key), now.get(key), out)
     elif then != now:
-        out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now")
+        why = f" ({BUILD_CHANGED})" if path.endswith(".key") else ""
+        out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now{why}")
 
 
 def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, Inlet]:

@@ -15,7 +15,7 @@ from rtsim.checkpoint.taking import Ring, Taking, beside
 from rtsim.controller import Controller
 from rtsim.errors import CheckpointError, RtsimError
 from rtsim.record.reading import Recording
-from rtsim.replay import changed_since, continued, refly, scenario_from, scenario_of
+from rtsim.replay import BUILD_CHANGED, changed_since, continued, refly, scenario_from, scenario_of
 from rtsim.scenario import Scenario
 from rtsim.simulation import MAX, Pace
 from rtsim.tag import NS_PER_S, Tag
@@ -33,8 +33,10 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
     scenario = scenario_from(header, source, lambda name: started_again(header, name))
     changed = [] if force else changed_since(header, scenario)
     if changed:
+        built = any(BUILD_CHANGED in line for line in changed)
+        how = "if the C answers every step up to there as it did" if built else "all the same"
         raise CheckpointError(
-            f"{source} is of another scenario than this is now; --force goes on all the same:\n"
+            f"{source} is of another scenario than this is now; --force goes on {how}:\n"
             + "\n".join(changed)
         )
     return scenario

@@ -258,7 +258,8 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     source.write_text(source.read_text().replace("0.5 * x", "0.6 * x"))
     result = rtsim("run", "--from", "a@1.010.checkpoint")
     assert result.exit_code == 2
-    assert "parts.controller.key:" in result.stderr
+    assert "--force goes on if the C answers every step up to there as it did:" in result.stderr
+    assert "now (its C, its flags or its compiler have changed)" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--force")
     assert "answered otherwise than it did" in result.stderr
 

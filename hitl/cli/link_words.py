@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from hitl.comparison.execution import FEWEST_FOR_P99, p99
 from hitl.interface import Interface
 from hitl.protocol.codec import name_hash
 from hitl.protocol.line import BaudRate, offered
 from hitl.protocol.messages import HelloReply
+from hitl.results.target import bars
 from hitl.testing.link_trial import LinkTrial
 from rtsim.signals import Vector
 
-_BINS = 12
-_BAR = 40
 _WIDE = 4.0
 """Where the values spread over more than this, so do the bins."""
-_SAME_MS = 1e-6
 _UNO_HZ = 16_000_000
 
 
@@ -47,10 +46,10 @@ def about_trial(trial: LinkTrial, own_time: bool) -> list[str]:
         return lines
     ms = trial.delays_ns / 1e6
     low, middle, high = (f"{np.quantile(ms, q):.3f}" for q in (0.0, 0.5, 1.0))
-    p99 = f", p99 {_p99(ms):.3f}" if len(ms) >= 100 else ""
+    high99 = f", p99 {p99(ms):.3f}" if len(ms) >= FEWEST_FOR_P99 else ""
     whose = "in the board's own time" if own_time else "by the wall"
     lines.append(
-        f"round trip  min {low}, median {middle}{p99}, max {high} ms {whose}; "
+        f"round trip  min {low}, median {middle}{high99}, max {high} ms {whose}; "
         f"{trial.wire_ns / 1e6:.3f} ms of it on the wire"
     )
     lines += [f"            {row}" for row in histogram(ms)]
@@ -74,29 +73,13 @@ def _rate(trial: LinkTrial) -> str:
     return text
 
 
-def _p99(sorted_values: Vector) -> float:
-    """One in a hundred was longer."""
-    return float(np.quantile(sorted_values, 0.99, method="inverted_cdf"))
-
-
 def histogram(ms: Vector) -> list[str]:
     """Bars of the values up to the 99th percentile, and a row of those beyond; ``ms`` is sorted."""
-    low, high = float(ms[0]), _p99(ms)
-    edges = np.linspace(low, high, _BINS + 1)
-    if high > _WIDE * low:
-        edges = np.geomspace(low, high, _BINS + 1)
-    if high - low < _SAME_MS:
-        edges = np.array([low, high])
-    edges[-1] = high
-    counts, _ = np.histogram(ms[ms <= high], bins=edges)
-    most = int(counts.max())
-    rows = [
-        f"{start:8.3f} ms {'#' * -(-int(n) * _BAR // most):<{_BAR}} {n}"
-        for start, n in zip(edges, counts, strict=False)
-    ]
-    beyond = int((ms > high).sum())
-    if beyond:
-        rows.append(f"  beyond {high:.3f} ms: {beyond}")
+    high = float(p99(ms))
+    few = ms[ms <= high]
+    rows = list(bars(1e6 * few, logarithmic=high > _WIDE * few[0], mark="#"))
+    if beyond := len(ms) - len(few):
+        rows.append(f"beyond {high:.3f} ms: {beyond}")
     return rows
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,12 @@ HOST, TARGET = "host time", "target clock"
 MODELLED = "modelled by execution and wire time"
 """Of an exchange that nobody watched: in real time an answer is taken when it is due."""
 LABEL = f"{STEP}, {HOST}"
-_FEWEST_FOR_P99 = 100
+FEWEST_FOR_P99 = 100
+
+
+def p99(values: NDArray[Any]) -> Any:
+    """Of sorted ``values`` (k,): the least of them that at most one in a hundred exceeds."""
+    return values[math.ceil(0.99 * len(values)) - 1]
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,11 @@ class Execution:
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
-        rank = math.ceil(0.99 * len(took)) - 1
-        p99 = int(np.sort(took)[rank]) if len(took) >= _FEWEST_FOR_P99 else None
         return cls(
             steps=len(took),
             min=int(took.min()),
             mean=float(took.mean()),
-            p99=p99,
+            p99=int(p99(np.sort(took))) if len(took) >= FEWEST_FOR_P99 else None,
             max=int(took.max()),
             max_step=int(took.argmax()),
             period_ns=None if period is None else float(period.ns),

@@ -60,11 +60,11 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
 
 
 def histogram(
-    values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = ()
+    values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = (), logarithmic: bool = False
 ) -> list[tuple[float, float, int]]:
     """Equal parts of the range, which holds what is ``seen`` too: from, to, how many.
 
-    One part where all are the same.
+    One part where all are the same.  ``logarithmic``: of values above 0, parts of equal ratio.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):
@@ -72,20 +72,21 @@ def histogram(
     low, high = (float(f([f(numbers), *seen])) for f in (np.min, np.max))
     if low == high:
         return [(low, high, len(numbers))]
-    heights, edges = np.histogram(numbers, bins, (low, high))
+    edges = (np.geomspace if logarithmic else np.linspace)(low, high, bins + 1)
+    heights, _ = np.histogram(numbers, edges)
     rows = zip(edges[:-1].tolist(), edges[1:].tolist(), heights.tolist(), strict=True)
     return [(low, high, int(count)) for low, high, count in rows]
 
 
-def bars(values_ns: ArrayLike) -> Iterator[str]:
+def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> Iterator[str]:
     """A histogram of durations [ns] as lines of text; a bin that holds any is seen."""
-    rows = histogram(values_ns)
+    rows = histogram(values_ns, logarithmic=logarithmic)
     most = max((count for *_, count in rows), default=0)
     digits = _digits((rows[0][1] - rows[0][0]) / 1e6 if rows else 0.0)
     edges = [(f"{low / 1e6:.{digits}f}", f"{high / 1e6:.{digits}f}") for low, high, _ in rows]
     wide = max((len(text) for pair in edges for text in pair), default=0)
     for (low, high), (*_, count) in zip(edges, rows, strict=True):
-        bar = "█" * max(round(_BAR * count / most), 1 if count else 0)
+        bar = mark * max(round(_BAR * count / most), 1 if count else 0)
         yield f"{low:>{wide}} to {high:>{wide}} ms {count:7d} {bar}".rstrip()
 
 

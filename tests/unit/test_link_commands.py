@@ -65,7 +65,7 @@ def test_link_test_at_a_port() -> None:
     ):
         assert text in done.output
     bars = [line for line in done.output.splitlines() if "#" in line]
-    assert sum(int(line.split()[-1]) for line in bars) == 198, "99 in 100"
+    assert sum(int(line.split()[4]) for line in bars) == 198, "99 in 100"
 
 
 def test_link_test_for_machines() -> None:

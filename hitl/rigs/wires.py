@@ -84,7 +84,17 @@ def _fits(wire: Wire, rig: Rig) -> None:
             continue
         channels = list(rig.at(end.pin))
         if not any(c.kind in kinds for c in channels):
-            named = ", ".join(f"{c.kind} of {c.name}" for c in channels) or "nothing"
+            if not channels:
+                raise ValueError(_no_row(end.pin, rig, does == "drives"))
+            named = ", ".join(f"{c.kind} of {c.name}" for c in channels)
             raise ValueError(f"the I/O node {does} nothing at {end.pin}; it is {named}")
         if does == "drives" and wire.low_pass is None and channels[0].kind == "pwm_out":
             raise ValueError(f"PWM at {end} needs a low pass: give resistance and capacitance")
+
+
+def _no_row(pin: str, rig: Rig, driven: bool) -> str:
+    """A pin of the node at which there is no signal, and those at which there is one."""
+    table, rows = ("to_pins", rig.to_pins) if driven else ("from_pins", rig.from_pins)
+    pins = list(dict.fromkeys(c.pin for c in rows))
+    there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'}" if pins else ""
+    return f"{pin} has no row in [{table}]{there}"

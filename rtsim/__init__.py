@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         TruncatedNormal,
         Uniform,
     )
-    from rtsim.model import Model
+    from rtsim.model import Guard, Model
     from rtsim.record.reading import Recording
     from rtsim.scenario import Scenario
     from rtsim.scene import Body
@@ -48,7 +48,7 @@ _HOMES = {
         "TruncatedNormal",
         "Uniform",
     ),
-    "rtsim.model": ("Model",),
+    "rtsim.model": ("Guard", "Model"),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario": ("Scenario",),
     "rtsim.scene": ("Body",),
@@ -63,6 +63,7 @@ __all__ = [
     "Empirical",
     "Fixed",
     "Gamma",
+    "Guard",
     "Loss",
     "Model",
     "PythonController",

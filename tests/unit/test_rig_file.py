@@ -94,13 +94,13 @@ WRONG = [  # what is changed, into what; the line; what is said
     ('"illumination.hex"', '"none.hex"', 19, "no file .*none.hex"),
     ("[devices.switch]", "[devices.node]", 18, "node is the I/O node"),
     ("[devices.switch]", "[devices.swich]", 21, "unknown board 'switch'; did you mean swich"),
-    ('"node.D3"', '"node.D4"', 21, "D4 has no row in [to_pins]; D3 has"),
+    ('"node.D3"', '"node.D4"', 21, "D4 has no row in \\[to_pins\\]; D3 has"),
     ('"switch.A0"', '"switch.D4"', 21, "switch.D4 has no ADC; a low pass ends at A0 to A5"),
     ('"switch.A0"', '"A0"', 21, "to = 'A0'; write to"),
     ("capacitance = 1e-6  # F", "", 21, "resistance alone makes no low pass"),
     ("10e3", "0", 21, "both greater than 0"),
     ('"switch.D8"', '"node.D3"', 27, "a wire joins two boards"),
-    ('to = "node.D2"', 'to = "node.D5"', 27, "D5 has no row in [from_pins]; D2 has"),
+    ('to = "node.D2"', 'to = "node.D5"', 27, "D5 has no row in \\[from_pins\\]; D2 has"),
     ("slice = 2e-4", "slice = 1", 32, "slice = 1; give seconds from 1e-05 to 0.01"),
 ]  # fmt: skip
 

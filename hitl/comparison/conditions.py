@@ -11,7 +11,7 @@ from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
 from hitl.comparison.open_loop import Observer
 from rtsim.controller import Controller
-from rtsim.errors import OverrunError, RtsimError, ScenarioError
+from rtsim.errors import OverrunError, RtsimError, ScenarioError, UnknownName
 from rtsim.latency import Fixed, Latencies, allowing, latency_of
 from rtsim.parts import ControllerPart, taking_over
 from rtsim.record.file import FileRecorder
@@ -74,6 +74,7 @@ class Conditions:
         for name in self.parts:
             allowing(latency_of(name, self.latency) or 0)
         self._refuse_changes()
+        self._refuse_unknown_lines()
         declared = self.scenario.until_ns
         self.until_ns = declared if self.until is None else to_ns(self.until, "until")
 
@@ -87,6 +88,13 @@ class Conditions:
                     f"place of {name} has its parameters set once, before its first step; make "
                     f"{parameter} an input of {name} and wire it to a source"
                 )
+
+    def _refuse_unknown_lines(self) -> None:
+        """Before a board is met: what flies first would tell it too."""
+        known = [n for n, part in self.scenario.parts.items() if isinstance(part, ControllerPart)]
+        for fault in self.scenario.declared_faults:
+            if fault.kind.level == "line" and fault.part not in known:
+                raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def part(self, name: str) -> ControllerPart:
         part = self.scenario.part(name)

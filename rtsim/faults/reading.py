@@ -14,6 +14,7 @@ from rtsim.faults.description import Fault, FaultError
 MOST_BYTES = 1 << 20
 MOST_FAULTS = 1000
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*fault[ \t]*\]\]")
+_TWICE = "there is another fault of that name; give it one of its own"
 _EXAMPLE = "begin each fault with a line [[fault]]"
 
 Given = str | Path | Fault | Mapping[str, Any]
@@ -42,9 +43,11 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
     out = []
     for number, table in enumerate(tables):
         try:
-            out.append(Fault.of(table, places.of(number)))
+            out.append(Fault.of(table, places.of(number, "where")))
         except FaultError as error:
             raise FaultError(f"{places.of(number, error.key)}: {error}") from None
+        if any(out[-1].name == other.name for other in out[:-1]):
+            raise FaultError(f"{places.of(number, 'name')}: fault {out[-1].name}: {_TWICE}")
     return all_different(out)
 
 
@@ -71,7 +74,7 @@ def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     by_name: dict[str, Fault] = {}
     for fault in faults:
         if fault.name in by_name:
-            raise fault.error("there is another fault of that name; give it one of its own")
+            raise fault.error(_TWICE)
         by_name[fault.name] = fault
     return tuple(by_name[name] for name in sorted(by_name))
 

@@ -59,8 +59,8 @@ def test_a_good_file(tmp_path: Path) -> None:
         None,
     )
     assert (lost.probability, lost.count, lost.seed) == (0.25, 1, 7)
-    assert off.place.endswith("faults.toml:2")
-    assert lost.place.endswith("faults.toml:10")
+    assert off.place.endswith("faults.toml:4"), "of its where"
+    assert lost.place.endswith("faults.toml:12")
 
 
 ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 1.0\n'
@@ -78,7 +78,7 @@ ONE = '[[fault]]\nname = "f"\nwhere = "controller.u"\nkind = "offset"\namount = 
         (ONE.replace('name = "f"\n', ""), 1, "name is missing"),
         (ONE.replace('"f"', '"2f"'), 2, "name '2f'; write a letter"),
         (ONE.replace('"f"', "3"), 2, "name is missing or no text"),
-        (ONE + ONE, 6, "another fault of that name"),
+        (ONE + ONE, 7, "another fault of that name"),
         (ONE.replace("offset", "ofset"), 4, "unknown kind 'ofset'; did you mean offset"),
         (ONE.replace("amount = 1.0\n", ""), 4, "offset needs amount: a finite number"),
         (ONE.replace("1.0", "true"), 5, "amount = True; write a finite number"),

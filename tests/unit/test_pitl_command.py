@@ -229,6 +229,18 @@ def test_in_real_time_pyserial_is_missed_before_anything_flies(
     )
 
 
+@pytest.mark.usefixtures("_nothing_flies")
+def test_a_fault_of_an_unknown_controller_is_told_before_the_board_is_met(tmp_path: Path) -> None:
+    need("avr8js")
+    file = tmp_path / "faults.toml"
+    file.write_text('[[fault]]\nname = "x"\nkind = "board_reset"\nwhere = "autopilt.board"\n')
+    result = run("f16", "--until", 1, "--faults", file)
+    assert result.exit_code == 2
+    said = "faults.toml:4: fault x: unknown controller 'autopilt'; did you mean autopilot?\n"
+    assert result.output.endswith(said)
+    assert "autopilot on board:uno" not in result.output
+
+
 class Gone(FakeBoard):
     """Met once more than it is there."""
 

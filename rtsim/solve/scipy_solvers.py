@@ -112,7 +112,7 @@ class _Stepper:
             warnings.simplefilter("ignore")  # what went wrong is in the answer
             remembered = min(self._memory[STEP], end - start)
             answer = self._solve(slope, start, end, x, out, remembered or None)
-            if answer != GOOD and remembered:  # LSODA gives up where the first step is far too long
+            if answer != GOOD and remembered:  # BDF and LSODA give up where it is far too long
                 answer = self._solve(slope, start, end, x, out, None)
         if answer == GOOD and self._project.handle != 0:
             self._project.call(out)

@@ -73,7 +73,12 @@ def test_it_remembers_how_long_a_step_was(solver: SciPy) -> None:
     x, out = np.zeros(2), np.zeros(2)
     stepper.advance(0, END_NS, x, NONE, NONE, P0, out)
     assert _memory(stepper) == [0, 0, 0], "not before it is committed"
+    other = solver.stepper(bind(FORCED))
+    for _ in range(2):  # the first is thrown away
+        other.advance(0, END_NS, x, NONE, NONE, P0, out)
     stepper.accept()
+    other.accept()
+    assert _memory(stepper) == _memory(other)
     step = _memory(stepper)[STEP]
     assert 10 / _memory(stepper)[STEPS] < 3 * step < 30
     stepper.advance(END_NS, END_NS + 1, out.copy(), NONE, NONE, P0, out)

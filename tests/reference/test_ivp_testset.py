@@ -1,0 +1,241 @@
+# ruff: noqa: ARG001
+"""Stiff and other hard problems with published ends: by SciPy's solvers, and by Dormand-Prince.
+
+Sources: Test Set for IVP Solvers (Mazzia, Magherini, Bari); Hairer, Norsett, Wanner, *Solving
+Ordinary Differential Equations* I (Pleiades, Arenstorf's orbit) and II.
+
+A tag is a whole ns and a run at most 292 years: where a problem ends elsewhere, ``p[0]`` is how
+many of its own seconds pass in one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim.compiling import compiled
+from rtsim.model import BoundModel, Equation, Model, bind
+from rtsim.signals import Signals, Vector
+from rtsim.solve import (
+    BDF,
+    DOP853,
+    DP54,
+    GOOD,
+    LSODA,
+    RADAU,
+    Adaptive,
+    SciPy,
+    Stepper,
+    adaptive,
+    scipy_solvers,
+)
+
+NONE = np.zeros(0)
+EARTH_MOON = 0.012277471
+PERIOD = 17.065216560157964
+
+
+def _hires(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    dx[0] = -1.71 * x[0] + 0.43 * x[1] + 8.32 * x[2] + 0.0007
+    dx[1] = 1.71 * x[0] - 8.75 * x[1]
+    dx[2] = -10.03 * x[2] + 0.43 * x[3] + 0.035 * x[4]
+    dx[3] = 8.32 * x[1] + 1.71 * x[2] - 1.12 * x[3]
+    dx[4] = -1.745 * x[4] + 0.43 * x[5] + 0.43 * x[6]
+    dx[5] = -280 * x[5] * x[7] + 0.69 * x[3] + 1.71 * x[4] - 0.43 * x[5] + 0.69 * x[6]
+    dx[6] = 280 * x[5] * x[7] - 1.81 * x[6]
+    dx[7] = -dx[6]
+
+
+def _van_der_pol(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    dx[0] = x[1]
+    dx[1] = 1000 * (1 - x[0] ** 2) * x[1] - x[0]
+
+
+def _singular_van_der_pol(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    dx[0] = x[1]
+    dx[1] = ((1 - x[0] ** 2) * x[1] - x[0]) / 1e-6
+
+
+def _orego(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    dx[0] = 77.27 * (x[1] + x[0] * (1 - 8.375e-6 * x[0] - x[1]))
+    dx[1] = (x[2] - (1 + x[0]) * x[1]) / 77.27
+    dx[2] = 0.161 * (x[0] - x[2])
+
+
+def _rober(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    dx[0] = p[0] * (-0.04 * x[0] + 1e4 * x[1] * x[2])
+    dx[2] = p[0] * 3e7 * x[1] ** 2
+    dx[1] = -dx[0] - dx[2]
+
+
+def _pollu(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    """``p`` (25,): the rates of the reactions."""
+    r1, r2, r3, r4 = p[0] * x[0], p[1] * x[1] * x[3], p[2] * x[4] * x[1], p[3] * x[6]
+    r5, r6, r7, r8 = p[4] * x[6], p[5] * x[6] * x[5], p[6] * x[8], p[7] * x[8] * x[5]
+    r9, r10, r11 = p[8] * x[10] * x[1], p[9] * x[10] * x[0], p[10] * x[12]
+    r12, r13, r14 = p[11] * x[9] * x[1], p[12] * x[13], p[13] * x[0] * x[5]
+    r15, r16, r17, r18 = p[14] * x[2], p[15] * x[3], p[16] * x[3], p[17] * x[15]
+    r19, r20, r21, r22 = p[18] * x[15], p[19] * x[16] * x[5], p[20] * x[18], p[21] * x[18]
+    r23, r24, r25 = p[22] * x[0] * x[3], p[23] * x[18] * x[0], p[24] * x[19]
+    dx[0] = -r1 - r10 - r14 - r23 - r24 + r2 + r3 + r9 + r11 + r12 + r22 + r25
+    dx[1] = -r2 - r3 - r9 - r12 + r1 + r21
+    dx[2] = -r15 + r1 + r17 + r19 + r22
+    dx[3] = -r2 - r16 - r17 - r23 + r15
+    dx[4] = -r3 + 2 * r4 + r6 + r7 + r13 + r20
+    dx[5] = -r6 - r8 - r14 - r20 + r3 + 2 * r18
+    dx[6] = -r4 - r5 - r6 + r13
+    dx[7] = r4 + r5 + r6 + r7
+    dx[8] = -r7 - r8
+    dx[9] = -r12 + r7 + r9
+    dx[10] = -r9 - r10 + r8 + r11
+    dx[11] = r9
+    dx[12] = -r11 + r10
+    dx[13] = -r13 + r12
+    dx[14] = r14
+    dx[15] = -r18 - r19 + r16
+    dx[16] = -r20
+    dx[17] = r20
+    dx[18] = -r21 - r22 - r24 + r23 + r25
+    dx[19] = -r25 + r24
+
+
+def _pleiades(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    """Seven stars of masses 1 to 7 in a plane: all x, all y, and their rates."""
+    for i in range(7):
+        dx[i], dx[7 + i] = x[14 + i], x[21 + i]
+        dx[14 + i], dx[21 + i] = 0.0, 0.0
+        for j in range(7):
+            if j != i:
+                a, b = x[j] - x[i], x[7 + j] - x[7 + i]
+                pull = (j + 1) / (a * a + b * b) ** 1.5
+                dx[14 + i] += pull * a
+                dx[21 + i] += pull * b
+
+
+@compiled
+def _cubed(a: float, b: float) -> float:
+    return (a * a + b * b) ** 1.5  # type: ignore[no-any-return]
+
+
+def _arenstorf(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    moon, earth = EARTH_MOON, 1 - EARTH_MOON
+    near, far = _cubed(x[0] + moon, x[1]), _cubed(x[0] - earth, x[1])
+    dx[0] = p[0] * x[2]
+    dx[1] = p[0] * x[3]
+    dx[2] = p[0] * (x[0] + 2 * x[3] - earth * (x[0] + moon) / near - moon * (x[0] - earth) / far)
+    dx[3] = p[0] * (x[1] - 2 * x[2] - earth * x[1] / near - moon * x[1] / far)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Its key begins so; ``end`` (s) where it is not the published one."""
+
+    key: str
+    derivative: Equation
+    atol: float | Mapping[str, float]
+    unit: float | None = None
+    end: float | None = None
+
+
+PROBLEMS = {
+    "HIRES": Problem("HIRES", _hires, 1e-11),
+    "VDPOL": Problem("VDPOL_mu1e3", _van_der_pol, 1e-10),
+    "VDPOL eps": Problem("VDPOL_eps", _singular_van_der_pol, 1e-9),
+    "OREGO": Problem("OREGO", _orego, 1e-8),
+    "ROBER": Problem("ROBER", _rober, {"y1": 1e-14, "y2": 1e-20, "y3": 1e-9}, 1e6, 1e5),
+    "POLLU": Problem("POLLU", _pollu, 1e-16),
+    "PLEIADES": Problem("PLEIADES", _pleiades, 1e-9),
+    "ARENSTORF": Problem("ARENSTORF", _arenstorf, 1e-9, PERIOD / 17, 17.0),
+}
+_bound: dict[str, BoundModel] = {}
+
+
+@pytest.fixture(scope="module")
+def published(shared_data: Path) -> dict[str, Any]:
+    text = (shared_data / "ode" / "ivp_testset.json").read_text(encoding="utf-8")
+    figures: dict[str, Any] = json.loads(text)
+    return figures
+
+
+def _ended(
+    name: str, solver: SciPy | Adaptive, rtol: float, published: dict[str, Any]
+) -> tuple[float, Stepper]:
+    """The largest error at the end, each relative to its state; and who made it."""
+    problem = PROBLEMS[name]
+    given = next(v for k, v in published["problems"].items() if k.startswith(problem.key))
+    start, wanted = np.array(given["y0"]), np.array(given["y_end"])
+    p = np.array(published["pollu_k"] if name == "POLLU" else [problem.unit or 1.0])
+    if name not in _bound:
+        states = Signals(*(f"y{i + 1}" for i in range(start.size)))
+        rates = Signals(*(f"p{i}" for i in range(p.size)))
+        _bound[name] = bind(Model(name, states, problem.derivative, parameters=rates), x=start, p=p)
+    stepper = replace(solver, rtol=rtol, atol=problem.atol).stepper(_bound[name])
+    out = start.copy()
+    end = round((problem.end or given["t_end"]) * 1e9)
+    assert stepper.advance(0, end, start, NONE, NONE, p, out) == GOOD
+    stepper.accept()
+    scale = np.where(wanted == 0, 1.0, np.abs(wanted))
+    return float(np.max(np.abs(out - wanted) / scale)), stepper
+
+
+ROWS = [
+    pytest.param(rtol, loose, tight, marks=marks, id=f"{rtol:g}")
+    for rtol, loose, tight, marks in (
+        (1e-5, 5e-4, 4e-6, [pytest.mark.full]),
+        (1e-7, 2e-5, 1e-7, []),
+        (1e-9, 1e-6, 1e-9, [pytest.mark.full]),
+    )
+]
+
+
+@pytest.mark.parametrize(("rtol", "loose", "tight"), ROWS)
+@pytest.mark.parametrize("solver", [RADAU, BDF, LSODA], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HIRES",
+        pytest.param("VDPOL", marks=pytest.mark.full),  # the next one, in other units
+        "VDPOL eps",
+        "OREGO",
+        "ROBER",
+        "POLLU",
+    ],
+)
+def test_stiff(
+    name: str, solver: SciPy, rtol: float, loose: float, tight: float, published: dict[str, Any]
+) -> None:
+    """Every state to ``loose`` by the multistep methods, to ``tight`` by Radau."""
+    off, _ = _ended(name, solver, rtol, published)
+    assert off < (tight if solver is RADAU else loose)
+
+
+@pytest.mark.parametrize("solver", [DP54, DOP853], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    ("name", "rtol", "most"),
+    [
+        ("PLEIADES", 1e-7, 2e-4),
+        ("PLEIADES", 1e-9, 1e-6),
+        ("ARENSTORF", 1e-7, 1.5e-3),
+        ("ARENSTORF", 1e-9, 5e-5),
+    ],
+)
+def test_close_encounters(
+    name: str, solver: SciPy | Adaptive, rtol: float, most: float, published: dict[str, Any]
+) -> None:
+    """Encounters make what was off thousands of times larger: 1e-9 a step is 1e-5 at the end."""
+    assert _ended(name, solver, rtol, published)[0] < most
+
+
+def test_what_stiff_means(published: dict[str, Any]) -> None:
+    """An explicit pair comes to the same end with a thousand times the evaluations."""
+    off, explicit = _ended("VDPOL eps", DP54, 1e-5, published)
+    assert off < 1e-4
+    _, implicit = _ended("VDPOL eps", LSODA, 1e-5, published)
+    evaluations = explicit.save()["memory"][adaptive.EVALUATIONS]
+    assert evaluations > 1000 * implicit.save()["memory"][scipy_solvers.EVALUATIONS]

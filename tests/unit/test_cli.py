@@ -143,7 +143,7 @@ def test_messages(recording: Path) -> None:
 
 def test_scenarios() -> None:
     names = [row["name"] for row in data(rtsim("scenarios", "--json"))]
-    assert names == ["f16", "f16-by-hand", "nesc", "orbit", "unstable", "valves"]
+    assert names == ["ball", "f16", "f16-by-hand", "nesc", "orbit", "unstable", "valves"]
     assert "latency=0" in rtsim("scenarios").stdout
 
 

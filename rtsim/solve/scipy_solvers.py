@@ -140,7 +140,7 @@ class _Stepper:
                 raise
             return self._bad
         # the last one was cut to end at the tag and says little of how long it might have been
-        self._after[STEP] = max(before, last)
+        self._after[STEP] = float(max(before, last))
         out[:] = solver.y
         return GOOD
 

@@ -79,6 +79,7 @@ def test_it_remembers_how_long_a_step_was(solver: SciPy) -> None:
     stepper.accept()
     other.accept()
     assert _memory(stepper) == _memory(other)
+    assert {type(value) for value in _memory(stepper)} == {float}, "plain data, for a checkpoint"
     step = _memory(stepper)[STEP]
     assert 10 / _memory(stepper)[STEPS] < 3 * step < 30
     stepper.advance(END_NS, END_NS + 1, out.copy(), NONE, NONE, P0, out)

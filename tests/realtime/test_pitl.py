@@ -57,11 +57,13 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     assert target.execution is not None
     assert target.exchange.clock == "modelled by execution and wire time"
     assert target.execution.clock == "target clock"
-    assert target.exchange.max == target.wire_ns + target.execution.max, "not when it was due"
+    # not when it was due; the execution of an answer that was late counts, its exchange does not
+    assert target.exchange.max <= target.wire_ns + target.execution.max
     assert (target.exchange.took_ns == _measured(board.flight.flown, "controller")).all()
     assert target.execution.min == loop.target.execution.min  # type: ignore[union-attr]
     if not board.flight.late:
         result.assert_ok()
+        assert target.exchange.max == target.wire_ns + target.execution.max
         assert target.wire_ns + target.execution.max < LATENCY * 1e9
 
 

@@ -151,7 +151,11 @@ def part_parameters(part: PlantPart | ControllerPart) -> dict[str, Any] | None:
 
 
 def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
-    """``controller`` in the place of ``design``: signals checked, parameters set."""
+    """``controller`` in the place of ``design``: signals checked, parameters set.
+
+    Errors begin with ``controller.interface.place(table, key)`` where there is such a thing.
+    """
+    place = getattr(getattr(controller, "interface", None), "place", None)
     instead = f"what takes the place of {name}"
     for what, ours, theirs in (
         ("input", design.inputs, controller.inputs),
@@ -159,15 +163,20 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
     ):
         for signal in theirs:
             if signal.name not in ours:
-                raise UnknownName(what, signal.name, ours.names, instead)
+                at = "" if place is None else f"{place(f'{what}s', signal.name)}: "
+                raise ScenarioError(f"{at}{UnknownName(what, signal.name, ours.names, instead)}")
         for signal in ours:
+            at = "" if place is None else f"{place(f'{what}s', signal.name)}: "
             if signal.name not in theirs:
-                raise UnknownName(what, signal.name, theirs.names, f"{name}: its replacement")
+                raise ScenarioError(
+                    f"{at}no {what} {signal.name}, which {name} has; there is "
+                    f"{', '.join(theirs.names) or 'none'}"
+                )
             check_units(f"{name}.{signal.name}", signal, theirs[signal.name], instead)
             if signal.shape != theirs[signal.name].shape:
                 raise ScenarioError(
-                    f"{what} {signal.name} of {name} has shape {signal.shape}, of what takes its "
-                    f"place {theirs[signal.name].shape}"
+                    f"{at}{what} {signal.name} of {name} has shape {signal.shape}, of what takes "
+                    f"its place {theirs[signal.name].shape}"
                 )
     values: dict[str, object] | None = getattr(controller, "values", None)
     known = getattr(controller, "parameters", Signals())

@@ -21,7 +21,7 @@ from hitl.cli.common import (
     parse_controllers,
 )
 from hitl.comparison.execution import Execution
-from hitl.comparison.mismatches import mismatches
+from hitl.comparison.mismatches import mismatches, too_slow
 from hitl.controllers.sil import SilController
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options, fly
@@ -105,6 +105,7 @@ def fly_in_c(
             scenario.replace_controller(
                 name, controller, latency=allowed(times).get(name), late=late, failure=failure
             )
+            notes.extend(too_slow(name, part.compute, part.period))
         if flight.pace != MAX:
             for name in given:
                 _check_latency(name, scenario)

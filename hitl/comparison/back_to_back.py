@@ -19,7 +19,7 @@ from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
 from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
-from hitl.comparison.mismatches import mismatches
+from hitl.comparison.mismatches import mismatches, too_slow
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import First, OpenLoop, defaults, open_loop
 from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
@@ -265,6 +265,7 @@ class _Pair:
         for name, above in self.above.controllers.items():
             period = self.conditions.part(name).period
             out += mismatches(name, self.below.controllers[name], above, period)
+            out += too_slow(name, self.conditions.compute(name), period)
         if given is not None and given.truncated:
             out.append(f"the recording was cut off: {given.truncated}")
         return tuple(out)

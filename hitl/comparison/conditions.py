@@ -12,7 +12,7 @@ from hitl.comparison.execution import on_board
 from hitl.comparison.open_loop import Observer
 from rtsim.controller import Controller
 from rtsim.errors import OverrunError, RtsimError, ScenarioError, UnknownName
-from rtsim.latency import Fixed, Latencies, allowing, latency_of
+from rtsim.latency import Fixed, Latencies, LatencyModel, allowing, latency_of
 from rtsim.parts import ControllerPart, taking_over
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -101,6 +101,11 @@ class Conditions:
         if not isinstance(part, ControllerPart):
             raise ScenarioError(f"{name} is not a controller; nothing can take its place")
         return part
+
+    def compute(self, name: str) -> LatencyModel:
+        """What ``name`` is allowed to answer in."""
+        given = latency_of(name, self.latency)
+        return self.part(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, Controller]:
         return {name: self.part(name).controller for name in self.parts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hitl.comparison.mismatches import reservation
 from hitl.comparison.verdict import BackToBack
 
 
@@ -41,7 +42,9 @@ class Ladder:
         """The verdict, then the first failures of each pair that fails."""
         flown = self.ok and self.pairs[-1].flight is not None
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
-        lines = [f"{self.scenario}: {verdicts}{', in open and in closed loop' * flown}"]
+        loops = ", in open and in closed loop" * flown
+        but = reservation(self.notes) if self.ok else ""
+        lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
         for pair in self.pairs:
             lines += [f"{pair.sides.gap}, {line}" for line in pair.why]
         return "\n".join(lines)

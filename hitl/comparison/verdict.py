@@ -11,6 +11,7 @@ import numpy as np
 
 from hitl.comparison.execution import MODELLED, Execution
 from hitl.comparison.flights import OVERLAP
+from hitl.comparison.mismatches import reservation
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
@@ -178,7 +179,7 @@ class BackToBack:
         """The verdict, with the first failure of the open and of the closed loop."""
         if self.ok:
             flown = "" if self.flight is None else ", in open and in closed loop"
-            return f"{self.scenario}: {self.statement}{flown}"
+            return f"{self.scenario}: {self.statement}{flown}{reservation(self.notes)}"
         return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
 
     @property

@@ -102,6 +102,10 @@ class Interface:
     def parameters(self) -> Signals:
         return Signals(*(f.signal for f in self.parameter_fields))
 
+    def place(self, table: str, key: str) -> str:
+        """``file:line`` of a key, or of its table where it has none."""
+        return f"{self.lines.path}:{self.lines.of(table, key)}"
+
     @property
     def schema(self) -> int:
         """What both ends compare before they talk: 64 bits of the hash of all signals."""

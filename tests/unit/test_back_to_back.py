@@ -298,6 +298,14 @@ def test_a_period_that_differs_is_told(tmp_path: Path) -> None:
     assert (
         "controller: its interface declares a period of 0.05 s, the scenario samples it every 0.1 s"
     ) in out.notes
+    assert out.in_words.endswith(f"does what its design does; but {out.notes[0]}"), "the last line"
+
+
+def test_a_latency_longer_than_the_period_is_told(good: Build) -> None:
+    for latency, count in ((0.25, 1), (0.1, 0)):
+        notes = held(good, latency=latency).notes
+        said = f"controller: a latency of {latency:g} s is longer than its period of 0.1 s: most"
+        assert sum(note.startswith(said) for note in notes) == count
 
 
 def test_a_parameter_that_only_one_of_them_has_is_told(tmp_path: Path) -> None:

@@ -178,12 +178,33 @@ def test_what_does_not_reach_the_c_is_told(motor: Path) -> None:
     interface = motor / "motor.toml"
     text = interface.read_text().replace('gain = { c = "control.gain', 'gian = { c = "control.gain')
     interface.write_text(text.replace('period = "1/100"', 'period = "1/50"'))
-    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    late = ("--latency", "0.05")
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", *late)
     assert told.exit_code == 0
     said = " ".join(told.output.split())
     assert "controller: only its design has the parameters gain" in said
     assert "controller: only its interface has the parameters gian" in said
     assert "its interface declares a period of 0.02 s, the scenario samples it every 0.01 s" in said
+    assert "controller: a latency of 0.05 s is longer than its period of 0.01 s" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("speed =", "sped =", "motor.toml:13: unknown input 'sped' in what takes the place of"),
+        ("volt", "vlt", "motor.toml:16: unknown output 'vltage' in what takes the place of"),
+        ('speed = { unit = "rad/s" }', "", "motor.toml:11: no input speed, which controller has"),
+    ],
+)
+def test_signals_of_another_name_are_told_with_their_line(
+    motor: Path, old: str, new: str, said: str
+) -> None:
+    interface = motor / "motor.toml"
+    text = interface.read_text().replace("setpoint, speed", "setpoint, 1.0")
+    interface.write_text(text.replace(old, new))
+    told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")
+    assert told.exit_code == 2
+    assert said in told.output
 
 
 def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,90 +12,43 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
-from rtsim.control.desk import Inbox
+from rtsim.cli.viewing import Viewed, window_options
 from rtsim.errors import ScenarioError
-from rtsim.executive import Publisher
 from rtsim.parts import InletPart
 from rtsim.pilot.flights import FLOWN_AS, Flyable
-from rtsim.pilot.launching import ViewerProcess, Window
-from rtsim.pilot.loop import Cockpit
+from rtsim.pilot.launching import Window
 from rtsim.scenario import Scenario
 
 
 @click.command()
 @flight_options
-@click.option("--headless", is_flag=True, help="Open no window; see --frames.")
-@click.option(
-    "--frames",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Save what the window shows there, as PNG files.",
-)
-@click.option("--every", default=1.0, show_default=True, help="Seconds between two of --frames.")
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
     help="Which axis and key moves what; rtsim/pilot/devices/aircraft.toml is the one in use.",
 )
-@click.option("--fps", default=60.0, show_default=True, help="Frames a second.")
-@click.option("--size", default="1280x720", show_default=True, help="Of the window.")
 @json_option
 @reports_errors
-def fly(
-    flight: Flight,
-    headless: bool,
-    frames: Path | None,
-    every: float,
-    mapping: Path | None,
-    fps: float,
-    size: str,
-    as_json: bool,
-) -> None:
+@window_options
+def fly(flight: Flight, mapping: Path | None, window: Window, as_json: bool) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an inlet that a person moves.
 
     In real time unless --pace says otherwise.  Stick, gamepad, or keyboard and mouse; F1 in the
     window shows the keys.  The recording replays bit for bit, with rtsim replay.
     """
-    if every <= 0:
-        raise ScenarioError(f"--every {every:g}; give seconds > 0")
-    window = Window(headless, frames, every, mapping, fps, _size(size))
     flyable = FLOWN_AS.get(flight.scenario, Flyable(flight.scenario))
     flight = replace(flight, scenario=flyable.scenario)
     if flight.pace == "max":  # nobody flies as fast as possible; it is the option's own default
         flight = replace(flight, pace="1.0")
-    cockpits: list[Cockpit] = []
-    gone: list[bool] = []
-
-    @contextmanager
-    def watch(scenario: Scenario, gate: Inbox | None) -> Iterator[tuple[Publisher, Inbox]]:
-        stick = flyable.stick or _inlet(scenario)
-        about = {"scenario": flight.scenario, "scene": flyable.scene, **flyable.about}
-        with (
-            Cockpit(scenario, stick, about, gate) as cockpit,
-            ViewerProcess(cockpit.shared.path, window) as viewer,
-        ):
-            cockpits.append(cockpit)
-            yield cockpit.pictures, cockpit.inbox
-            gone.append(not viewer.running)
-
-    flown = fly_flight(flight, quiet=as_json, watch=watch)
-    latency = cockpits[-1].latencies()
-    latency["window_lost"] = gone[-1] and flown.outcome.reason == "end"
+    viewed = Viewed(replace(window, mapping=mapping), lambda s: flyable.stick or _inlet(s))
+    flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
+    latency = viewed.figures(flown.outcome.reason)
     if as_json:
         show_json({**flown.summary(), "pilot": latency})
     else:
         flown.print(lambda: _print_latency(latency))
     flown.exit()
-
-
-def _size(text: str) -> str:
-    width, x, height = text.partition("x")
-    if not (x and width.isdigit() and height.isdigit()):
-        raise ScenarioError(f"--size {text!r}; write WIDTHxHEIGHT, such as 1280x720")
-    if not (160 <= int(width) <= 7680 and 120 <= int(height) <= 4320):
-        raise ScenarioError(f"--size {text}; give 160x120 to 7680x4320")
-    return text
 
 
 def _inlet(scenario: Scenario) -> str:

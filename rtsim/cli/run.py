@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, fly, optional_flight_options
+from rtsim.cli.flight import Flight, Flown, fly, optional_flight_options
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -20,8 +23,10 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.tables import console
+from rtsim.cli.viewing import Viewed, rate_given, told_of, view_options
 from rtsim.errors import ScenarioError
 from rtsim.parts import ControllerPart
+from rtsim.pilot.launching import Window
 from rtsim.scenario import Scenario
 
 
@@ -37,13 +42,24 @@ from rtsim.scenario import Scenario
 )
 @json_option
 @reports_errors
-def run(flight: Flight, latencies: tuple[str, ...], start: Path | None, as_json: bool) -> None:
+@view_options
+def run(
+    flight: Flight,
+    latencies: tuple[str, ...],
+    start: Path | None,
+    window: Window | None,
+    as_json: bool,
+) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
-    The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.
+    The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.  --view shows it in a window
+    while it goes on, at --pace 1 unless another is given.
     """
+    viewed = None if window is None else Viewed(window)
+    if viewed is not None and not rate_given():
+        flight = replace(flight, pace="1.0")
     if start is not None:
-        go_on(flight, latencies, start, as_json)
+        go_on(flight, latencies, start, viewed, as_json)
     given: Given = {}
 
     def prepare(scenario: Scenario) -> None:
@@ -53,16 +69,19 @@ def run(flight: Flight, latencies: tuple[str, ...], start: Path | None, as_json:
         for name, latency in allowed(given).items():
             scenario.allow(name, latency)
 
-    flown = fly(flight, quiet=as_json, prepare=prepare)
-    if as_json:
-        more = {"latency": latencies_to_json(given)} if given else {}
-        show_json({**flown.summary(), **more})
-    else:
-        flown.print(lambda: print_latencies(console(), given))
-    flown.exit()
+    watch = None if viewed is None else viewed.watch
+    flown = fly(flight, quiet=as_json, prepare=prepare, watch=watch)
+    more = {"latency": latencies_to_json(given)} if given else {}
+    _show(flown, viewed, more, lambda: print_latencies(console(), given), as_json)
 
 
-def go_on(flight: Flight, latencies: tuple[str, ...], start: Path, as_json: bool) -> None:
+def go_on(
+    flight: Flight,
+    latencies: tuple[str, ...],
+    start: Path,
+    viewed: Viewed | None,
+    as_json: bool,
+) -> None:
     """The same from a checkpoint; ends the command."""
     given = {
         "SCENARIO": flight.scenario,
@@ -77,10 +96,30 @@ def go_on(flight: Flight, latencies: tuple[str, ...], start: Path, as_json: bool
             raise ScenarioError(
                 f"--from {start} says what is run, and {name} would change it; leave one out"
             )
-    flown = fly(flight, quiet=as_json, going_on=GoingOn.open(Checkpoint.open(start), flight.force))
-    if as_json:
-        show_json(flown.summary())
-    else:
-        flown.print()
-    flown.exit()
+    going_on = GoingOn.open(Checkpoint.open(start), flight.force)
+    watch = None if viewed is None else viewed.watch
+    flown = fly(flight, quiet=as_json, going_on=going_on, watch=watch)
+    _show(flown, viewed, {}, lambda: None, as_json)
     sys.exit(0)
+
+
+def _show(
+    flown: Flown,
+    viewed: Viewed | None,
+    more: Mapping[str, Any],
+    print_more: Callable[[], None],
+    as_json: bool,
+) -> None:
+    """What came of it, and the exit status that says so."""
+    seen = {} if viewed is None else {"view": viewed.figures(flown.outcome.reason)}
+
+    def rest() -> None:
+        print_more()
+        for figures in seen.values():
+            console().print(told_of(figures), soft_wrap=True)
+
+    if as_json:
+        show_json({**flown.summary(), **more, **seen})
+    else:
+        flown.print(rest)
+    flown.exit()

@@ -1,9 +1,9 @@
-"""What can be flown by a short name, and how it is shown."""
+"""What can be flown by a short name, and which scene shows which scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -12,12 +12,19 @@ class Flyable:
     """``scenario`` as ``rtsim run`` knows it; ``stick`` its inlet, or its only one."""
 
     scenario: str
-    scene: str = ""
     stick: str = ""
-    about: Mapping[str, Any] = field(default_factory=dict)
 
 
-FLOWN_AS: dict[str, Flyable] = {
-    "f16": Flyable("f16-by-hand", "f16", "stick", {"plant": "f16"}),
-}
+FLOWN_AS: dict[str, Flyable] = {"f16": Flyable("f16-by-hand", "stick")}
 FLOWN_AS["f16-by-hand"] = FLOWN_AS["f16"]
+
+_SCENES: dict[str, Mapping[str, Any]] = {
+    "f16": {"scene": "f16", "plant": "f16"},
+    "f16-by-hand": {"scene": "f16", "plant": "f16"},
+}
+"""By the scenario's name; ``plant`` is the one that the scene is about."""
+
+
+def seen_as(scenario: str) -> dict[str, Any]:
+    """What the viewer is told of a run: the scenario, and its scene where it has one."""
+    return {"scenario": scenario, **_SCENES.get(scenario, {})}

@@ -168,7 +168,7 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("window", "told"),
     [
-        (Window(), "no display to fly on.*--headless --frames"),
+        (Window(), "no display for a window.*--headless --frames"),
         (Window(headless=True, mapping=Path("none.toml")), r"none\.toml"),
     ],
 )

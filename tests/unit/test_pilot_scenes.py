@@ -19,8 +19,8 @@ from rtsim.pilot.scenes.camera import Camera, axes_of, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.flight import Flight, Ground, geodetic
 from rtsim.pilot.scenes.hud import GREEN, Figures, HeadUp
-from rtsim.pilot.scenes.plain import PlainScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Shown, scene_named
+from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.world import SKY, Gate, Terrain, approach
 from rtsim.signals import Vector
 from rtsim.testing.clock import FAKE_START
@@ -213,7 +213,7 @@ def test_below_the_ground_and_far_away(shown: Shown) -> None:
 
 def test_any_other_run_shows_its_signals(shown: Shown, surface: pygame.Surface) -> None:
     scene = scene_named("", {})
-    assert isinstance(scene, PlainScene)
+    assert isinstance(scene, StripScene)
     scene.draw(surface, Moment({"f16": shown}))
     assert len(np.unique(pygame.surfarray.array2d(surface))) > 20
     assert isinstance(scene_named("f16", {}), F16Scene)

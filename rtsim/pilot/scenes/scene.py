@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtsim.signals import Signals, Vector
 
 if TYPE_CHECKING:
@@ -37,12 +40,26 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Past:
+    """One plant up to the moment of the picture: simulated times (k,) in ns, values (k, n)."""
+
+    ns: NDArray[np.int64]
+    values: NDArray[np.float64]
+    span: int
+    """ns that a trace across the picture stands for."""
+
+
+@dataclass(frozen=True)
 class Moment:
     """Everything there is to draw."""
 
     plants: Mapping[str, Shown]
     view: str = COCKPIT
     stick: Mapping[str, float] = field(default_factory=dict)
+    past: Mapping[str, Past] = field(default_factory=dict)
+    """Where it is known; a scene that needs it keeps what it was shown otherwise."""
+    page: int = 0
+    """Of a scene that does not fit one picture; counts on without end, also below 0."""
 
 
 class Scene(Protocol):
@@ -57,6 +74,6 @@ def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
         from rtsim.pilot.scenes.f16 import F16Scene
 
         return F16Scene(about)
-    from rtsim.pilot.scenes.plain import PlainScene
+    from rtsim.pilot.scenes.strips import StripScene
 
-    return PlainScene()
+    return StripScene()

@@ -53,12 +53,14 @@ class Display:
         self._lead = 0.0
         """How long after its deadline a picture is on the screen, ns, slowly followed."""
         self._view = COCKPIT
+        self._page = 0
         self._help = False
         self._notes: deque[tuple[int, str]] = deque(maxlen=4)
         self._done: deque[int] = deque(maxlen=60)
         self._keys: dict[int, Callable[[], None]] = {
             pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
-            pygame.K_v: self._next_view, pygame.K_m: self._mouse,
+            pygame.K_v: self._next_view, pygame.K_PAGEDOWN: lambda: self._turn(1),
+            pygame.K_PAGEUP: lambda: self._turn(-1), pygame.K_m: self._mouse,
             pygame.K_p: self._pause, pygame.K_SPACE: self._pause,
             pygame.K_n: lambda: self._tell(orders.STEP, "single step"),
             pygame.K_c: lambda: self._tell(orders.CHECKPOINT, "checkpoint"),
@@ -82,7 +84,7 @@ class Display:
         ahead = 0 if standing else int(self._frames.period.ns)
         plants = self._picture.at(due + round(self._lead), ahead)
         stick = dict(zip(self._controls.signals.names, self._controls.values, strict=True))
-        self._scene.draw(self._surface, Moment(plants, self._view, stick))
+        self._scene.draw(self._surface, Moment(plants, self._view, stick, page=self._page))
         self._overlay()
         pygame.display.flip()
         now = stopwatch()
@@ -110,7 +112,8 @@ class Display:
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
-        if self._help or now - self._began < _HELP_AT_FIRST_NS:
+        flown = bool(self._controls.movers)
+        if self._help or (flown and now - self._began < _HELP_AT_FIRST_NS):
             draw_help(self._surface, self._controls.movers)
 
     def _follow(self, now: int, due: int) -> None:
@@ -151,11 +154,15 @@ class Display:
         self._note(text)
 
     def _toggle_help(self) -> None:
-        self._help = not (self._help or stopwatch() - self._began < _HELP_AT_FIRST_NS)
+        flown = bool(self._controls.movers)
+        self._help = not (self._help or (flown and stopwatch() - self._began < _HELP_AT_FIRST_NS))
         self._began = -_HELP_AT_FIRST_NS
 
     def _next_view(self) -> None:
         self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]
+
+    def _turn(self, pages: int) -> None:
+        self._page += pages
 
     def _mouse(self) -> None:
         self._devices.mouse_flies = not self._devices.mouse_flies

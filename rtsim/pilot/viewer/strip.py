@@ -13,12 +13,16 @@ WARN: Colour = (255, 190, 60)
 _BACK = (12, 16, 22, 205)
 _SIZE = 20
 
-KEYS = (
-    ("F1, H", "this help"),
+Keys = tuple[tuple[str, str], ...]
+STICK: Keys = (
     ("arrows, mouse (M)", "stick: down or aft is nose up"),
     ("A, D", "rudder"),
     ("W, S", "throttle"),
-    ("V", "cockpit or chase view"),
+)
+KEYS: Keys = (
+    ("F1, H", "this help"),
+    ("V", "cockpit or chase view, where the scene has both"),
+    ("Page Up, Page Down", "more strips"),
     ("P, space", "pause, go on"),
     ("N", "single step while paused"),
     ("+, -, 1", "rate of time: double, half, real"),
@@ -41,13 +45,11 @@ def draw_strip(
         ("PAUSED" if run.get("standing") else f"rate {pace}", WARN if run.get("standing") else INK),
         (f"margin {run.get('margin', 0) / 1e6:6.2f} ms", INK),
         (f"overruns {overruns}", WARN if overruns else INK),
-        (
-            f"stick to step {run.get('latency_median', 0) / 1e6:.1f} ms, "
-            f"95 % {run.get('latency_p95', 0) / 1e6:.1f} ms",
-            INK,
-        ),
-        ("F1: keys", INK),
     ]
+    if run.get("latency_max"):
+        median, p95 = run["latency_median"] / 1e6, run["latency_p95"] / 1e6
+        parts.append((f"stick to step {median:.1f} ms, 95 % {p95:.1f} ms", INK))
+    parts.append(("F1: keys", INK))
     width, height = surface.get_size()
     _panel(surface, pygame.Rect(0, height - _SIZE - 6, width, _SIZE + 6))
     x = 10.0
@@ -65,9 +67,10 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
         write(surface, note, at, _SIZE + 4, WARN, "centre")
 
 
-def draw_help(surface: pygame.Surface, movers: Mapping[str, str]) -> None:
-    """Keys, and which device moves which value."""
-    rows = [*KEYS, ("", ""), *((name, by or "keyboard") for name, by in movers.items())]
+def draw_help(surface: pygame.Surface, movers: Mapping[str, str], keys: Keys = KEYS) -> None:
+    """Keys, and which device moves which value; nothing of a stick where none is moved."""
+    moved = [(name, by or "keyboard") for name, by in movers.items()]
+    rows = [*keys, *STICK, ("", ""), *moved] if moved else list(keys)
     box = pygame.Rect(0, 0, 560, round(1.25 * _SIZE * len(rows)) + 24)
     box.center = surface.get_rect().center
     _panel(surface, box)

@@ -76,6 +76,6 @@ def _no_display(why: str) -> str:
         missing = not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
         hint = "; neither DISPLAY nor WAYLAND_DISPLAY is set" if missing else ""
     return (
-        f"no display to fly on: {why}{hint}. Type it at a desktop, or without a window: "
-        "rtsim fly f16 --headless --frames DIR"
+        f"no display for a window: {why}{hint}. Type it at a desktop, or do without one: add "
+        "--headless --frames DIR"
     )

@@ -1,0 +1,174 @@
+"""Any model's signals as scrolling traces: what is shown of a run that has no scene of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pygame
+
+from rtsim.pilot.scenes.past import Pasts
+from rtsim.pilot.scenes.scene import Moment, Past, Shown
+from rtsim.pilot.scenes.text import Colour, write
+from rtsim.signals import Signal, Signals, Vector
+
+BACK, PAPER, RULE = (18, 22, 28), (26, 32, 40), (52, 62, 74)
+INK, FAINT = (220, 226, 232), (130, 142, 154)
+TRACES: tuple[Colour, ...] = (
+    (90, 200, 250), (255, 180, 70), (120, 220, 130), (240, 120, 160), (190, 150, 250),
+    (230, 230, 110),
+)  # fmt: skip
+_LOWEST, _HIGHEST, _NARROWEST = 62, 150, 400
+_HEAD, _FOOT = 30, 30
+_TINY = 1e-300
+_LABEL, _SCALE = 176, 70
+"""Widths in pixels: name and values on the left, the ends of the scale on the right."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Some elements of one signal of one plant; ``columns`` are their places in its vector."""
+
+    plant: str
+    signal: Signal
+    title: str
+    columns: range
+
+
+class StripScene:
+    """Name, unit, values, trace and its scale for each signal; those left over on other pages."""
+
+    def __init__(self) -> None:
+        self._pasts = Pasts()
+
+    def draw(self, surface: pygame.Surface, moment: Moment) -> None:
+        surface.fill(BACK)
+        pasts = {name: self._pasts.of(moment, name) for name in moment.plants}
+        strips = [
+            strip
+            for name, plant in moment.plants.items()
+            for strip in strips_of(name, plant.signals, alone=len(moment.plants) == 1)
+        ]
+        if not strips:
+            write(surface, "there is no plant in this run", (16, 16), 22, INK)
+            return
+        page, pages, places = layout(len(strips), surface.get_size(), moment.page)
+        shown = strips[page * len(places) :][: len(places)]
+        for strip, place in zip(shown, places, strict=False):
+            past, plant = pasts[strip.plant], moment.plants[strip.plant]
+            draw_strip(surface, pygame.Rect(place), strip, plant, past)
+        span = max(past.span for past in pasts.values()) / 1e9
+        head = f"{', '.join(moment.plants)}: traces of {span:.3g} s"
+        if pages > 1:
+            head += f"; page {page + 1} of {pages}, Page Up and Page Down turn"
+        write(surface, head, (12, _HEAD / 2), 20, FAINT)
+
+
+def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
+    """A strip for each signal; an array of more than there are colours takes several."""
+    out = []
+    for signal in signals:
+        where = range(signals.size)[signals.slice(signal.name)]
+        title = signal.name if alone else f"{plant}.{signal.name}"
+        for first in range(0, len(where), len(TRACES)):
+            out.append(Strip(plant, signal, title, where[first : first + len(TRACES)]))
+    return out
+
+
+Place = tuple[int, int, int, int]
+Pixel = tuple[int, int]
+
+
+def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
+    """Which page, of how many, and the places on it: left, top, width, height in pixels."""
+    width, height = size
+    free = max(_LOWEST, height - _HEAD - _FOOT)
+    rows = free // _LOWEST
+    columns = max(1, min(width // _NARROWEST, -(-count // rows)))
+    pages = -(-count // (rows * columns))
+    rows = min(rows, -(-count // columns))
+    wide, high = width // columns, min(_HIGHEST, free // rows)
+    places = [
+        (column * wide, _HEAD + row * high, wide, high)
+        for column in range(columns)
+        for row in range(rows)
+    ]
+    return page % pages, pages, places
+
+
+def draw_strip(
+    surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: Past
+) -> None:
+    """One of them; whatever is too long is cut at its edge."""
+    place = place.inflate(-8, -6)
+    area = pygame.Rect(
+        place.left + _LABEL, place.top, max(8, place.width - _LABEL - _SCALE), place.height
+    )
+    surface.set_clip(place)
+    surface.fill(PAPER, place)
+    _label(surface, place, strip, plant.values)
+    values = past.values[:, strip.columns.start : strip.columns.stop]
+    low, high = scale(values)
+    for share in (0.0, 0.5, 1.0):
+        y = area.bottom - 5 - round(share * (area.height - 10))
+        pygame.draw.line(surface, RULE, (area.left, y), (area.right - 1, y))
+    write(surface, f"{high:.6g}", (area.right + 4, area.top + 8), 17, FAINT)
+    write(surface, f"{low:.6g}", (area.right + 4, area.bottom - 8), 17, FAINT)
+    surface.set_clip(area)
+    half = 180.0 if strip.signal.unit == "deg" else math.pi
+    for k in range(values.shape[1]):
+        wraps = half if strip.signal.kind == "angle" else math.inf
+        for line in polylines(past, values[:, k], (low, high), (*area.topleft, *area.size), wraps):
+            pygame.draw.lines(surface, TRACES[k], False, line, 2)
+    surface.set_clip(None)
+
+
+def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Vector) -> None:
+    unit = "" if strip.signal.unit == "1" else f" [{strip.signal.unit}]"
+    write(surface, strip.title + unit, (place.left + 6, place.top + 10), 19, INK)
+    across = 1 if len(strip.columns) == 1 else 2
+    size = 24 if across == 1 else 18
+    for k, column in enumerate(strip.columns):
+        x = place.left + 6 + (k % across) * (_LABEL // 2 - 2)
+        y = place.top + 19 + size / 2 + (k // across) * (size - 3)
+        write(surface, f"{values[column]:.5g}", (x, y), size, TRACES[k])
+
+
+def scale(values: Vector) -> tuple[float, float]:
+    """Round ends of a scale around all finite ``values``, never one and the same."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    most = max(abs(low), abs(high))
+    # halved before they are taken from each other: both may be near the end of the range
+    if 0.5 * high - 0.5 * low <= max(1e-9 * most, _TINY):
+        room = 0.1 * most if most > _TINY else 1.0
+        low, high = low - room, high + room
+    step = 10.0 ** math.floor(math.log10(0.5 * high - 0.5 * low))
+    lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
+    return (lower, upper) if math.isfinite(upper - lower) else (low, high)
+
+
+def polylines(
+    past: Past, values: Vector, ends: tuple[float, float], area: Place, wraps: float
+) -> list[list[Pixel]]:
+    """Pixels of a trace (k,), newest on the right; apart where it is NaN or an angle wraps."""
+    left, top, width, height = area
+    low, high = ends
+    if past.span <= 0 or len(values) < 2:
+        return []
+    x = left + width - 1 - (past.ns[-1] - past.ns) * ((width - 1) / past.span)
+    seen = x >= left - width
+    x, values = x[seen], values[seen]
+    broken = ~np.isfinite(values)
+    share = (0.5 * np.where(broken, low, values) - 0.5 * low) / (0.5 * high - 0.5 * low)
+    y = top + height - 5 - share * (height - 10)
+    jumps = np.abs(np.diff(share, prepend=share[:1])) > wraps / (high - low)
+    cuts = np.flatnonzero(broken | jumps)
+    out: list[list[Pixel]] = []
+    for part in np.split(np.arange(len(x)), cuts):
+        kept = part[~broken[part]]
+        if len(kept) > 1:
+            points = np.column_stack((x[kept], y[kept])).astype(np.int64)
+            out.append([(x, y) for x, y in points.tolist()])
+    return out

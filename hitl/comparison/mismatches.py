@@ -35,8 +35,8 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
     if isinstance(latency, Fixed) and period is not None and latency.constant[0] > period.ns:
         yield (
             f"{name}: a latency of {latency.constant[0] / 1e9:g} s is longer than its period of "
-            f"{float(period.ns) / 1e9:g} s: most requests are missed, since the one before is under "
-            "way; give --latency less than the period"
+            f"{float(period.ns) / 1e9:g} s: most requests are missed, as the one before is still "
+            "under way; give --latency less than the period"
         )
 
 

@@ -17,6 +17,7 @@ from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.reading import Recording, what_both_have
 
 _path = click.Path(path_type=Path)
+_MICROSTEP = "s +1: the first microstep of that instant, in which what arrived then takes effect"
 _MOST = 20
 """So many failing signals are shown; --all shows the rest."""
 _PAGE = b"<!doctype html>"
@@ -104,7 +105,10 @@ def print_comparison(verdict: Comparison, show_all: bool) -> None:
     hidden = 0 if show_all else max(0, failed - _MOST)
     if results:
         shown = results[: len(results) - hidden]
-        print_table(out, "Comparison", _COLUMNS, [r.cells() for r in shown])
+        rows = [r.cells() for r in shown]
+        print_table(out, "Comparison", _COLUMNS, rows)
+        if any(" s +" in cell for row in rows for cell in row):
+            out.print(_MICROSTEP, soft_wrap=True)
     if hidden:
         out.print(f"… {hidden} more: --all")
     if failed:

@@ -21,6 +21,7 @@ FLOWN_AS["f16-by-hand"] = FLOWN_AS["f16"]
 _SCENES: dict[str, Mapping[str, Any]] = {
     "f16": {"scene": "f16", "plant": "f16"},
     "f16-by-hand": {"scene": "f16", "plant": "f16"},
+    "orbit": {"scene": "orbit", "plant": "moon"},
 }
 """By the scenario's name; ``plant`` is the one that the scene is about."""
 

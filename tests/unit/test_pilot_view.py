@@ -67,3 +67,4 @@ def test_which_scene_shows_what() -> None:
     assert seen_as("ball") == {"scenario": "ball"}
     for name in ("f16", "f16-by-hand"):
         assert seen_as(name)["scene"] == "f16"
+    assert seen_as("orbit")["scene"] == "orbit"

@@ -44,12 +44,13 @@ class Kept:
 class Pasts:
     """Of all plants: what the moment brings, else what was seen in the pictures so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
         self._kept: dict[str, Kept] = {}
 
     def of(self, moment: Moment, name: str) -> Past:
         if name in moment.past:
             return moment.past[name]
         plant: Shown = moment.plants[name]
-        kept = self._kept.setdefault(name, Kept(plant.signals.size))
+        kept = self._kept.setdefault(name, Kept(plant.signals.size, self._most))
         return kept.note(plant.ns, plant.values)

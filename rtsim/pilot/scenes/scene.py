@@ -74,6 +74,10 @@ def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
         from rtsim.pilot.scenes.f16 import F16Scene
 
         return F16Scene(about)
+    if name == "orbit":
+        from rtsim.pilot.scenes.orbit import OrbitScene
+
+        return OrbitScene(about)
     from rtsim.pilot.scenes.strips import StripScene
 
     return StripScene()

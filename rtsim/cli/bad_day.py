@@ -24,7 +24,7 @@ _path = click.Path(path_type=Path)
 @click.option("-o", "path", type=_path, default=Path("bad_day.toml"), show_default=True)
 @click.option("--from", "first", metavar="T", default="0", help="Overruns from T s on.")
 @click.option("--to", "last", metavar="T", help="Overruns up to T s.")
-@click.option("--force", is_flag=True, help="Write over an older file.")
+@click.option("--force", is_flag=True, help="Write over an older fault file.")
 @json_option
 @reports_errors
 def bad_day(
@@ -35,6 +35,8 @@ def bad_day(
     A stall, a slow job or a late wake for each frame that made the loop late.
     """
     recorded = Recording.open(recording)
+    if path.exists() and path.samefile(recording):
+        raise ScenarioError(f"-o {path} is the recording itself; give another -o PATH")
     end = recorded.end_ns if last is None else to_ns(last, "--to")
     between = (to_ns(first, "--from"), end)
     overruns = [

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.errors import ScenarioError
-from rtsim.faults.description import Fault
-from rtsim.faults.reading import MOST_FAULTS
+from rtsim.faults.description import Fault, FaultError
+from rtsim.faults.reading import MOST_FAULTS, read_faults
 
 
 def write_faults(
@@ -18,7 +18,7 @@ def write_faults(
 ) -> None:
     """``about``: lines of comment at its head.  :class:`ScenarioError` where it cannot be written.
 
-    An older file is written over with ``force`` alone.
+    An older fault file is written over with ``force`` alone, nothing else is.
     """
     path = Path(path)
     if len(faults) > MOST_FAULTS:
@@ -27,6 +27,8 @@ def write_faults(
     for fault in faults:
         lines += ["", "[[fault]]", *(f"{k} = {_toml(v)}" for k, v in fault.describe().items())]
     try:
+        if force:
+            _refuse_to_overwrite(path)
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
     except FileExistsError:
@@ -36,6 +38,17 @@ def write_faults(
     except OSError as error:
         raise ScenarioError(
             f"cannot write {path}: {error.strerror}; give another path, -o PATH"
+        ) from None
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    try:
+        read_faults(path)
+    except FaultError:
+        raise ScenarioError(
+            f"{path} is not a fault file and is not written over; give another -o PATH"
         ) from None
 
 

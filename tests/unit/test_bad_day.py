@@ -256,6 +256,24 @@ def test_the_command_writes_a_file_that_makes_the_same_overruns(tmp_path: Path) 
     assert "from 0.9 to 1 s: there is no bad day" in told("bad-day", run, "--from", "0.9", status=2)
 
 
+def test_nothing_but_a_fault_file_is_written_over(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run.mcap", scenario(*STALLS), Slip(), FakeClock())
+    other = recorded(tmp_path / "other.mcap", scenario(), Slip(), FakeClock())
+    (tmp_path / "link.toml").symlink_to(run)
+    (tmp_path / "mine.toml").write_text("[project]\nname = 'mine'\n")
+    (tmp_path / "empty.toml").touch()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for path, says in {
+        run: "is the recording itself",
+        tmp_path / "link.toml": "is the recording itself",
+        other: "is not a fault file",
+        tmp_path / "mine.toml": "is not a fault file",
+    }.items():
+        assert says in told("bad-day", run, "-o", path, "--force", status=2)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    told("bad-day", run, "-o", tmp_path / "empty.toml", "--force")
+
+
 def test_the_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     calm = recorded(tmp_path / "calm.mcap", scenario(), CatchUp(), FakeClock())
     assert "no overrun from 0 to 1 s" in told("bad-day", calm, status=2)

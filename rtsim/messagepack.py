@@ -40,6 +40,8 @@ class Limits:
     depth: int = 16
     values: int = 1_000_000
     """All in all."""
+    extensions: bool = True
+    """Vectors too; without, numbers, texts, lists and maps alone."""
 
 
 def pack(data: Any) -> bytes:
@@ -77,6 +79,8 @@ def check(data: bytes, limits: Limits) -> None:
             raise EncodingError(f"more than {limits.values} values")
         if at >= len(data):
             raise EncodingError(f"cut off after {len(data)} bytes")
+        if not limits.extensions and (0xC7 <= data[at] <= 0xC9 or 0xD4 <= data[at] <= 0xD8):
+            raise EncodingError("an extension type; send numbers as a list")
         skip, inside = _extent(data, at)
         at += skip
         if at > len(data) or inside > len(data) - at:

@@ -250,6 +250,8 @@ class Flown:
         if more is not None:
             more()
         print_faults(out, last.outcome.system.faults)
+        if self.inbox is not None and self.inbox.trouble:
+            out.print(f"control was lost on the way: {self.inbox.trouble}", soft_wrap=True)
         if viewed := telemetry_to_json(self.inbox):
             out.print(telemetry_line(viewed["telemetry"], viewed["looks_lost"]), soft_wrap=True)
         _print_files(last)

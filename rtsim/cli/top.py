@@ -24,7 +24,7 @@ from rtsim.tag import NS_PER_S
 _MOST_SIGNALS = 200
 _LOOKS = 12
 """For one frame: enough to tell the rate and to begin the lines."""
-_FASTEST, _SLOWEST = 1024.0, 1 / 1024
+_FASTEST, _SLOWEST = 1024.0, 1 / 64
 
 
 @click.command()

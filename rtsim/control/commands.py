@@ -19,6 +19,8 @@ MOST_NUMBERS = 4096
 """Elements of one value."""
 MOST_TEXT = 1000
 """Characters of one text."""
+SLOWEST, FASTEST = 0.01, 1e6
+"""Rates: slower, a run would hear its next command only after minutes."""
 Argument = float | str | tuple[float, ...]
 
 
@@ -78,7 +80,14 @@ def _positive(value: object) -> float:
 
 
 def _rate(value: object) -> Argument:
-    return "max" if value == "max" else _positive(value)
+    if isinstance(value, str) and value == "max":
+        return value
+    number = _positive(value)
+    if not SLOWEST <= number <= FASTEST:
+        raise CommandError(
+            f"expected max, or a number from {SLOWEST:g} to {FASTEST:g}, got {number:g}"
+        )
+    return number
 
 
 def _values(value: object) -> Argument:
@@ -91,9 +100,9 @@ def _values(value: object) -> Argument:
 
 
 def _start_or_clear(value: object) -> Argument:
-    if value not in ("start", "clear"):
+    if not isinstance(value, str) or value not in ("start", "clear"):
         raise CommandError(f"expected start or clear, got {_shown(value)}")
-    return str(value)
+    return value
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ MOST_WAITING = 1024
 NEXT_TAG = -1
 """Told instead of a tag's ns: simulated time stands, and it acts when that goes on."""
 _LOOK_S = 1.0
+ALONE = "Unreachable"
+"""Kind of the event at the tag from which nobody can tell the run anything."""
 AT_A_TAG = ("set", "inject", "fault", "mark")
 """Commands that act at a tag, and again in a replay; the others concern the wall alone."""
 
@@ -53,6 +55,8 @@ class Inbox:
         self.wake = Wake()
         self.closed = ""
         """Why nothing more is taken."""
+        self.trouble = ""
+        """Why nobody is heard any more, before the run was over."""
         self.standing = False
         """The run stands where it begins: it was restored while it stood."""
 
@@ -108,6 +112,7 @@ class Desk:
         self._tags = 0
         """Tags that a single step has still to take."""
         self._changes: list[Change] = []
+        self._alone = False
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
@@ -120,6 +125,9 @@ class Desk:
     def latch(self, tag: Tag) -> list[Change]:
         """Follow what has arrived; the changes that act at this tag."""
         self.inbox.poll()
+        if self.inbox.trouble and not self._alone:
+            self._alone = True
+            self._trace.event(tag, ALONE, "gateway", self.inbox.trouble, {})
         waiting = self.inbox.waiting
         if not waiting:
             return []

@@ -28,6 +28,8 @@ from rtsim.timing.tally import Tally
 from rtsim.trace import Trace
 
 MOST_RATE_HZ = 200.0
+MOST_AT_ONCE = 16_384
+"""Bytes of commands that one tag takes in: what came beyond is for the next ones."""
 _END_S = 5.0
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """The other process computes nothing: no threads of its own for that."""
@@ -40,8 +42,6 @@ class PipedInbox(Inbox):
         super().__init__()
         self.lost = 0
         """Looks that the gateway did not take in time."""
-        self.trouble = ""
-        """Why the gateway is not heard any more."""
         self.telemetry: dict[str, dict[str, int]] = {}
         """By plotting tool, messages ``sent`` and ``lost``; known when the run is over."""
         self._pipe, self._about, self._leg = pipe, about, 0
@@ -65,9 +65,10 @@ class PipedInbox(Inbox):
     def poll(self) -> None:
         pipe = self._pipe
         if pipe.gone:
+            self.trouble = self.trouble or "the gateway is gone"
             return
         try:
-            for message in pipe.receive():
+            for message in pipe.receive(MOST_AT_ONCE):
                 self._heard(message)
         except PipeError as error:
             self.trouble = str(error)

@@ -29,6 +29,8 @@ class Pipe:
         self._out = bytearray()
         self._in = bytearray()
         self.gone = False
+        self.more = False
+        """Messages were left for later."""
 
     def fileno(self) -> int:
         return self._end.fileno()
@@ -59,10 +61,15 @@ class Pipe:
             self.gone = True
             self._out.clear()
 
-    def receive(self) -> list[Any]:
-        """All messages that are there; :class:`PipeError` for what is none."""
+    def receive(self, most: int | None = None) -> list[Any]:
+        """The messages that are there; :class:`PipeError` for what is none.
+
+        ``most``: no further one once so many bytes were read; :attr:`more` says that some are left.
+        """
         if self.gone:
             return []
+        if self.more:
+            return self._whole(most)
         try:
             while True:
                 data = self._end.recv(_CHUNK)
@@ -77,11 +84,15 @@ class Pipe:
                 return []
         except OSError:
             self.gone = True
-        return self._whole()
+        return self._whole(most)
 
-    def _whole(self) -> list[Any]:
-        found = []
+    def _whole(self, most: int | None) -> list[Any]:
+        found: list[Any] = []
+        self.more, whole = False, len(self._in)
         while len(self._in) >= _HEAD:
+            if most is not None and found and whole - len(self._in) >= most:
+                self.more = True
+                break
             size = int.from_bytes(self._in[:_HEAD], "little")
             if size > MOST_BYTES:
                 raise PipeError(f"a message of {size} bytes; at most {MOST_BYTES}")
@@ -97,7 +108,7 @@ class Pipe:
 
     def wait(self, seconds: float) -> bool:
         """Until something comes."""
-        if self.gone:
+        if self.gone or self.more:
             return True
         return bool(select.select([self._end], [self._end] if self._out else [], [], seconds)[0])
 

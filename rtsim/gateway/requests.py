@@ -16,7 +16,7 @@ from rtsim.messagepack import EncodingError, Limits, unpack
 VERSION = 3
 DO = ("hello", "status", "get", "watch", "command")
 MOST_NAMES = 1000
-_LIMITS = Limits(depth=6, values=20_000)
+_LIMITS = Limits(depth=6, values=20_000, extensions=False)
 
 
 class RequestError(RtsimError):
@@ -50,10 +50,10 @@ def read_request(data: bytes) -> Request:
     number = said.get("id", -1)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
         raise RequestError("a request has an id, a whole number >= 0")
-    if said.get("v") != VERSION:
+    if type(said.get("v")) is not int or said["v"] != VERSION:
         raise RequestError(f"version {said.get('v')!r:.20}; this run speaks {VERSION}", number)
     do = said.get("do")
-    if do not in DO:
+    if not isinstance(do, str) or do not in DO:
         raise RequestError(f"asked to do {do!r:.40}; known: {', '.join(DO)}", number)
     names = said.get("names", [])
     if not isinstance(names, list) or len(names) > MOST_NAMES:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from command_parts import Flown, Told
 from hypothesis import Phase, given, settings
@@ -43,6 +44,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "fault", "name": "gust", "do": "stop"}, "expected start or clear"),
     ({"kind": "rate", "rate": 0}, "expected a number > 0"),
     ({"kind": "rate", "rate": "faster"}, "expected a number"),
+    ({"kind": "rate", "rate": 1e-9}, "a number from 0.01 to 1e+06"),
+    ({"kind": "rate", "rate": np.ones(2)}, "expected a number"),
+    ({"kind": "fault", "name": "gust", "do": np.ones(2)}, "expected start or clear"),
+    ({"kind": "fault", "name": np.ones(2), "do": "start"}, "expected a text"),
+    ({"kind": "mark", "text": b"here"}, "expected a text"),
+    ({"kind": "set", "target": "f16.cg", "value": np.ones(2)}, "expected a number"),
     ({"kind": "step", "task": "pilot"}, "unknown task 'pilot'"),
     ({"kind": "step", "tags": 1, "duration": 1.0}, "takes one of tags, task, duration"),
     ({"kind": "restore", "at": 100.0}, "restore goes back"),

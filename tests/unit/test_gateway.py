@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 
 from rtsim.errors import RtsimError, ScenarioError
@@ -184,6 +186,9 @@ def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
     plain = MemoryRecorder()
     simulate(unstable.scenario(until=1), recorder=plain)
     assert outcome.reason == "end"
+    assert inbox.trouble == "the gateway is gone"
+    (event,) = [e for e in recorder.recording().events if e.kind == "Unreachable"]
+    assert event.text == inbox.trouble
     assert compare(plain.recording(), recorder.recording()).ok
 
 
@@ -196,6 +201,8 @@ BAD: list[object] = [
     {"id": 1, "v": VERSION, "do": "watch", "rate": -1},
     {"id": 1, "v": VERSION, "do": "watch", "rate": 1e9},
     {"id": 1, "v": VERSION, "do": "command", "command": 1},
+    {"id": 1, "v": np.ones(2)}, {"id": 1, "v": VERSION, "do": np.ones(2)}, {"id": np.ones(2)},
+    {"id": 1, "v": True}, {"id": 1, "v": VERSION, "do": b"get"},
     {"id": 2**63, "v": VERSION}, {"id": 1, "v": VERSION, "do": "get", "names": ["x" * 300]},
 ]  # fmt: skip
 
@@ -207,7 +214,7 @@ def test_requests_that_are_none(said: object) -> None:
 
 
 def _wide(said: object) -> bool:
-    return isinstance(said, dict) and said.get("id") == 2**63
+    return isinstance(said, dict) and type(said.get("id")) is int and said["id"] >= 2**63
 
 
 def test_bytes_that_are_no_request() -> None:
@@ -299,3 +306,21 @@ def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:
 def test_only_loopback_without_keys() -> None:
     with pytest.raises(RtsimError, match="rtsim keys"):
         Caller("tcp://192.0.2.1:5555")
+
+
+def test_no_more_than_a_tag_takes_is_taken_at_once() -> None:
+    """The rest waits its turn, whether more comes or not."""
+    ours, theirs = socket.socketpair()
+    near, far = Pipe(ours), Pipe(theirs)
+    for k in range(10):
+        assert far.send({"k": k, "load": "x" * 1000})
+    seen = []
+    while not seen or near.more:
+        assert near.wait(0.0)
+        took = [message["k"] for message in near.receive(2500)]
+        assert len(took) <= 3
+        seen += took
+    assert seen == list(range(10))
+    assert not near.wait(0.0)
+    near.close()
+    far.close()

@@ -160,7 +160,7 @@ class ControllerTask(Ticking):
     def _fail(self, tag: Tag, error: ControllerError, environment: Environment) -> None:
         """End the run, or go on without it: what it said last holds."""
         if self.name not in str(error):  # one interface file may fly as two
-            error.add_note(f"it flies as {self.name}")
+            error.add_note(f"this was the scenario's controller {self.name!r}")
         if self.failure == "end":
             raise error
         self.failed = str(error)

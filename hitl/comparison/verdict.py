@@ -18,7 +18,8 @@ from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from rtsim.record.comparison import Comparison
 from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import SignalResult
+from rtsim.record.verdict import SignalResult, short
+from rtsim.tag import Tag
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 """In an error: the process, and the tag."""
@@ -170,9 +171,9 @@ class BackToBack:
             return ""
         if not flight.error:
             return flight.failure(flight.first or flight.comparison.failures[0])
-        short = headline(flight.error)
-        told = any(_alike(short, headline(loop.error)) for loop in self.open.values())
-        return short if told else flight.error
+        first = headline(flight.error)
+        told = any(_alike(first, headline(loop.error)) for loop in self.open.values())
+        return first if told else flight.error
 
     @property
     def in_words(self) -> str:
@@ -243,7 +244,7 @@ def _what_the_loop_adds(flight: Flight) -> str:
         who = flight.sides.translation
         return f"the flight ended early by this host's doing, not the {who}'s: {flight.error}"
     if flight.error:
-        return f"the flight ended early: {headline(flight.error)}"
+        return f"the flight ended early, at {short(Tag(flight.flown.end_ns))}"
     if flight.late or flight.missed:
         return (
             f"{flight.late} answers were late and {flight.missed} requests missed; {_time(flight)}"

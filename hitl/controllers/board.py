@@ -293,6 +293,8 @@ class BoardController:
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """``error`` with the inputs at that step, and the case that runs it on the host."""
+        if isinstance(error, BoardReset):
+            self._evidence.again = "its inputs once more, on the host, which does not reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
         if by and isinstance(error, BoardReset) and not self._evidence.failed:
             text = str(error).rpartition("; ")[0]  # there is nothing to look at

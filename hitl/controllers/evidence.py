@@ -26,7 +26,8 @@ class Evidence:
         self.failed = False
         """A failure was explained."""
         self._interface, self._p, self._kind = interface, p, kind
-        self._cases, self._again = cases, again
+        self.again = again
+        self._cases = cases
         self._inputs = interface.inputs
         self.history = History(self._inputs.size)
         self.add = self.history.add
@@ -57,7 +58,7 @@ class Evidence:
             case.save(path)
         except OSError as problem:
             return [f"its case cannot be written to {path}: {problem.strerror}"]
-        return [f"{self._again}: rtsim sil case {path}"]
+        return [f"{self.again}: rtsim sil case {path}"]
 
     def case(self, error: str = "") -> Case:
         """All steps so far."""

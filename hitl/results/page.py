@@ -96,7 +96,8 @@ def _open(loops: Sequence[OpenLoop]) -> str:
     columns, rows = open_table(loops)
     results = table([c.name for c in columns], rows)
     plots = "".join(_plot(loops, row[0]) for row in rows)
-    answered = ", ".join(f"{loop.answered:,}" for loop in loops)
+    counts = [f"{loop.answered:,} by the {loop.sides.translation}" for loop in loops]
+    answered = "all" if all(loop.answered == loop.steps for loop in loops) else ", ".join(counts)
     notes = (
         f"{loops[0].steps:,} steps on the same inputs, {answered} answered. The largest "
         "difference relative to its tolerance comes first."

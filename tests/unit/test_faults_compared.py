@@ -16,7 +16,10 @@ from hitl.comparison.back_to_back import Ladder, Rung, climb
 from hitl.results.page import render
 from hitl.results.table import Tables
 from rtsim.cli import main
+from rtsim.errors import ControllerError
 from rtsim.models.unstable import controller, scenario
+from rtsim.signals import Vector
+from rtsim.tag import Tag
 
 LAW = "controller=firmware/core/unstable_control.toml:single"
 LOST = {"name": "lost", "where": "controller", "kind": "drop", "at": 0.5, "count": 2}
@@ -52,6 +55,33 @@ def test_a_table_says_what_each_did_in_the_flight_with_the_board(tmp_path: Path)
         assert "these never acted in this run: far" in told
     cells = "<td>lost</td><td>drop</td><td>controller</td>"
     assert cells in page.partition("<h2>Faults</h2>")[2]
+
+
+class Broken(FakeBoard):
+    """Of the flight: fails at its step 5."""
+
+    def fresh(self) -> FakeBoard:
+        out = Broken(self.law, self.change, self.folder)
+        out.board = out.greeting
+        return out
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:
+        if self.step == 5:
+            raise ControllerError("the supply is gone")
+        return super().receive(tag, patience)
+
+
+def test_what_ended_a_flight_is_told_once(tmp_path: Path) -> None:
+    board = {"controller": FakeBoard(controller(), as_float, tmp_path)}
+    broken = {"controller": Broken(controller(), as_float, tmp_path)}
+    host = Rung("host C", {"controller": Host(controller(), as_float)})
+    result = climb(scenario(), [host, Rung("board", board, broken)], until=1)
+    told, page = shown(result), render(result)
+    assert told.count("the supply is gone") == 1
+    assert page.count("the supply is gone") == 2, "in the verdict, and in its section"
+    assert "this was the scenario's controller 'controller'" in told
+    assert "so look at the loop: the flight ended early, at 0.5 s" in " ".join(told.split())
+    assert "11 steps on the same inputs, all answered." in page
 
 
 def test_without_faults_nothing_is_told_of_them(tmp_path: Path) -> None:

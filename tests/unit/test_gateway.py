@@ -314,7 +314,7 @@ def test_no_more_than_a_tag_takes_is_taken_at_once() -> None:
     near, far = Pipe(ours), Pipe(theirs)
     for k in range(10):
         assert far.send({"k": k, "load": "x" * 1000})
-    seen = []
+    seen: list[int] = []
     while not seen or near.more:
         assert near.wait(0.0)
         took = [message["k"] for message in near.receive(2500)]

@@ -228,7 +228,8 @@ class Executive:
         fires = False
         for plant in self.system.plants:
             if plant.target_ns == ns:
-                plant.commit()
+                if unbounded := plant.commit():
+                    self._trace.unbounded(plant, unbounded)
                 self._trace.x_minus(plant)
                 fires = fires or (self._guarded and plant.fires)
         return fires

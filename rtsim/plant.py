@@ -66,6 +66,8 @@ class Plant:
         """z was written in this microstep."""
         self.sources: set[str] = set()
         """Ports that its wires read."""
+        self.budgeted = getattr(self.stepper, "unbounded", None) is not None
+        """Its solver may run out of its budget, which is recorded."""
         self.watch: Watch | None = None
         if model.guards:
             self.watch = Watch(name, bound, (self.x, self.z, self.u, self.p), self.next_x)
@@ -114,6 +116,7 @@ class Plant:
         if (
             run is None
             or self.watch is not None
+            or self.budgeted
             or self.target_ns != NONE_NS
             or self.step.tick(self._k + 1) >= limit_ns
         ):
@@ -146,8 +149,12 @@ class Plant:
         if self.watch is not None:
             self.watch.fired = ()
 
-    def commit(self) -> None:
-        """The provisional step becomes the state, and its outputs are sampled."""
+    def commit(self) -> int:
+        """The provisional step becomes the state, and its outputs are sampled.
+
+        Returns how many steps of the solver ended without a bound on their error.
+        """
+        before = self._unbounded() if self.budgeted else 0
         self.ns = self.target_ns
         self.target_ns = NONE_NS
         self.x[:] = self.next_x
@@ -158,6 +165,10 @@ class Plant:
         if self.watch is not None:
             self.watch.note(self.ns)
         self.sample()
+        return self._unbounded() - before if self.budgeted else 0
+
+    def _unbounded(self) -> int:
+        return getattr(self.stepper, "unbounded", None) or 0
 
     def sample(self) -> None:
         """Compute the outputs at the present state and inputs."""

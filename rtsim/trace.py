@@ -27,6 +27,8 @@ COMMAND = "Command"
 RESTORED = "Restored"
 """Kind of the event that ends a run which went back to a checkpoint."""
 OVERRUN = "Overrun"
+UNBOUNDED = "Unbounded"
+"""Kind of the event at a tag that a solver with a budget reached without a bound on its error."""
 TIMING = "timing"
 _FRAME = ("wake_lateness", "compute", "margin")
 _MEASURED = ("step", "sent", "begun", "ended", "received")
@@ -105,6 +107,11 @@ class Trace:
     def x_minus(self, plant: Plant) -> None:
         """The state with inputs and outputs before the discrete changes at its tag."""
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
+
+    def unbounded(self, plant: Plant, steps: int) -> None:
+        """A frame's budget did not suffice for the tolerance."""
+        text = f"the budget of {plant.solver.name} was used up: {steps} steps without a bound"
+        self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
     def x_minus_many(
         self, plant: Plant, ns: NDArray[np.int64], values: NDArray[np.float64]

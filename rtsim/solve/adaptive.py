@@ -283,7 +283,8 @@ class Adaptive(Tolerance):
         coefficients = (lower_triangle(table.a), weights(table.c), off)
         work = (np.zeros((len(table.b), n)), np.zeros(n), np.zeros(n))
         own = (*coefficients, self.of_states(bound), settings, *work)
-        method = Method(adaptive_step, resident_adaptive, own, SLOPE + n, kept=KNOWN)
+        counted = None if self.budget is None else UNBOUNDED
+        method = Method(adaptive_step, resident_adaptive, own, SLOPE + n, KNOWN, counted)
         return stepper(method, bound)
 
 

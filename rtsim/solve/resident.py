@@ -53,6 +53,8 @@ class Method:
     """Doubles that it remembers from step to step."""
     kept: int = 0
     """The first of them that it keeps where something changed from outside."""
+    unbounded: int | None = None
+    """Where in the memory it counts steps with no bound on their error; ``None``: it takes none."""
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
@@ -116,6 +118,12 @@ class _Plain:
 
     def forget(self) -> None:
         self._memory[self._method.kept :] = 0.0
+
+    @property
+    def unbounded(self) -> int | None:
+        """Committed steps whose error nobody has bounded; ``None``: it takes none."""
+        place = self._method.unbounded
+        return None if place is None else int(self._memory[place])
 
     def save(self) -> dict[str, Any]:
         return {"memory": self._memory.tolist()} if self._memory.size else {}

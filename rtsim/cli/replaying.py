@@ -15,7 +15,10 @@ from rtsim.cli.common import NO, json_option, reports_errors, seconds, show_json
 from rtsim.cli.flight import Flight, fly
 from rtsim.cli.recordings import print_comparison
 from rtsim.cli.tables import console
+from rtsim.cli.viewing import view_options
+from rtsim.cli.watching import watch
 from rtsim.errors import RecordingError, ScenarioError
+from rtsim.pilot.launching import Window
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.exact import compare_exact
@@ -41,12 +44,13 @@ _ELSEWHERE = Tolerance(1e-9, 1e-9)
     type=click.Choice(["run"]),
     help="Take over at --to (or --from) and fly on: devices and outside controllers are live.",
 )
-@click.option("--pace", default="max", show_default=True, help="With --then: of the new flight.")
+@click.option("--pace", default="max", show_default=True, help="With --then or --view.")
 @click.option("--until", default=None, help="With --then: its end in s.  [default: as recorded]")
 @click.option("-o", "--record", "path", type=_path, help="With --then: the new recording.")
 @click.option("--force", is_flag=True, help="With --then: write over an older recording.")
 @json_option
 @reports_errors
+@view_options
 def replay(
     recording: Path,
     absolute: float,
@@ -58,12 +62,14 @@ def replay(
     until: str | None,
     path: Path | None,
     force: bool,
+    window: Window | None,
     as_json: bool,
 ) -> None:
     """Run RECORDING again and check every state and message of it, bit for bit; exit 1 if not.
 
     Where the fingerprint (packages, processor, sources) is another one, that is said, and values
-    are compared by tolerance instead.
+    are compared by tolerance instead.  With --view nothing is run: it is shown as it was recorded,
+    at --pace 1 unless another is given.
     """
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
@@ -72,6 +78,12 @@ def replay(
     times = [None if text is None else to_ns(text, "time") for text in (first, last)]
     if None not in times and times[0] > times[1]:  # type: ignore[operator]
         raise ScenarioError(f"--from {first} comes after --to {last}; give the earlier one first")
+    if window is not None:
+        if then is not None or path is not None or until is not None or absolute or relative:
+            raise ScenarioError(
+                "--view only shows; --then, -o, --until, --abs and --rel go without"
+            )
+        return watch(recorded, times, window, pace, as_json)
     if then is not None:
         take_over(recorded, times, NewFlight(pace, until, path, force), as_json)
     if path is not None or until is not None or pace != "max" or force:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -60,6 +60,10 @@ class Moment:
     """Where it is known; a scene that needs it keeps what it was shown otherwise."""
     page: int = 0
     """Of a scene that does not fit one picture; counts on without end, also below 0."""
+
+    def seen(self, view: str, page: int) -> Moment:
+        """The same from elsewhere."""
+        return replace(self, view=view, page=page)
 
 
 class Scene(Protocol):

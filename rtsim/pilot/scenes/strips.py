@@ -20,7 +20,7 @@ TRACES: tuple[Colour, ...] = (
     (230, 230, 110),
 )  # fmt: skip
 _LOWEST, _HIGHEST, _NARROWEST = 62, 150, 400
-_HEAD, _FOOT = 30, 30
+_HEAD, _FOOT = 30, 46
 _TINY = 1e-300
 _LABEL, _SCALE = 176, 70
 """Widths in pixels: name and values on the left, the ends of the scale on the right."""

@@ -69,7 +69,7 @@ def show(
         surface, scene_named(str(about.get("scene", "")), about), Picture(shared), said,
         Telling(shared), Controls(mapping, shared.schema.stick), frames, clock,
     )  # fmt: skip
-    saving = _Saving(given.frames, given.every)
+    saving = Saving(given.frames, given.every)
     print(READY, flush=True)
     with request(Request()):  # the collector stands still, timers are exact
         while not (over.is_set() or display.closed or said["ended"]):
@@ -79,7 +79,7 @@ def show(
     pygame.display.quit()
 
 
-class _Saving:
+class Saving:
     """A picture into a folder every so often; numbered."""
 
     def __init__(self, folder: Path | None, every: float) -> None:

@@ -70,6 +70,13 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
     return surface
 
 
+def close_window() -> None:
+    """What :func:`open_window` opened."""
+    import pygame
+
+    pygame.display.quit()
+
+
 def _no_display(why: str) -> str:
     hint = ""
     if sys.platform.startswith("linux"):

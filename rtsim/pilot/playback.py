@@ -1,0 +1,93 @@
+"""A recording as pictures see it: every plant at any moment, and what went before.
+
+Nothing is simulated: between two recorded states the same interpolation is used as in flight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import RecordingError
+from rtsim.pilot.flights import seen_as
+from rtsim.pilot.interpolation import Interpolation, Pair
+from rtsim.pilot.scenes.scene import Moment, Past, Shown
+from rtsim.record.reading import Recording, TrackData
+
+LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
+_POINTS = 1000
+"""Of a trace: more than a strip has pixels."""
+_INPUTS = "inputs/"
+
+
+class Playback:
+    """``first_ns`` to ``end_ns`` of a recording; :class:`RecordingError` where there is nothing."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._plants = {
+            name: _Plant(track)
+            for name, track in sorted(recording.tracks.items())
+            if "side" in track.integers and len(track)
+        }
+        if not self._plants:
+            raise RecordingError(f"nothing to show: {recording.source} holds no state of a plant")
+        self._inputs = [
+            track for name, track in sorted(recording.tracks.items()) if name.startswith(_INPUTS)
+        ]
+        origin = recording.header.get("scenario", {}).get("origin", {})
+        self.about: dict[str, Any] = seen_as(str(origin.get("reference", "")))
+        if self.about.get("plant") not in self._plants:  # its scene would look in vain
+            self.about.pop("scene", None)
+        self.first_ns = min(plant.first_ns for plant in self._plants.values())
+        self.end_ns = max(plant.end_ns for plant in self._plants.values())
+
+    def at(self, ns: int, span: int) -> Moment:
+        """As of ``ns``, and traces of ``span`` ns up to then."""
+        return Moment(
+            {name: plant.at(ns) for name, plant in self._plants.items()},
+            stick=self._stick(ns),
+            past={name: plant.past(ns, span) for name, plant in self._plants.items()},
+        )
+
+    def _stick(self, ns: int) -> dict[str, float]:
+        """What stood at the inlets."""
+        out: dict[str, float] = {}
+        for track in self._inputs:
+            row = int(np.searchsorted(track.rows.ns, ns, side="right")) - 1
+            values = track.rows.floats[row] if row >= 0 else track.signals.initial()
+            out.update(zip(track.signals.columns, values.tolist(), strict=True))
+        return out
+
+
+class _Plant:
+    """Its rows: x- and x+ of a tag lie side by side, in this order."""
+
+    def __init__(self, track: TrackData) -> None:
+        rows = track.rows
+        self._ns, self._values = np.ascontiguousarray(rows.ns), rows.floats
+        self._between = Interpolation(track.signals)
+        self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
+
+    def at(self, ns: int) -> Shown:
+        """From the state after the last tag to the one before the changes of the next."""
+        ns = min(max(ns, self.first_ns), self.end_ns)
+        behind = int(np.searchsorted(self._ns, ns, side="right"))
+        last, next_ = behind - 1, min(behind, len(self._ns) - 1)
+        ends = int(self._ns[last]), int(self._ns[next_])
+        pair = Pair(*ends, *ends, False, self._values[last], self._values[next_])
+        share = 0.0 if ends[0] == ends[1] else (ns - ends[0]) / (ends[1] - ends[0])
+        between = self._between
+        return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
+
+    def past(self, ns: int, span: int) -> Past:
+        """Rows from ``span`` before ``ns`` to there; every k-th of many, the same at each look."""
+        ns = min(max(ns, self.first_ns), self.end_ns)
+        first, behind = (int(np.searchsorted(self._ns, at, side="right")) for at in (ns - span, ns))
+        every = 1
+        while (behind - first) // every > _POINTS:
+            every *= 2
+        rows = np.arange(-(-max(0, first - 1) // every) * every, behind, every)
+        times = np.append(self._ns[rows], ns)
+        values = np.vstack((self._values[rows], self.at(ns).values))
+        return Past(times, values, span)

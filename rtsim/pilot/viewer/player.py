@@ -1,0 +1,197 @@
+"""A recording in a window: forwards, back, at any rate, from any place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pygame
+
+from rtsim.clock import Clock, WallClock
+from rtsim.pilot.launching import Window
+from rtsim.pilot.pacing import Frames
+from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
+from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, scene_named
+from rtsim.pilot.viewer.process import Saving
+from rtsim.pilot.viewer.seekbar import SeekBar
+from rtsim.pilot.viewer.strip import Keys, draw_help
+from rtsim.tag import NS_PER_S
+
+KEYS: Keys = (
+    ("F1, H", "this help"),
+    ("space, P", "play, pause"),
+    ("left, right", "5 s back or on; with shift 1 s, with ctrl a frame"),
+    ("+, -, 1", "rate: double, half, real time"),
+    ("R", "the other way"),
+    ("Home, End", "to the start, to the end"),
+    ("mouse", "on the bar: go there"),
+    ("V", "cockpit or chase view, where the scene has both"),
+    ("Page Up, Page Down", "more strips"),
+    ("Esc", "close"),
+)
+_SPAN_NS = 10 * NS_PER_S
+"""Of a trace, at rate 1: simulated time that 10 s of watching take."""
+
+
+class Player:
+    """Draws :meth:`frame` by frame.  ``rate`` < 0 plays backwards."""
+
+    def __init__(
+        self,
+        surface: pygame.Surface,
+        scene: Scene,
+        playback: Playback,
+        frames: Frames,
+        rate: float = 1.0,
+        within: tuple[int, int] | None = None,
+    ) -> None:
+        """``within``: the part that is played, first and last ns."""
+        self.closed = False
+        self.playing = True
+        self.rate = rate
+        self._surface, self._scene, self._playback = surface, scene, playback
+        self._frames = frames
+        self._first, self._end = within or (playback.first_ns, playback.end_ns)
+        self._bar = SeekBar(self._first, self._end)
+        self._at = float(self._first if rate >= 0 else self._end)
+        self._due: int | None = None
+        self._dragging = self._help = False
+        self._view, self._page = COCKPIT, 0
+        self._keys: dict[int, Callable[[], None]] = {
+            pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
+            pygame.K_SPACE: self._toggle, pygame.K_p: self._toggle,
+            pygame.K_PLUS: lambda: self._faster(2.0), pygame.K_EQUALS: lambda: self._faster(2.0),
+            pygame.K_KP_PLUS: lambda: self._faster(2.0), pygame.K_MINUS: lambda: self._faster(0.5),
+            pygame.K_KP_MINUS: lambda: self._faster(0.5), pygame.K_1: self._real_time,
+            pygame.K_r: self._turn_round, pygame.K_HOME: lambda: self.seek(self._first),
+            pygame.K_END: lambda: self.seek(self._end), pygame.K_v: self._next_view,
+            pygame.K_PAGEDOWN: lambda: self._turn(1), pygame.K_PAGEUP: lambda: self._turn(-1),
+            pygame.K_ESCAPE: self._close,
+        }  # fmt: skip
+
+    @property
+    def ns(self) -> int:
+        """What is shown."""
+        return round(self._at)
+
+    @property
+    def done(self) -> bool:
+        """It has come to the end that it runs towards."""
+        return self.ns == (self._end if self.rate > 0 else self._first)
+
+    def seek(self, ns: float) -> None:
+        self._at = min(max(float(ns), self._first), self._end)
+
+    def frame(self) -> None:
+        """Wait for the next one and draw it; time goes by the deadlines, not by the drawing."""
+        due = self._frames.wait(self._look)
+        passed = 0 if self._due is None else due - self._due
+        self._due = due
+        if self.playing and not self._dragging:
+            self.seek(self._at + self.rate * passed)
+        span = round(_SPAN_NS * max(LEAST_RATE, abs(self.rate)))
+        moment = self._playback.at(self.ns, span)
+        self._scene.draw(self._surface, moment.seen(self._view, self._page))
+        self._bar.draw(self._surface, self.ns, self._says())
+        if self._help:
+            draw_help(self._surface, {}, KEYS)
+        pygame.display.flip()
+
+    def save(self, path: Path) -> None:
+        pygame.image.save(self._surface, str(path))
+
+    def _says(self) -> str:
+        state = "" if self.playing else ", PAUSED"
+        if self.playing and self.done:
+            state = ", at its end" if self.rate > 0 else ", at its start"
+        return (
+            f"{self.ns / NS_PER_S:.2f} of {self._end / NS_PER_S:.2f} s, "
+            f"rate x{self.rate:g}{state}    space, arrows, +, -, Home, End; F1: keys"
+        )
+
+    # -- what the person asks for
+
+    def _look(self) -> None:
+        for event in pygame.event.get():
+            self._take(event)
+
+    def _take(self, event: Any) -> None:
+        size = self._surface.get_size()
+        if event.type == pygame.KEYDOWN:
+            if event.key in (pygame.K_LEFT, pygame.K_RIGHT):
+                way = 1 if event.key == pygame.K_RIGHT else -1
+                self.seek(self._at + way * self._stride(getattr(event, "mod", 0)))
+            elif event.key in self._keys:
+                self._keys[event.key]()
+        elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
+            self._dragging = self._bar.holds(size, event.pos)
+            if self._dragging:
+                self.seek(self._bar.ns(size, event.pos[0]))
+        elif event.type == pygame.MOUSEMOTION and self._dragging:
+            self.seek(self._bar.ns(size, event.pos[0]))
+        elif event.type == pygame.MOUSEBUTTONUP:
+            self._dragging = False
+        elif event.type == pygame.QUIT:
+            self._close()
+        elif event.type == pygame.VIDEORESIZE:
+            self._surface = pygame.display.get_surface() or self._surface
+
+    def _stride(self, mod: int) -> float:
+        """ns of simulated time that an arrow stands for."""
+        if mod & pygame.KMOD_CTRL:
+            return float(self._frames.period.ns) * abs(self.rate)
+        return float(NS_PER_S if mod & pygame.KMOD_SHIFT else 5 * NS_PER_S)
+
+    def _toggle(self) -> None:
+        """At the end it begins anew: nobody presses play to see nothing."""
+        self.playing = not self.playing or self.done
+        if self.playing and self.done:
+            self.seek(self._first if self.rate > 0 else self._end)
+
+    def _faster(self, factor: float) -> None:
+        way = 1.0 if self.rate > 0 else -1.0
+        self.rate = way * min(MOST_RATE, max(LEAST_RATE, abs(self.rate) * factor))
+
+    def _real_time(self) -> None:
+        self.rate = 1.0
+
+    def _turn_round(self) -> None:
+        self.rate = -self.rate
+
+    def _toggle_help(self) -> None:
+        self._help = not self._help
+
+    def _next_view(self) -> None:
+        self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]
+
+    def _turn(self, pages: int) -> None:
+        self._page += pages
+
+    def _close(self) -> None:
+        self.closed = True
+
+
+def play(
+    surface: pygame.Surface,
+    playback: Playback,
+    window: Window,
+    rate: float,
+    within: tuple[int, int],
+    clock: Clock | None = None,
+) -> int:
+    """Until the window is closed; without one, to the end.  Returns the number of frames."""
+    idle = WallClock(spin_ns=0) if clock is None else None
+    frames = Frames(window.rate, clock or WallClock(), idle)
+    about = playback.about
+    scene = scene_named(str(about.get("scene", "")), about)
+    player = Player(surface, scene, playback, frames, rate, within)
+    saving = Saving(window.frames, window.every)
+    drawn = 0
+    while not player.closed:
+        player.frame()
+        drawn += 1
+        saving.look(player.save)
+        if window.headless and player.done:
+            break
+    return drawn

@@ -12,7 +12,15 @@ import pytest
 from rtsim.models.f16.plant import F16
 from rtsim.pilot.scenes.past import Kept, Pasts
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
-from rtsim.pilot.scenes.strips import TRACES, StripScene, layout, polylines, scale, strips_of
+from rtsim.pilot.scenes.strips import (
+    TRACES,
+    StripScene,
+    layout,
+    polylines,
+    scale,
+    strips_of,
+    told_apart,
+)
 from rtsim.signals import Signal, Signals
 
 NS = 1_000_000_000
@@ -103,6 +111,21 @@ def test_a_scale_is_never_a_point(values: list[float]) -> None:
     assert low < high
     assert low <= min(values)
     assert high >= max(values)
+
+
+@pytest.mark.parametrize(
+    ("ends", "texts"),
+    [
+        ((-1.0, 2.0), ("-1", "2")),
+        ((150.9661, 150.9664), ("150.9661", "150.9664")),
+        ((457.2, 457.201), ("457.2", "457.201")),
+        ((-6e6, 4e6), ("-6e+06", "4e+06")),
+    ],
+)
+def test_the_ends_of_a_scale_are_told_apart(
+    ends: tuple[float, float], texts: tuple[str, str]
+) -> None:
+    assert told_apart(*ends) == texts
 
 
 # -- traces

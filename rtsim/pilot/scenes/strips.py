@@ -113,8 +113,8 @@ def draw_strip(
     for share in (0.0, 0.5, 1.0):
         y = area.bottom - 5 - round(share * (area.height - 10))
         pygame.draw.line(surface, RULE, (area.left, y), (area.right - 1, y))
-    write(surface, f"{high:.6g}", (area.right + 4, area.top + 8), 17, FAINT)
-    write(surface, f"{low:.6g}", (area.right + 4, area.bottom - 8), 17, FAINT)
+    for text, y in zip(told_apart(low, high), (area.bottom - 8, area.top + 8), strict=True):
+        write(surface, text, (area.right + 4, y), 17, FAINT)
     surface.set_clip(area)
     half = 180.0 if strip.signal.unit == "deg" else math.pi
     for k in range(values.shape[1]):
@@ -147,6 +147,17 @@ def scale(values: Vector) -> tuple[float, float]:
     step = 10.0 ** math.floor(math.log10(0.5 * high - 0.5 * low))
     lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
     return (lower, upper) if math.isfinite(upper - lower) else (low, high)
+
+
+def told_apart(low: float, high: float) -> tuple[str, str]:
+    """Both ends of a scale with as many digits as show them to a twentieth of what lies between."""
+    texts = f"{low:.3g}", f"{high:.3g}"
+    for digits in range(3, 17):
+        texts = f"{low:.{digits}g}", f"{high:.{digits}g}"
+        off = max(abs(float(texts[0]) - low), abs(float(texts[1]) - high))
+        if texts[0] != texts[1] and off <= 0.05 * (high - low):
+            break
+    return texts
 
 
 def polylines(

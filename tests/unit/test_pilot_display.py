@@ -155,6 +155,15 @@ def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
     assert viewer.ordered()[-1] == orders.QUIT
 
 
+def test_pages_are_turned_by_keys(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[int] = []
+    monkeypatch.setattr(viewer.display._scene, "draw", lambda _, moment: pages.append(moment.page))
+    viewer.publish()
+    for keys in ((pygame.K_PAGEDOWN, pygame.K_PAGEDOWN), (pygame.K_PAGEUP,)):
+        viewer.press(*keys)
+    assert pages == [2, 1]
+
+
 def test_a_picture_is_counted_once_for_each_input_that_it_shows(viewer: Viewer) -> None:
     viewer.publish(applied=1)
     viewer.display.frame()

@@ -188,6 +188,7 @@ def watch(
                 click.echo(f"{sample.state.seconds:10.3f} s  {told}")
             if k == count:
                 return
+        click.echo("the run has ended", err=True)
 
 
 def _simple(name: str, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -150,7 +151,13 @@ class Run:
         return Glance(self._state(said), values, latency)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
-        """Looks at ``names``, ``rate`` a second, until the run ends or the caller stops."""
+        """Looks at ``names``, ``rate`` a second, until the run ends or the caller stops.
+
+        :class:`ControlError` where no look comes for two periods and the usual patience.
+        """
+        if not 0 < rate < math.inf:
+            raise ControlError(f"a watch at {rate!r} looks a second; give a rate > 0")
+        patience_ns = self._patience_ns + round(2 * NS_PER_S / rate)
         self._asked("watch", names=list(names), rate=rate)
         renewed = heard = stopwatch()
         try:
@@ -167,8 +174,13 @@ class Run:
                     pairs = zip(names, row["values"], strict=True)
                     values = {n: float(v) for n, v in pairs}
                     yield Sample(self._state(row), values, int(row["lost"]))
-                elif self._gone or now - heard > self._patience_ns:
+                elif self._gone:
                     return
+                elif now - heard > patience_ns:
+                    raise ControlError(
+                        f"no look from {self._caller.endpoint} for {patience_ns / NS_PER_S:g} s; "
+                        "has the run ended? type: rtsim ctl runs"
+                    )
         finally:
             self._samples.clear()
             self._ask("watch", names=[], rate=0.0)

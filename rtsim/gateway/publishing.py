@@ -196,8 +196,9 @@ class PlotJuggler:
                 continue
             row = zip(topic.names, topic.row(counters, values), strict=True)
             message = {"timestamp": timestamp, **{n: v for n, v in row if math.isfinite(v)}}
-            self._lost += not self._socket.send(f"rtsim/{topic.name}", pack(message))
-            self._sent += 1
+            sent = self._socket.send(f"rtsim/{topic.name}", pack(message))
+            self._sent += sent
+            self._lost += not sent
 
     def again(self) -> None:
         """It sorts what it gets by time."""

@@ -31,7 +31,7 @@ class Keeper(Protocol):
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """There is time now: the run is over, or stands."""
+        """There is time now: the run is over, or stands, or waits for no clock."""
         ...
 
 
@@ -136,6 +136,8 @@ class Taking:
         if self.keeper is not None and (asked or self._regular_ns <= ns):
             self.keeper.keep(checkpoint)
             self.taken += 1
+            if in_hand is None:
+                self.keeper.finish()
         if self.past is not None:
             self.past.keep(checkpoint)
         while self._at and self._at[0] <= ns:
@@ -220,22 +222,19 @@ class Ring:
 class Files:
     """One file for each, beside the recording: ``run.mcap``, ``run@12.340.checkpoint``.
 
-    ``at_once`` writes while the run goes on; in real time they are written at its end.
+    Written where :meth:`finish` says that there is time.
     """
 
     most = MOST_FILES
 
-    def __init__(self, recording: Path, at_once: bool) -> None:
+    def __init__(self, recording: Path) -> None:
         self.paths: list[Path] = []
         self._recording = recording
-        self._at_once = at_once
         self._waiting: list[Checkpoint] = []
         self._written: list[tuple[int, Path]] = []
 
     def keep(self, checkpoint: Checkpoint) -> None:
         self._waiting.append(checkpoint)
-        if self._at_once:
-            self.finish()
 
     def finish(self) -> None:
         """Write those that wait."""

@@ -48,12 +48,12 @@ class Wanted:
     rewind: str | None = None
     """Span of the ring in memory, s."""
 
-    def taking(self, recording: Path | None, at_once: bool, past: Past) -> Taking | None:
+    def taking(self, recording: Path | None, past: Past) -> Taking | None:
         """Of the leg that is recorded there; ``None`` where nothing can ask for one."""
         if recording is not None:
             if self.every is None and not self.at and not self.told:
                 return None
-            files = Files(recording, at_once)
+            files = Files(recording)
             past.add(files)
             return Taking(files, every=self.every, at=self.at, past=past)
         if self.every is not None or self.at:

@@ -44,11 +44,11 @@ def fly_legs(
     ``fly`` is :func:`simulate` with all that stays the same; a pace that a command set goes along.
     """
     legs: list[Leg] = []
-    past, at_once = Past(wanted.rewind, start), pace.rate is None
+    past = Past(wanted.rewind, start)
     while True:
         path = None if recorder is None else recorder.path
         start = None if start is None else in_a_file(start, path)
-        taking = wanted.taking(path, at_once, past)
+        taking = wanted.taking(path, past)
         into: Recorder = recorder or NullRecorder()
         outcome = fly(pace=pace, recorder=into, start=start, checkpoints=taking)
         kept = taking.keeper if taking is not None else None

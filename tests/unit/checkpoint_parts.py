@@ -136,7 +136,7 @@ def split_tags(name: str, folder: Path, count: int, seed: int = 0) -> list[str]:
 def cut(name: str, times: list[str], folder: Path) -> Recording:
     """The whole run; its checkpoints lie in ``folder``."""
     recorder = MemoryRecorder()
-    taking = Taking(Files(folder / "run.mcap", at_once=True), at=times)
+    taking = Taking(Files(folder / "run.mcap"), at=times)
     simulate(
         scenario(name, folder), seed=SEED, until=until(name), recorder=recorder, checkpoints=taking
     )

@@ -116,25 +116,38 @@ def test_times_that_make_no_sense(how: dict[str, Any], message: str) -> None:
 
 
 def test_too_many_are_refused_before_the_run() -> None:
-    taking = Taking(Files(Path("x.mcap"), at_once=True), every="1e-6")
+    taking = Taking(Files(Path("x.mcap")), every="1e-6")
     with pytest.raises(ScenarioError, match=r"each 1e-06 s would be more than 100000"):
         simulate(load_scenario("unstable"), compile=False, checkpoints=taking)
 
 
 def test_files_lie_beside_the_recording(tmp_path: Path) -> None:
     recording = tmp_path / "run.mcap"
-    for at_once in (True, False):
-        files = Files(recording, at_once)
-        for ns in (1, 12_340_000_000):
-            files.keep(Checkpoint(ns, {}, {}))
-        assert len(files.paths) == (2 if at_once else 0)
-        files.finish()
-        names = ["run@0.000000001.checkpoint", "run@12.340.checkpoint"]
-        assert [p.name for p in files.paths] == names
-        assert sorted(beside(recording)) == sorted(files.paths)
+    files = Files(recording)
+    for ns in (1, 12_340_000_000):
+        files.keep(Checkpoint(ns, {}, {}))
+    assert files.paths == []
+    files.finish()
+    names = ["run@0.000000001.checkpoint", "run@12.340.checkpoint"]
+    assert [p.name for p in files.paths] == names
+    assert sorted(beside(recording)) == sorted(files.paths)
     assert beside(tmp_path / "ru.mcap") == []
     assert beside(tmp_path / "nowhere" / "run.mcap") == []
     assert path_beside(Path("a.b.mcap"), 0).name == "a.b@0.000.checkpoint"
+
+
+def test_nothing_is_written_while_the_clock_is_paced_whatever_the_run_began_with(
+    tmp_path: Path,
+) -> None:
+    run, files = Run(), Files(tmp_path / "run.mcap")
+    taking = Taking(files, every="0.01")
+    taking.begin(run, {}, 0, 10**12, run.clock)
+    written = []
+    for ms, left in ((10, None), (20, 10**9), (30, 10**9), (40, None)):
+        run.left = left
+        taking.observe(ms * MS)
+        written.append(len(files.paths))
+    assert written == [1, 1, 1, 4]
 
 
 @pytest.mark.rule("pace-changes-nothing")

@@ -115,7 +115,7 @@ def test_a_run_goes_on_from_a_checkpoint_with_faults_that_commands_began() -> No
 
 
 def test_a_command_keeps_a_checkpoint_of_its_tag_and_changes_nothing(tmp_path: Path) -> None:
-    files = Files(tmp_path / "run.mcap", at_once=False)
+    files = Files(tmp_path / "run.mcap")
     flown = Flown(
         scenario(), {300 * MS: [{"kind": "checkpoint"}, {"kind": "checkpoint"}]},
         checkpoints=Taking(files),
@@ -133,7 +133,7 @@ def test_a_command_keeps_a_checkpoint_of_its_tag_and_changes_nothing(tmp_path: P
 
 
 def test_while_time_stands_a_checkpoint_is_written_at_once(tmp_path: Path) -> None:
-    files = Files(tmp_path / "run.mcap", at_once=False)
+    files = Files(tmp_path / "run.mcap")
     seen: list[int] = []
 
     class Watched(Taking):

@@ -150,18 +150,19 @@ def test_what_goes_on_alone_cannot_go_back() -> None:
     assert "a restore is refused: controller is a board in real time" in wrong
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_kept_files_are_gone_back_to(tmp_path: Path, at_once: bool) -> None:
-    past, files = Past(), Files(tmp_path / "a.mcap", at_once)
+@pytest.mark.parametrize("rate", ["max", 1.0])
+def test_kept_files_are_gone_back_to(tmp_path: Path, rate: float | str) -> None:
+    past, files = Past(), Files(tmp_path / "a.mcap")
     past.add(files)
     at: dict[int, list[Told]] = {
+        100 * MS: [told("rate", rate=rate)],
         400 * MS: [told("checkpoint")], 700 * MS: [told("checkpoint")],
         900 * MS: [told("restore", at=0.6)],
     }  # fmt: skip
     first = Flown(scenario(), at, checkpoints=Taking(files, past=past))
     assert first.restored is not None
     assert first.restored.ns == 410 * MS
-    more = Files(tmp_path / "b.mcap", at_once)
+    more = Files(tmp_path / "b.mcap")
     past.add(more)
     later = Taking(more, past=past)
     second = Flown(scenario(), {720 * MS: [told("restore")]}, checkpoints=later, before=first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -39,6 +40,8 @@ def bad_day(
         raise ScenarioError(f"-o {path} is the recording itself; give another -o PATH")
     end = recorded.end_ns if last is None else to_ns(last, "--to")
     between = (to_ns(first, "--from"), end)
+    if last is not None and between[0] > end:
+        raise ScenarioError(f"--from {first} is after --to {last}; give the earlier one first")
     overruns = [
         e for e in recorded.events if e.kind == OVERRUN and between[0] <= e.tag.ns <= between[1]
     ]
@@ -74,12 +77,19 @@ def command(recorded: Recording, path: Path) -> str:
     header = recorded.header
     origin = header["scenario"].get("origin") or {}
     pace = "1" if header["pace"] == "max" else header["pace"]
-    settings = "".join(f" --set {k}={v}" for k, v in origin.get("settings", {}).items())
-    seed = f" --seed {header['seed']}" if header["seed"] else ""
-    return (
-        f"rtsim run {origin.get('reference') or 'SCENARIO'}{settings}{seed} --pace {pace} "
-        f"--overrun {header['policy']} --faults {path}"
-    )
+    words = ["rtsim", "run", str(origin.get("reference") or "SCENARIO")]
+    for name, value in origin.get("settings", {}).items():
+        words += ["--set", f"{name}={value}"]
+    if header["seed"]:
+        words += ["--seed", str(header["seed"])]
+    words += ["--until", _decimal(int(header["until"])), "--pace", str(pace)]
+    return shlex.join([*words, "--overrun", str(header["policy"]), "--faults", str(path)])
+
+
+def _decimal(ns: int) -> str:
+    """Exact seconds."""
+    whole, rest = divmod(ns, NS_PER_S)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
 def others_of(recorded: Recording) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from loop_parts import MS, Paced, late, marks, scenario
 
 from rtsim.bad_day import timing_faults
+from rtsim.cli.bad_day import command
 from rtsim.cli.main import main
 from rtsim.errors import RecordingError, ScenarioError
 from rtsim.faults import Fault, read_faults
@@ -247,12 +249,15 @@ def test_the_command_writes_a_file_that_makes_the_same_overruns(tmp_path: Path) 
     file = tmp_path / "bad.toml"
     text = told("bad-day", run, "-o", file)
     assert f"{file}: 3 faults of timing, for 3 overruns" in text
-    assert f"next: rtsim run SCENARIO --pace 1 --overrun slip:1000 --faults {file}" in text
+    assert "next: rtsim run SCENARIO --until 1 --pace 1 --overrun slip:1000" in text
+    assert f"--faults {file}" in text
     second = Paced(scenario(file), Slip())
     assert overruns(second.recording) == overruns(Recording.open(run))
     assert "--force" in told("bad-day", run, "-o", file, status=2)
     part = told("bad-day", run, "-o", file, "--force", "--from", "0.4", "--to", "0.6", "--json")
     assert '"faults": 1, "overruns": 1' in part
+    text = told("bad-day", run, "--from", "0.9", "--to", "0.1", status=2)
+    assert "--from 0.9 is after --to 0.1" in text
     assert "from 0.9 to 1 s: there is no bad day" in told("bad-day", run, "--from", "0.9", status=2)
 
 
@@ -272,6 +277,19 @@ def test_nothing_but_a_fault_file_is_written_over(tmp_path: Path) -> None:
         assert says in told("bad-day", run, "-o", path, "--force", status=2)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     told("bad-day", run, "-o", tmp_path / "empty.toml", "--force")
+
+
+def test_the_next_command_is_typed_as_a_shell_reads_it(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run.mcap", scenario(*STALLS), Slip(), FakeClock())
+    recording = Recording.open(run)
+    recording.header["scenario"]["origin"] = {
+        "reference": "my rigs/a.py:rig", "settings": {"name": "a b; c"}
+    }  # fmt: skip
+    words = shlex.split(command(recording, Path("bad day.toml")))
+    assert words[:3] == ["rtsim", "run", "my rigs/a.py:rig"]
+    assert words[words.index("--set") + 1] == "name=a b; c"
+    assert words[words.index("--faults") + 1] == "bad day.toml"
+    assert words[words.index("--until") + 1] == "1"
 
 
 def test_the_command_says_what_it_cannot_do(tmp_path: Path) -> None:

@@ -106,6 +106,11 @@ class Taking:
                 f"checkpoints each {every / NS_PER_S:g} s would be more than {most}; "
                 "give a longer interval"
             )
+        if self._at and self._at[-1] > until_ns:
+            raise ScenarioError(
+                f"a checkpoint at {self._at[-1] / NS_PER_S:g} s; the run ends at "
+                f"{until_ns / NS_PER_S:g} s: give a time up to then"
+            )
         self._source, self._header, self._clock = source, header, clock
         if self.past is not None:
             self.past.begin(ns)

@@ -105,6 +105,11 @@ class Flight:
             from rtsim.gateway.loop import check_reach
 
             check_reach(self.bind, self.control_keys)
+        elif self.control_keys is not None:
+            raise ScenarioError(
+                f"--control-keys go with --control-at tcp://HOST:PORT, and there is none for "
+                f"{self.control_keys}; add it, or leave the keys out"
+            )
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.no_record and self.path is not None:

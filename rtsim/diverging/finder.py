@@ -22,7 +22,7 @@ from rtsim.record.reading import Recording, what_both_have
 from rtsim.replay import changed_since
 from rtsim.resuming import nearest
 from rtsim.scenario import Scenario
-from rtsim.tag import Tag
+from rtsim.tag import NS_PER_S, Tag
 
 _MOST_SAVED = 64
 """So many checkpoints beside a recording are held against its re-run."""
@@ -99,6 +99,12 @@ class _Search:
     def _begin_at(self, ns: int) -> None:
         begins = []
         for flight in (self._a,) if self._again else (self._a, self._b):
+            end = flight.recording.end_ns
+            if not 0 <= ns < end:
+                raise ScenarioError(
+                    f"{flight.recording.source} goes from 0 to {end / NS_PER_S:g} s; give a --from "
+                    f"before its end, not {ns / NS_PER_S:g} s"
+                )
             found, useless = nearest(flight.recording, ns)
             begins.append(found)
             self._notes += useless

@@ -121,6 +121,13 @@ def test_too_many_are_refused_before_the_run() -> None:
         simulate(load_scenario("unstable"), compile=False, checkpoints=taking)
 
 
+def test_one_after_the_end_is_refused_before_the_run() -> None:
+    Taking(Ring(1), at=["1"]).begin(Run(), {}, 0, 10**9)
+    late = Taking(Ring(1), at=["1", "99"])
+    with pytest.raises(ScenarioError, match=r"at 99 s; the run ends at 1 s"):
+        late.begin(Run(), {}, 0, 10**9)
+
+
 def test_files_lie_beside_the_recording(tmp_path: Path) -> None:
     recording = tmp_path / "run.mcap"
     files = Files(recording)

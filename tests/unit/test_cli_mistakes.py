@@ -47,6 +47,11 @@ def refused(*arguments: object) -> str:
     return str(message)
 
 
+def test_keys_without_an_address(tmp_path: Path) -> None:
+    message = refused("run", "unstable", "--no-record", "--control-keys", tmp_path / "k")
+    assert "--control-keys go with --control-at" in message
+
+
 @pytest.mark.parametrize("options", [("--plain",), ()], ids=["plain", "compiled"])
 @pytest.mark.parametrize(
     ("source", "message"),

@@ -46,6 +46,15 @@ def test_a_recording_that_was_cut_short(folder: Path) -> None:
     assert place(diverged("a.mcap", "c.mcap")) == (400 * MS, 0, "message", "c", "content")
 
 
+@pytest.mark.parametrize("when", ["99", "-1"])
+def test_a_beginning_outside_the_recording_is_refused(when: str) -> None:
+    fly("a.mcap")
+    result = rtsim("diverge", "a.mcap", "--from", when)
+    assert result.exit_code == 2, result.output
+    assert "a.mcap" in result.stderr
+    assert "give a --from" in result.stderr
+
+
 def _cut(path: Path, data: bytes) -> Iterator[tuple[float, tuple[str, ...]]]:
     for share in (0.9, 0.97):
         path.write_bytes(data[: int(share * len(data))])

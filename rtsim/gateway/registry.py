@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import sys
 import warnings
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,6 +16,7 @@ import platformdirs
 from rtsim.errors import ScenarioError
 
 _MOST_BYTES = 1 << 16
+_MOST_PID = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def enter(entry: Entry) -> Path:
     """Write the file that :func:`runs` finds; the caller removes it."""
     where = folder()
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_own(where)
     path = where / f"{entry.pid}.json"
     scratch = path.with_suffix(".new")
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -60,6 +64,7 @@ def enter(entry: Entry) -> Path:
 def runs() -> list[Entry]:
     """Those that are going on, by process; files that dead ones left are removed."""
     found = []
+    _check_own(folder())
     for path in sorted(folder().glob("*.json")):
         entry = _read(path)
         if entry is not None and entry.alive:
@@ -86,11 +91,32 @@ def find(which: str = "") -> Entry:
     raise ScenarioError(f"no run {which!r}; going on: {listed}")
 
 
+def _check_own(where: Path) -> None:
+    """Without a folder of the session it lies at a path that anybody could have made before."""
+    if sys.platform == "win32":
+        return
+    try:
+        about = where.lstat()
+    except OSError:
+        return  # nothing there
+    wrong = ""
+    if not stat.S_ISDIR(about.st_mode):
+        wrong = "is no folder"
+    elif about.st_uid != os.getuid():
+        wrong = "belongs to somebody else"
+    elif about.st_mode & 0o077:
+        wrong = "can be reached by others (chmod 700 ends that)"
+    if wrong:
+        raise ScenarioError(f"{where} {wrong}; remove it, or set RTSIM_RUNTIME_DIR to another")
+
+
 def _read(path: Path) -> Entry | None:
     try:
         with path.open(encoding="utf-8") as file:
             data = json.loads(file.read(_MOST_BYTES))
-        return Entry(int(data["pid"]), int(data["gateway"]), str(data["scenario"]),
-                     str(data["endpoint"]))  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pid, gateway = int(data["pid"]), int(data["gateway"])
+        if not (0 < pid <= _MOST_PID and 0 < gateway <= _MOST_PID):
+            return None
+        return Entry(pid, gateway, str(data["scenario"]), str(data["endpoint"]))
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return None

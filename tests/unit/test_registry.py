@@ -1,0 +1,53 @@
+"""The folder of runs: what others may have put there is not believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rtsim.errors import ScenarioError
+from rtsim.gateway.registry import Entry, enter, folder, runs
+
+ME = os.getpid()
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2**31, 2**63, 10**30])
+def test_what_is_no_process_is_no_run(wrong: int) -> None:
+    enter(Entry(ME, ME, "one", "ipc:///x"))
+    for pid, gateway in ((wrong, ME), (ME, wrong)):
+        row = {"pid": pid, "gateway": gateway, "scenario": "bad", "endpoint": "ipc:///y"}
+        (folder() / "bad.json").write_text(json.dumps(row))
+        assert [e.scenario for e in runs()] == ["one"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes there")
+def test_a_folder_that_others_can_reach_is_refused(tmp_path: Path) -> None:
+    enter(Entry(ME, ME, "one", "ipc:///x"))
+    folder().chmod(0o777)
+    with pytest.raises(ScenarioError, match="can be reached by others"):
+        runs()
+    with pytest.raises(ScenarioError, match="RTSIM_RUNTIME_DIR"):
+        enter(Entry(ME, ME, "two", "ipc:///x"))
+    folder().rename(tmp_path / "moved")
+    (tmp_path / "moved").chmod(0o700)
+    folder().symlink_to(tmp_path / "moved")
+    with pytest.raises(ScenarioError, match="is no folder"):
+        runs()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no owners there")
+def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    enter(Entry(ME, ME, "one", "ipc:///x"))
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    with pytest.raises(ScenarioError, match="belongs to somebody else"):
+        runs()

@@ -15,7 +15,10 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from click.shell_completion import ShellComplete
 
+from rtsim.cli.main import main
+from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import NEXT_TAG, ControlError, connect
 from rtsim.gateway.loop import Gateway
@@ -109,6 +112,7 @@ def test_a_run_is_found_looked_at_told_and_ended() -> None:
 
 @pytest.mark.realtime
 def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
+    before = stopwatch()
     with _connected() as run:
         chance = random.Random(1)
         for _ in range(60):
@@ -122,11 +126,16 @@ def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
             else:
                 run.mark("here")
         run.quit()
+    after = stopwatch()
     assert going.ended() == 0
     recording = Recording.open(going.path)
     assert recording.footer is not None
     assert recording.footer["reason"] == "quit"
-    assert sum(e.kind == "Command" for e in recording.events) == 61
+    told = [e for e in recording.events if e.kind == "Command"]
+    assert len(told) == 61
+    stamps = [(int(e.values["initiated"]), int(e.values["completed"])) for e in told]
+    assert all(before < initiated <= completed < after for initiated, completed in stamps)
+    assert sorted(stamps) == stamps, "they act in the order in which they were told"
     assert compare(recording, rerun(recording)).ok
 
 
@@ -155,6 +164,20 @@ def test_a_live_run_goes_back_over_the_channel_and_each_leg_replays(going: Going
     assert second.header["continues"]["ns"] == kept
     for recording in (first, second):
         assert compare(recording, rerun(recording)).ok
+
+
+@pytest.mark.realtime
+@pytest.mark.usefixtures("going")
+def test_names_are_completed_from_the_run() -> None:
+    _connected().close()
+    for words, names in (
+        ("ctl get plant.", {"plant.x", "plant.v"}), ("ctl set plant.st", {"plant.stiffness"}),
+        ("ctl inject contr", {"controller"}), ("ctl get nothing", set()),
+    ):  # fmt: skip
+        typed = words.split()
+        found = ShellComplete(main, {}, "rtsim", "").get_completions(typed[:-1], typed[-1])
+        assert names <= {c.value for c in found}
+        assert all(c.value.startswith(typed[-1]) for c in found)
 
 
 @pytest.mark.realtime

@@ -252,7 +252,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         def entered(run: dict[str, Any]) -> None:
             name = str(run.get("scenario", ""))
-            path = enter(Entry(int(run["pid"]), os.getpid(), name, listeners[0].endpoint))
+            try:
+                path = enter(Entry(int(run["pid"]), os.getpid(), name, listeners[0].endpoint))
+            except RtsimError as error:  # a tcp:// address is served all the same
+                print(f"rtsim: the run is in no list: {error}", file=sys.stderr)
+                return
             stack.callback(lambda: path.unlink(missing_ok=True))
 
         gate.on_run.append(entered)

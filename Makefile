@@ -16,7 +16,7 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run fly test test-all lint style types contracts unit unit-all realtime bench clean
+.PHONY: help run fly test test-all lint style types contracts unit unit-all realtime realtime-all bench clean
 .PHONY: setup setup-fly setup-dev setup-bench
 .NOTPARALLEL:
 
@@ -61,7 +61,7 @@ fly: setup-fly
 test: lint unit realtime
 	@echo "make test: style, types, contracts and tests passed"
 
-test-all: lint unit-all realtime
+test-all: lint unit-all realtime-all
 	@echo "make test-all: style, types, contracts and all tests passed"
 
 lint: style types contracts
@@ -85,6 +85,9 @@ unit-all: setup-dev
 
 # They need the machine to themselves: one after another, and nothing beside them.
 realtime: setup-dev
+	$(PYTEST) -q -p no:xdist -m "realtime and not full"
+
+realtime-all: setup-dev
 	$(PYTEST) -q -p no:xdist -m realtime
 
 bench: setup-bench

@@ -237,6 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--foxglove", type=int, default=-1, help="a listening socket")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
+    # step_back()
     pipe = Pipe(socket.socket(fileno=given.pipe))
     with ExitStack() as stack:
         stack.callback(pipe.close)

@@ -35,6 +35,7 @@ from rtsim.record.schema import (
     unique_message_types,
 )
 from rtsim.tag import Tag
+from rtsim.timing.background import step_back
 
 CHUNK_BYTES = 1 << 20
 IDLE_S = 0.25
@@ -203,21 +204,10 @@ def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _step_back() -> None:
-    """Give the loop the better share: normal class, any processor, a little nicer."""
-    with contextlib.suppress(OSError, AttributeError):
-        if os.sched_getscheduler(0) != os.SCHED_OTHER:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    with contextlib.suppress(OSError, AttributeError):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    with contextlib.suppress(OSError, AttributeError):
-        os.nice(5)
-
-
 def main(arguments: list[str]) -> int:
     path, handle, parent = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _step_back()
+    step_back()
     if sys.platform == "win32":
         inlet = socket.fromshare(sys.stdin.buffer.read())
     else:

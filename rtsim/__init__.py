@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rtsim.model import Guard, Model
     from rtsim.record.reading import Recording
     from rtsim.scenario import Scenario
-    from rtsim.scene import Body
+    from rtsim.scene import Body, Cue
     from rtsim.signals import Signal, Signals
     from rtsim.simulation import simulate
 
@@ -51,7 +51,7 @@ _HOMES = {
     "rtsim.model": ("Guard", "Model"),
     "rtsim.record.reading": ("Recording",),
     "rtsim.scenario": ("Scenario",),
-    "rtsim.scene": ("Body",),
+    "rtsim.scene": ("Body", "Cue"),
     "rtsim.signals": ("Signal", "Signals"),
     "rtsim.simulation": ("simulate",),
 }
@@ -59,6 +59,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Body",
+    "Cue",
     "Duplicate",
     "Empirical",
     "Fixed",

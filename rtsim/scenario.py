@@ -37,7 +37,7 @@ from rtsim.parts import (
     taking_over,
 )
 from rtsim.ports import Source
-from rtsim.scene import Body
+from rtsim.scene import Body, Cue
 from rtsim.signals import Signals
 from rtsim.solve import Solver, solver_named
 from rtsim.system import System
@@ -72,6 +72,7 @@ class Scenario:
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.bodies: tuple[Body, ...] = ()
+        self.cues: tuple[Cue, ...] = ()
         self.origin: dict[str, Any] = {}
         """Where it was loaded from, so that a replay can load it again."""
 
@@ -237,6 +238,10 @@ class Scenario:
     def show(self, *bodies: Body) -> None:
         """What viewers of a live run draw; no part of the experiment."""
         self.bodies += bodies
+
+    def warn(self, *cues: Cue) -> None:
+        """What warns a person who flies or watches; no part of the experiment."""
+        self.cues += cues
 
     def _add(self, name: str, part: Part) -> None:
         if name in RESERVED:

@@ -1,9 +1,10 @@
-"""What a scenario shows in three dimensions: which signals say where a body is, and how turned."""
+"""What a scenario shows: which signals say where a body is, and which warn whoever watches."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rtsim.errors import ScenarioError, UnknownName
@@ -52,3 +53,60 @@ class Body:
     def from_plain(cls, data: Mapping[str, Any]) -> Body:
         given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         return cls(**given)
+
+
+@dataclass(frozen=True)
+class Cue:
+    """What a person is warned of, by a stick that shakes, by a horn and in the picture.
+
+    ``signal``, ``"plant.signal"``, is a scalar.  The stick begins to shake where it passes
+    ``shaker[0]`` and shakes fully from ``shaker[1]`` on; the horn sounds beyond ``horn``.  Passing
+    is rising, or, with ``below``, falling.  What has begun ends ``band`` before its limit.  Limits
+    are in the signal's unit.
+    """
+
+    name: str
+    signal: str
+    shaker: tuple[float, float] | None = None
+    horn: float | None = None
+    text: str = ""
+    """In the picture; the name in capitals where it is empty."""
+    below: bool = False
+    band: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ScenarioError(f"cue {self.name!r} is not an identifier; use letters, digits, _")
+        part, dot, signal = self.signal.partition(".")
+        if not (part and dot and signal):
+            raise ScenarioError(f"cue {self.name}: {self.signal!r}; write 'plant.signal'")
+        given = [*(self.shaker or ()), *(() if self.horn is None else (self.horn,))]
+        if not given or len(self.shaker or (0.0, 0.0)) != 2:
+            raise ScenarioError(
+                f"cue {self.name} has no limit; give shaker=(begins, fully), horn=, or both"
+            )
+        if not all(map(math.isfinite, (*given, self.band))) or self.band < 0.0:
+            raise ScenarioError(f"cue {self.name}: limits are numbers, and band is 0 or more")
+        if self.shaker is not None:
+            begins, fully = self.shaker
+            if (begins < fully) if self.below else (fully < begins):
+                raise ScenarioError(
+                    f"cue {self.name}: the stick shakes fully at {fully:g}, before it begins at "
+                    f"{begins:g}; give the other order, or below={not self.below}"
+                )
+
+    def to_plain(self) -> dict[str, Any]:
+        """As plain data, for another process."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Cue:
+        """What :meth:`to_plain` made; :class:`ScenarioError` for what is none."""
+        known = {field.name for field in fields(cls)}
+        given: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known
+        }
+        try:
+            return cls(**given)
+        except (TypeError, AttributeError, ValueError) as error:
+            raise ScenarioError(f"no cue can be made of {dict(data)!r}: {error}") from error

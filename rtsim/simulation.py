@@ -355,6 +355,7 @@ def header(
         "compile": compile,
         "source_hash": source_hash(*scenario.functions()),
         "fingerprint": fingerprint(),
+        **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
     }
 
 

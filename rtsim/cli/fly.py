@@ -12,7 +12,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import Viewed, window_options
+from rtsim.cli.viewing import Viewed, quiet_option, window_options
 from rtsim.errors import ScenarioError
 from rtsim.parts import InletPart
 from rtsim.pilot.flights import FLOWN_AS, Flyable
@@ -31,7 +31,8 @@ from rtsim.scenario import Scenario
 @json_option
 @reports_errors
 @window_options
-def fly(flight: Flight, mapping: Path | None, window: Window, as_json: bool) -> None:
+@quiet_option
+def fly(flight: Flight, mapping: Path | None, window: Window, quiet: bool, as_json: bool) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an inlet that a person moves.
 
     In real time unless --pace says otherwise.  Stick, gamepad, or keyboard and mouse; F1 in the
@@ -41,7 +42,9 @@ def fly(flight: Flight, mapping: Path | None, window: Window, as_json: bool) -> 
     flight = replace(flight, scenario=flyable.scenario)
     if flight.pace == "max":  # nobody flies as fast as possible; it is the option's own default
         flight = replace(flight, pace="1.0")
-    viewed = Viewed(replace(window, mapping=mapping), lambda s: flyable.stick or _inlet(s))
+    viewed = Viewed(
+        replace(window, mapping=mapping, quiet=quiet), lambda s: flyable.stick or _inlet(s)
+    )
     flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(flown.outcome.reason)
     if as_json:

@@ -23,7 +23,7 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import Viewed, rate_given, told_of, view_options
+from rtsim.cli.viewing import Viewed, quiet_option, rate_given, told_of, view_options
 from rtsim.errors import ScenarioError
 from rtsim.parts import ControllerPart
 from rtsim.pilot.launching import Window
@@ -43,11 +43,13 @@ from rtsim.scenario import Scenario
 @json_option
 @reports_errors
 @view_options
+@quiet_option
 def run(
     flight: Flight,
     latencies: tuple[str, ...],
     start: Path | None,
     window: Window | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
@@ -55,7 +57,9 @@ def run(
     The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.  --view shows it in a window
     while it goes on, at --pace 1 unless another is given.
     """
-    viewed = None if window is None else Viewed(window)
+    if quiet and window is None:
+        raise ScenarioError("--quiet goes with --view: what is not watched makes no noise")
+    viewed = None if window is None else Viewed(replace(window, quiet=quiet))
     if viewed is not None and not rate_given():
         flight = replace(flight, pace="1.0")
     if start is not None:

@@ -35,6 +35,11 @@ _OPTIONS = (
 )
 
 
+quiet_option = click.option(
+    "--quiet", is_flag=True, help="No horn, and no stick that shakes, whatever warns."
+)
+
+
 def window_options(command: F) -> F:
     """Options of a window, handed to ``command`` as its argument ``window``."""
 

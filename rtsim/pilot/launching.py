@@ -35,11 +35,14 @@ class Window:
     mapping: Path | None = None
     rate: float = 60.0
     size: str = "1280x720"
+    quiet: bool = False
+    """No horn, and no stick that shakes."""
 
     def arguments(self) -> list[str]:
         out = ["--rate", str(self.rate), "--size", self.size, "--every", str(self.every)]
-        if self.headless:
-            out.append("--headless")
+        for name, given in (("--headless", self.headless), ("--quiet", self.quiet)):
+            if given:
+                out.append(name)
         for name, path in (("--frames", self.frames), ("--mapping", self.mapping)):
             if path is not None:
                 out += [name, str(path)]

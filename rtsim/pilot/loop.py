@@ -17,6 +17,7 @@ from rtsim.control.commands import CommandError, read_command
 from rtsim.control.desk import Inbox
 from rtsim.inlets import Inlet
 from rtsim.parts import InletPart, PlantPart, readable
+from rtsim.pilot.cues import checked
 from rtsim.pilot.orders import order_to_command
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.sequence import Reader, Writer
@@ -275,7 +276,8 @@ class Cockpit:
             for name, part in sorted(scenario.parts.items())
             if isinstance(part, PlantPart)
         )
-        self.shared = Shared.create(Schema(plants, signals, about or {}))
+        cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
+        self.shared = Shared.create(Schema(plants, signals, {**(about or {}), "cues": cues}))
         self.stick: SharedStick | None = None
         if isinstance(part, InletPart):
             self.stick = SharedStick(self.shared.reader("stick"), signals)

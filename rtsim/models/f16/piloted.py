@@ -18,6 +18,7 @@ from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import trim
 from rtsim.models.units import DEG, FT, KT
 from rtsim.scenario import Scenario
+from rtsim.scene import Cue
 from rtsim.signals import Signal, Signals, Vector
 from rtsim.tag import Duration, Period, exact_seconds
 
@@ -26,6 +27,15 @@ RUNWAY = (36.0176, -75.6713, 45.0)
 its runway."""
 _BEFORE_M = 9000.0
 _EARTH_M = 6371000.0
+_LIMIT = float(BY_WIRE_PARAMETERS["alpha_limit"].initial) * DEG  # type: ignore[arg-type]
+STALL = Cue(
+    "stall",
+    "f16.alpha",
+    shaker=(_LIMIT - 6.0 * DEG, _LIMIT - 1.0 * DEG),
+    horn=_LIMIT - 3.0 * DEG,
+    band=0.5 * DEG,
+)
+"""Ahead of the law's limit of the angle of attack."""
 
 
 class Untouched:
@@ -76,6 +86,7 @@ def scenario(
         )
     )
     out.inlet("stick", signals, Untouched())
+    out.warn(STALL)
     period = exact_seconds(rate, "rate")
     law = PythonController(
         by_wire,

@@ -2,10 +2,10 @@
 
 No SDL and no clock: a :class:`Look` at all devices and its time go in, values come out.
 
-A value is moved by its joystick if there is one with that axis, else by its gamepad, else by mouse
-or keys.  When the device that moved it is gone, SDL would go on to say 0.0, which is the middle of
-a throttle; here the value is held for a second, then goes to its safe value within another, and
-stays there until a device, a key or the mouse takes it over.
+A value is moved by its joystick if there is one with that axis, else by its gamepad, else by mouse,
+keys or buttons.  When the device that moved it is gone, SDL would go on to say 0.0, which is the
+middle of a throttle; here the value is held for a second, then goes to its safe value within
+another, and stays there until a device, a key or the mouse takes it over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rtsim.pilot.devices.mapping import AxisSource, Value
+from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S
 
@@ -33,6 +33,8 @@ class Stick:
     """``joystick`` or ``gamepad``."""
     name: str
     axes: tuple[float, ...]
+    buttons: frozenset[str] = frozenset()
+    """Those that are held, by the names of :mod:`rtsim.pilot.devices.mapping`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class Controls:
         ]
 
     @property
+    def flying(self) -> frozenset[int]:
+        """Instance ids of the devices that move something."""
+        return frozenset(mover.device for mover in self._movers if mover.device >= 0)
+
+    @property
     def movers(self) -> dict[str, str]:
         """Who moves each value: a device's name, ``keyboard``, ``mouse``, or nobody."""
         return {m.value.name: m.lost or m.by for m in self._movers}
@@ -101,13 +108,15 @@ class _Mover:
         self._position = (initial - self._middle) / self._half
         self._initial: float | None = initial
         """Until somebody moves it: scaled there and back it would differ in its last bit."""
-        self._device = -1
+        self.device = -1
+        self._keys: KeySource | None = None
+        """That turned it last, and springs back."""
         self._lost_ns = 0
         self._held = 0.0
 
     def update(self, look: Look, elapsed: float, ns: int) -> float:
         moved = self._by_stick(look, elapsed)
-        if not moved and self._device >= 0:
+        if not moved and self.device >= 0 and self.device not in look.sticks:
             self._lose(ns)
         if not moved:
             moved = self._by_hand(look, elapsed)
@@ -128,40 +137,51 @@ class _Mover:
                 stick = look.sticks[number]
                 fits = stick.kind == kind and source.axis < len(stick.axes)
                 if fits and source.name.lower() in stick.name.lower():
-                    self._device, self.by = number, stick.name
+                    self.device, self.by = number, stick.name
                     self._follow(source, stick.axes[source.axis], elapsed)
                     return True
         return False
 
     def _by_hand(self, look: Look, elapsed: float) -> bool:
-        """Keys that are held, or a mouse that flies."""
+        """A mouse that flies, or keys or buttons that are held."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
-            self.by = "mouse"
+            self.device, self.by, self._keys = -1, "mouse", keys
             self._follow(mouse, look.mouse[mouse.axis], elapsed)
             return True
-        if keys is None:
-            return False
-        turn = (keys.plus in look.keys) - (keys.minus in look.keys)
-        if turn:
-            self.by = "keyboard"
-            self._position = _limited(self._position + turn * keys.rate * elapsed)
+        if keys is not None and self._turn(keys, look.keys, elapsed):
+            self.device, self.by = -1, "keyboard"
             return True
-        if keys.spring and self.by in ("keyboard", "mouse"):
+        buttons = self.value.buttons
+        if buttons is not None:
+            for number in sorted(look.sticks):
+                stick = look.sticks[number]
+                named = buttons.name.lower() in stick.name.lower()
+                if named and self._turn(buttons, stick.buttons, elapsed):
+                    self.device, self.by = number, stick.name
+                    return True
+        if self._keys is not None and self._keys.spring and self.by:
             way = self.value.trim - self._position
-            step = 2.0 * keys.rate * elapsed
+            step = 2.0 * self._keys.rate * elapsed
             self._position += max(-step, min(step, way))
         return False
 
+    def _turn(self, keys: KeySource, held: frozenset[str], elapsed: float) -> bool:
+        turn = (keys.plus in held) - (keys.minus in held)
+        if turn:
+            self._keys = keys
+            self._position = _limited(self._position + turn * keys.rate * elapsed)
+        return bool(turn)
+
     def _follow(self, source: AxisSource, raw: float, elapsed: float) -> None:
-        shaped = self.value.shape(raw)
+        shaped = self.value.shape(raw, source)
         if source.rate:
             self._position = _limited(self._position + shaped * source.rate * elapsed)
         else:
             self._position = shaped
 
     def _lose(self, ns: int) -> None:
-        self.lost, self.by, self._device = self.by, "", -1
+        self.lost, self.by, self.device, self._keys = self.by, "", -1, None
         self._lost_ns, self._held = ns, self._position
 
     def _fall_back(self, ns: int) -> None:

@@ -6,6 +6,7 @@ A table for each value of the run's stick::
     joystick = { axis = 1 }                      # number of the axis; name = "part of the device's"
     gamepad = { axis = "lefty" }
     keyboard = { minus = "up", plus = "down", rate = 2.0, spring = true }
+    buttons = { minus = "hat0down", plus = "hat0up" }      # as keys are; gamepads: "dpdown", "a"
     mouse = { axis = "y" }
     dead_zone = 0.05        # of half the travel, around the middle
     curve = 0.3             # 0: straight; 1: cubic, fine around the middle
@@ -15,11 +16,18 @@ A table for each value of the run's stick::
 
 The value's range is that of its signal.  ``rate`` on an axis moves the value by so many half
 travels a second at full deflection and leaves it there: a throttle on a gamepad.
+
+``rtsim joystick calibrate`` writes what it measured beside an axis, where it is that axis' alone::
+
+    joystick = { axis = 1, range = [-0.93, 0.02, 0.9], invert = true, dead_zone = 0.02 }
+
+``range``: the raw positions of its low end, its middle and its high end; of a lever both ends.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,9 +38,17 @@ from rtsim.errors import RtsimError, UnknownName
 from rtsim.signals import Signals
 
 GAMEPAD_AXES = ("leftx", "lefty", "rightx", "righty", "triggerleft", "triggerright")
+GAMEPAD_BUTTONS = (
+    "a", "b", "x", "y", "back", "guide", "start", "leftstick", "rightstick", "leftshoulder",
+    "rightshoulder", "dpup", "dpdown", "dpleft", "dpright",
+)  # fmt: skip
+"""In SDL's order; a joystick's are ``button0`` and so on, and ``hat0up``, ``hat0left``."""
 MOUSE_AXES = ("x", "y")
 MOST_BYTES = 1 << 16
 MOST_AXES = 64
+LEAST_TRAVEL = 0.1
+"""Of a calibrated half travel, in raw positions."""
+_JOYSTICK_BUTTON = re.compile(r"button\d{1,3}|hat\d{1,2}(up|down|left|right)")
 
 
 class MappingError(RtsimError):
@@ -43,22 +59,39 @@ class MappingError(RtsimError):
 class AxisSource:
     """An axis of the first joystick or gamepad whose name contains ``name``, or of the mouse.
 
-    ``rate`` 0: its position is the value's.
+    ``rate`` 0: its position is the value's.  ``span``: raw positions of low end, middle, high end.
+    ``invert`` and ``dead_zone``, where given, take the place of the value's.
     """
 
     axis: int
     name: str = ""
     rate: float = 0.0
+    span: tuple[float, float, float] = (-1.0, 0.0, 1.0)
+    invert: bool | None = None
+    dead_zone: float | None = None
+
+    def position(self, raw: float) -> float:
+        """-1 to 1 of its travel; not a number is the middle."""
+        low, middle, high = self.span
+        away = raw - middle if math.isfinite(raw) else 0.0
+        return max(-1.0, min(1.0, away / (high - middle if away > 0.0 else middle - low)))
 
 
 @dataclass(frozen=True)
 class KeySource:
-    """Two keys: half travels a second while one is held; ``spring``: back to the middle after."""
+    """Two keys or buttons: half travels a second while one is held; ``spring``: back after.
+
+    ``name``: of buttons, a part of their device's.
+    """
 
     minus: str
     plus: str
     rate: float = 2.0
     spring: bool = True
+    name: str = ""
+
+
+_ANY_AXIS = AxisSource(0)
 
 
 @dataclass(frozen=True)
@@ -69,6 +102,7 @@ class Value:
     joystick: AxisSource | None = None
     gamepad: AxisSource | None = None
     keyboard: KeySource | None = None
+    buttons: KeySource | None = None
     mouse: AxisSource | None = None
     dead_zone: float = 0.0
     curve: float = 0.0
@@ -76,13 +110,13 @@ class Value:
     trim: float = 0.0
     safe: float = 0.0
 
-    def shape(self, raw: float) -> float:
-        """Deflection -1 to 1 for a raw position -1 to 1; not a number is the middle."""
-        x = max(-1.0, min(1.0, raw)) if math.isfinite(raw) else 0.0
-        if self.invert:
+    def shape(self, raw: float, source: AxisSource = _ANY_AXIS) -> float:
+        """Deflection -1 to 1 for a raw position of ``source``."""
+        x = source.position(raw)
+        if self.invert if source.invert is None else source.invert:
             x = -x
-        beyond = (abs(x) - self.dead_zone) / (1.0 - self.dead_zone)
-        x = math.copysign(max(0.0, beyond), x)
+        dead = self.dead_zone if source.dead_zone is None else source.dead_zone
+        x = math.copysign(max(0.0, (abs(x) - dead) / (1.0 - dead)), x)
         x = (1.0 - self.curve) * x + self.curve * x * x * x
         return max(-1.0, min(1.0, x + self.trim))
 
@@ -92,9 +126,15 @@ _BOUNDS = {
     "curve": (0.0, 1.0),
     "trim": (-1.0, 1.0),
     "rate": (-100.0, 100.0),
+    "range": (-1.0, 1.0),
     "safe": (-math.inf, math.inf),
 }
-_SOURCES = ("joystick", "gamepad", "keyboard", "mouse")
+_KEYS = ("minus", "plus", "rate", "spring")
+_AXIS = ("axis", "name", "rate", "range", "invert", "dead_zone")
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "joystick": _AXIS, "gamepad": _AXIS, "keyboard": _KEYS, "buttons": (*_KEYS, "name"),
+    "mouse": ("axis", "rate", "invert", "dead_zone"),
+}  # fmt: skip
 
 
 def read_mapping(path: Path, stick: Signals) -> tuple[Value, ...]:
@@ -141,17 +181,46 @@ def _value(name: str, table: Any, stick: Signals, where: str) -> Value:
 def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
     if not isinstance(table, dict):
         raise MappingError(f"{where} is {table!r}; write a table, {kind} = {{ ... }}")
-    known = ("minus", "plus", "rate", "spring") if kind == "keyboard" else ("axis", "name", "rate")
     for key in table:
-        if key not in known:
-            raise UnknownName("key", key, known, where)
+        if key not in _SOURCES[kind]:
+            raise UnknownName("key", key, _SOURCES[kind], where)
     rate = _number("rate", table["rate"], where) if "rate" in table else None
-    if kind == "keyboard":
-        keys = [_text(table.get(side), f"{where}.{side}") for side in ("minus", "plus")]
-        spring = _flag(table.get("spring", True), f"{where}.spring")
-        return KeySource(keys[0], keys[1], 2.0 if rate is None else abs(rate), spring)
     name = _text(table["name"], f"{where}.name") if "name" in table else ""
-    return AxisSource(_axis(kind, table.get("axis"), where), name, rate or 0.0)
+    if kind in ("keyboard", "buttons"):
+        of = _button if kind == "buttons" else _text
+        minus, plus = (of(table.get(side), f"{where}.{side}") for side in ("minus", "plus"))
+        spring = _flag(table.get("spring", True), f"{where}.spring")
+        return KeySource(minus, plus, 2.0 if rate is None else abs(rate), spring, name)
+    return AxisSource(
+        _axis(kind, table.get("axis"), where),
+        name,
+        rate or 0.0,
+        _span(table.get("range", [-1.0, 1.0]), f"{where}.range"),
+        _flag(table["invert"], f"{where}.invert") if "invert" in table else None,
+        _number("dead_zone", table["dead_zone"], where) if "dead_zone" in table else None,
+    )
+
+
+def _button(given: Any, where: str) -> str:
+    name = _text(given, where)
+    if name not in GAMEPAD_BUTTONS and not _JOYSTICK_BUTTON.fullmatch(name):
+        known = ("button0", "hat0up", *GAMEPAD_BUTTONS)
+        raise UnknownName("button", name, known, where)
+    return name
+
+
+def _span(given: Any, where: str) -> tuple[float, float, float]:
+    """Both ends, or with the middle between them; a device's own end may lie a little outside."""
+    if not isinstance(given, list) or len(given) not in (2, 3):
+        raise MappingError(f"{where} = {given!r}; give [low, high] or [low, middle, high]")
+    found = [_number("range", value, where) for value in given]
+    low, high = found[0], found[-1]
+    middle = found[1] if len(found) == 3 else (low + high) / 2.0
+    if min(middle - low, high - middle) < LEAST_TRAVEL:
+        raise MappingError(
+            f"{where} = {given!r}; give raw positions that rise by {LEAST_TRAVEL:g} or more"
+        )
+    return low, middle, high
 
 
 def _axis(kind: str, axis: Any, where: str) -> int:

@@ -7,7 +7,8 @@ belong to two.  Their events come also while the window has no focus.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,14 @@ except ImportError:  # a build without it: gamepads are joysticks then
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
 from rtsim.pilot.devices.controls import Look, Stick
-from rtsim.pilot.devices.mapping import GAMEPAD_AXES, MOST_AXES
+from rtsim.pilot.devices.described import Described
+from rtsim.pilot.devices.mapping import GAMEPAD_AXES, GAMEPAD_BUTTONS, MOST_AXES
 
 MOST_STICKS = 16
+_MOST_BUTTONS, _MOST_HATS = 128, 8
 _FULL = 32767.0
+_BARELY = 2.0 / 65535.0
+"""The least rumble there is: SDL answers what a device can only by doing it."""
 
 
 @dataclass
@@ -33,6 +38,8 @@ class _Plugged:
     joystick: Any
     gamepad: Any
     name: str
+    can_rumble: bool | None = None
+    """Not known before it was asked to."""
 
 
 class Devices:
@@ -59,10 +66,24 @@ class Devices:
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
         return Look(sticks, frozenset(self._keys), self._mouse())
 
-    def rumble(self, low: float, high: float, milliseconds: int) -> bool:
-        """Shake every stick that can, strength 0 to 1; whether one did."""
-        done = [p.joystick.rumble(low, high, milliseconds) for p in self._plugged.values()]
-        return any(done)
+    def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
+        """Shake those of ``only`` (instance ids) that can, strength 0 to 1; whether one did.
+
+        ``low`` is the heavy motor, ``high`` the light one; both 0 end it.
+        """
+        done = False
+        for number in only & self._plugged.keys():
+            plugged = self._plugged[number]
+            if low or high:
+                plugged.can_rumble = bool(plugged.joystick.rumble(low, high, milliseconds))
+                done = done or plugged.can_rumble
+            elif plugged.can_rumble:
+                plugged.joystick.stop_rumble()
+        return done
+
+    def describe(self) -> list[Described]:
+        """Every stick as it stood at the last look."""
+        return [_described(n, plugged) for n, plugged in sorted(self._plugged.items())]
 
     def close(self) -> None:
         self._plugged.clear()
@@ -116,7 +137,44 @@ class Devices:
 def _read(plugged: _Plugged) -> Stick:
     if plugged.gamepad is not None:
         axes = tuple(plugged.gamepad.get_axis(k) / _FULL for k in range(len(GAMEPAD_AXES)))
-        return Stick("gamepad", plugged.name, axes)
+        return Stick("gamepad", plugged.name, axes, frozenset(_held(plugged)))
+    return Stick("joystick", plugged.name, _axes(plugged.joystick), frozenset(_held(plugged)))
+
+
+def _axes(joystick: Any) -> tuple[float, ...]:
+    return tuple(joystick.get_axis(k) for k in range(min(joystick.get_numaxes(), MOST_AXES)))
+
+
+def _held(plugged: _Plugged) -> Iterator[str]:
+    """Names of the buttons that are down, and of where the hats point."""
+    if plugged.gamepad is not None:
+        yield from (name for k, name in enumerate(GAMEPAD_BUTTONS) if plugged.gamepad.get_button(k))
+        return
     joystick = plugged.joystick
-    count = min(joystick.get_numaxes(), MOST_AXES)
-    return Stick("joystick", plugged.name, tuple(joystick.get_axis(k) for k in range(count)))
+    for k in range(min(joystick.get_numbuttons(), _MOST_BUTTONS)):
+        if joystick.get_button(k):
+            yield f"button{k}"
+    for k in range(min(joystick.get_numhats(), _MOST_HATS)):
+        right, up = joystick.get_hat(k)
+        if right:
+            yield f"hat{k}right" if right > 0 else f"hat{k}left"
+        if up:
+            yield f"hat{k}up" if up > 0 else f"hat{k}down"
+
+
+def _described(number: int, plugged: _Plugged) -> Described:
+    joystick = plugged.joystick
+    if plugged.can_rumble is None:
+        plugged.can_rumble = bool(joystick.rumble(_BARELY, 0.0, 1))
+    buttons = range(min(joystick.get_numbuttons(), _MOST_BUTTONS))
+    hats = range(min(joystick.get_numhats(), _MOST_HATS))
+    return Described(
+        number,
+        plugged.name,
+        joystick.get_guid(),
+        _axes(joystick),
+        tuple(bool(joystick.get_button(k)) for k in buttons),
+        tuple(joystick.get_hat(k) for k in hats),
+        plugged.can_rumble,
+        None if plugged.gamepad is None else dict(plugged.gamepad.get_mapping()),
+    )

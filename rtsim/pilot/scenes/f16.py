@@ -57,6 +57,7 @@ class F16Scene:
             body["equivalent_airspeed"],
             body["alpha"],
             body["mach"],
+            any(w.signal == f"{self._name}.alpha" for w in moment.warned),
             moment.stick.get("throttle"),
             f"gate {min(course.next + 1, len(course.gates))}/{len(course.gates)}"
             + (f", missed {course.missed}" if course.missed else ""),

@@ -16,7 +16,6 @@ GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
-_STALL_DEG = 18.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,7 @@ class Figures:
     """Equivalent, m/s."""
     alpha: float
     mach: float
+    alpha_warns: bool = False
     throttle: float | None = None
     note: str = ""
     looks_ahead: bool = True
@@ -143,7 +143,7 @@ class HeadUp:
         alpha = math.degrees(figures.alpha)
         rows = [
             (f"g   {flight.load:4.1f}", AMBER if abs(flight.load) > 7.0 else GREEN),
-            (f"\u03b1   {alpha:4.1f}\u00b0", RED if alpha > _STALL_DEG else GREEN),
+            (f"\u03b1   {alpha:4.1f}\u00b0", RED if figures.alpha_warns else GREEN),
             (f"M   {figures.mach:4.2f}", GREEN),
         ]
         if figures.throttle is not None:

@@ -50,6 +50,17 @@ class Past:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """A cue that is on."""
+
+    text: str
+    signal: str
+    shaker: float
+    """How strongly the stick shakes, 0 to 1."""
+    horn: bool
+
+
+@dataclass(frozen=True)
 class Moment:
     """Everything there is to draw."""
 
@@ -60,6 +71,7 @@ class Moment:
     """Where it is known; a scene that needs it keeps what it was shown otherwise."""
     page: int = 0
     """Of a scene that does not fit one picture; counts on without end, also below 0."""
+    warned: tuple[Warned, ...] = ()
 
     def seen(self, view: str, page: int) -> Moment:
         """The same from elsewhere."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.pacing import Durations, Frames
-from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Moment, Scene
+from rtsim.pilot.scenes.cues import draw_cues
+from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Moment, Scene, Shown, Warned
+from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
 from rtsim.tag import NS_PER_S
@@ -39,6 +41,7 @@ class Display:
         controls: Controls,
         frames: Frames,
         clock: Clock,
+        cueing: Cueing | None = None,
     ) -> None:
         self.closed = False
         self.drawing = Durations()
@@ -49,6 +52,7 @@ class Display:
         self._controls, self._frames = controls, frames
         self._offset = getattr(clock, "offset_ns", 0)
         self._devices = Devices(self._handle)
+        self._cueing = cueing or Cueing(())
         self._began = stopwatch()
         self._lead = 0.0
         """How long after its deadline a picture is on the screen, ns, slowly followed."""
@@ -84,7 +88,10 @@ class Display:
         ahead = 0 if standing else int(self._frames.period.ns)
         plants = self._picture.at(due + round(self._lead), ahead)
         stick = dict(zip(self._controls.signals.names, self._controls.values, strict=True))
-        self._scene.draw(self._surface, Moment(plants, self._view, stick, page=self._page))
+        warned = self._warn(plants, standing)
+        moment = Moment(plants, self._view, stick, page=self._page, warned=warned)
+        self._scene.draw(self._surface, moment)
+        draw_cues(self._surface, warned, max((p.ns for p in plants.values()), default=0))
         self._overlay()
         pygame.display.flip()
         now = stopwatch()
@@ -93,16 +100,21 @@ class Display:
         return True
 
     def close(self) -> None:
+        self._cueing.close(self._devices.rumble)
         self._devices.close()
+
+    def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
+        """Shake the stick that flies, sound the horn; what is on."""
+        self._notes_of(self._cueing.news)
+        flying = self._controls.flying
+        return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())
 
     def _poll(self) -> None:
         initiated = stopwatch()
         look = self._devices.look()
         values = self._controls.update(look, initiated)
         self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
-        for note in self._devices.news:
-            self._note(note)
-        self._devices.news.clear()
+        self._notes_of(self._devices.news)
 
     def _overlay(self) -> None:
         now = stopwatch()
@@ -145,6 +157,11 @@ class Display:
             self._quit()
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
+
+    def _notes_of(self, news: list[str]) -> None:
+        for text in news:
+            self._note(text)
+        news.clear()
 
     def _note(self, text: str) -> None:
         self._notes.append((stopwatch() + _NOTE_NS, text))

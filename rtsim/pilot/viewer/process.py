@@ -21,6 +21,7 @@ from rtsim.pilot.pacing import Frames
 from rtsim.pilot.shared import Schema, Shared
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.pilot.viewer.window import open_window
+from rtsim.scene import Cue
 from rtsim.tag import NS_PER_S
 from rtsim.timing.scheduling import Request, request
 
@@ -59,15 +60,19 @@ def show(
     import pygame
 
     from rtsim.pilot.scenes.scene import scene_named
+    from rtsim.pilot.viewer.cueing import Cueing
     from rtsim.pilot.viewer.frames import Display
 
     assert isinstance(surface, pygame.Surface)
     about = shared.schema.about
     clock, said = WallClock(), Said(shared)
     frames = Frames(given.rate, clock, WallClock(spin_ns=0))
+    cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
+    sounds = not (given.quiet or given.headless)  # a hidden window is nobody's
     display = Display(
         surface, scene_named(str(about.get("scene", "")), about), Picture(shared), said,
         Telling(shared), Controls(mapping, shared.schema.stick), frames, clock,
+        Cueing(cues, shakes=not given.quiet, sounds=sounds),
     )  # fmt: skip
     saving = Saving(given.frames, given.every)
     print(READY, flush=True)
@@ -123,6 +128,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=60.0)
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--headless", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--frames", type=Path)
     parser.add_argument("--every", type=float, default=1.0)
     return parser.parse_args(arguments)

@@ -1,0 +1,113 @@
+"""Warnings to a person, worked out from the states that are shown: no SDL, no clock, no sound.
+
+Which signal warns of what is declared by the scenario (:class:`rtsim.scene.Cue`).  What follows
+from it is never an input: a run with cues is the run without them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.pilot.scenes.scene import Shown, Warned
+from rtsim.scene import Cue
+from rtsim.signals import Signals
+
+PULSE_NS = 60_000_000
+"""A shaker beats: strong and weak by turns, 8 times a second."""
+_PULSE_MS = 150
+"""A device that hears no more of it stops by itself."""
+_LEAST = 0.35
+"""Of a shaker that just began: less cannot be felt."""
+_WEAK = 0.3
+
+
+class Cues:
+    """Of all cues those that are on."""
+
+    def __init__(self, cues: Iterable[Cue]) -> None:
+        self._states = [_State(cue) for cue in cues]
+
+    def look(self, plants: Mapping[str, Shown]) -> tuple[Warned, ...]:
+        found = (state.look(plants) for state in self._states)
+        return tuple(warned for warned in found if warned is not None)
+
+
+class _State:
+    """A cue, and what of it had begun at the last look."""
+
+    def __init__(self, cue: Cue) -> None:
+        self._cue = cue
+        self._plant, _, self._signal = cue.signal.partition(".")
+        self._way = -1.0 if cue.below else 1.0
+        self._shakes = self._sounds = False
+
+    def look(self, plants: Mapping[str, Shown]) -> Warned | None:
+        shown, cue = plants.get(self._plant), self._cue
+        if shown is None:
+            return None
+        value = shown[self._signal]
+        strength = 0.0
+        if cue.shaker is not None:
+            begins, fully = cue.shaker
+            self._shakes = self._past(value, begins, self._shakes)
+            if self._shakes:
+                share = (value - begins) / (fully - begins) if fully != begins else 1.0
+                strength = _LEAST + (1.0 - _LEAST) * max(0.0, min(1.0, share))
+        if cue.horn is not None:
+            self._sounds = self._past(value, cue.horn, self._sounds)
+        if not (self._shakes or self._sounds):
+            return None
+        return Warned(cue.text or cue.name.upper(), cue.signal, strength, self._sounds)
+
+    def _past(self, value: float, limit: float, before: bool) -> bool:
+        """What is not a number has passed nothing."""
+        beyond = self._way * (value - limit)
+        return math.isfinite(value) and beyond > (-self._cue.band if before else 0.0)
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """``low`` and ``high``: strength of the heavy and the light motor, 0 to 1."""
+
+    low: float
+    high: float
+    milliseconds: int
+
+
+class Shaker:
+    """When to tell a device to shake, and how; each call may take it a millisecond."""
+
+    def __init__(self) -> None:
+        self._next_ns: int | None = None
+        self._strong = True
+
+    def due(self, strength: float, ns: int) -> Pulse | None:
+        """``strength`` 0 to 1 at ``ns`` of any clock; ``None``: leave it as it is."""
+        if strength <= 0.0:
+            if self._next_ns is None:
+                return None
+            self._next_ns, self._strong = None, True
+            return Pulse(0.0, 0.0, 0)
+        if self._next_ns is not None and ns < self._next_ns:
+            return None
+        self._next_ns = ns + PULSE_NS
+        low = strength if self._strong else _WEAK * strength
+        self._strong = not self._strong
+        return Pulse(low, 0.5 * low, _PULSE_MS)
+
+
+def checked(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
+    """The same; an error for one whose signal is not among those of the plants."""
+    out = tuple(cues)
+    for cue in out:
+        plant, _, signal = cue.signal.partition(".")
+        if plant not in plants:
+            raise UnknownName("plant", plant, sorted(plants), f"cue {cue.name}")
+        if signal not in plants[plant]:
+            raise UnknownName("signal", signal, plants[plant].names, f"cue {cue.name}, {plant}")
+        if plants[plant][signal].shape:
+            raise ScenarioError(f"cue {cue.name}: {cue.signal} is a vector; give a scalar")
+    return out

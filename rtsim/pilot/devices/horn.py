@@ -1,0 +1,63 @@
+"""A horn through SDL's mixer: the tone is computed, and goes round without a seam."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+import numpy as np
+import pygame
+from numpy.typing import NDArray
+
+RATE = 22050
+PITCH_HZ, BEAT_HZ = 420, 5
+_HARMONICS = ((1, 1.0), (2, 0.5), (3, 0.6), (4, 0.25), (5, 0.35), (7, 0.15))
+"""Of a reed: number and share."""
+_LOUD = 0.35
+_EDGE_S = 0.008
+_BUFFER = 512
+"""Samples: 23 ms until it is heard."""
+_FADE_MS = 30
+
+
+class NoSound(Exception):
+    """There is nothing to sound through; why."""
+
+
+def tone() -> NDArray[np.int16]:
+    """One second (RATE,): a reed, on and off BEAT_HZ times; whole periods, so that it repeats."""
+    t = np.arange(RATE) / RATE
+    wave = np.zeros(RATE)
+    for number, share in _HARMONICS:
+        wave += share * np.sin(2.0 * np.pi * number * PITCH_HZ * t)
+    phase = (t * BEAT_HZ) % 1.0
+    edge = _EDGE_S * BEAT_HZ
+    gate = np.clip(np.minimum(phase, 0.7 - phase) / edge, 0.0, 1.0)  # no click where it begins
+    wave *= gate / np.abs(wave).max()
+    return np.round(_LOUD * 32767.0 * wave).astype(np.int16)
+
+
+class Horn:
+    """Raises :class:`NoSound` where there is no sound.  Open it early: that takes a while."""
+
+    def __init__(self) -> None:
+        self.sounds = False
+        try:
+            pygame.mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
+            self._sound = pygame.mixer.Sound(buffer=tone().tobytes())
+        except (pygame.error, NotImplementedError, ImportError) as error:
+            raise NoSound(str(error)) from error
+
+    def sound(self, on: bool) -> None:
+        """Begin or end; said as often as you like."""
+        if on == self.sounds:
+            return
+        self.sounds = on
+        if on:
+            self._sound.play(loops=-1, fade_ms=_FADE_MS)
+        else:
+            self._sound.fadeout(_FADE_MS)
+
+    def close(self) -> None:
+        pygame.mixer.quit()

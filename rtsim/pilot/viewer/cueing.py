@@ -1,0 +1,75 @@
+"""What a cue says to hand and ear: the stick shakes and the horn sounds, here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from rtsim.pilot.cues import Cues, Shaker
+from rtsim.pilot.scenes.scene import Shown, Warned
+from rtsim.scene import Cue
+
+
+class Sounding(Protocol):
+    """A horn."""
+
+    def sound(self, on: bool) -> None: ...
+    def close(self) -> None: ...
+
+
+Rumble = Callable[[float, float, int, AbstractSet[int]], object]
+"""Of :meth:`rtsim.pilot.devices.sdl.Devices.rumble`."""
+
+
+class Cueing:
+    """Follow :meth:`frame` by frame.  ``quiet``: what is on is told, and nothing shakes or sounds.
+
+    ``news`` is what the person should read once.
+    """
+
+    def __init__(self, cues: Iterable[Cue], *, shakes: bool = True, sounds: bool = True) -> None:
+        self.news: list[str] = []
+        known = tuple(cues)
+        self._cues, self._shaker, self._shakes = Cues(known), Shaker(), shakes
+        self._horn: Sounding | None = None
+        self._shaken: AbstractSet[int] = frozenset()
+        if sounds and any(cue.horn is not None for cue in known):
+            self._horn = self._opened()
+
+    def follow(
+        self,
+        plants: Mapping[str, Shown],
+        standing: bool,
+        rumble: Rumble,
+        flying: AbstractSet[int],
+        ns: int,
+    ) -> tuple[Warned, ...]:
+        """What is on.  ``flying``: devices to shake; while the run is ``standing`` all is still."""
+        warned = self._cues.look(plants)
+        strength = 0.0 if standing else max((w.shaker for w in warned), default=0.0)
+        pulse = self._shaker.due(strength, ns) if self._shakes else None
+        if pulse is not None:
+            if pulse.milliseconds:
+                self._shaken = flying
+            rumble(pulse.low, pulse.high, pulse.milliseconds, self._shaken)
+        if self._horn is not None:
+            self._horn.sound(not standing and any(w.horn for w in warned))
+        return warned
+
+    def close(self, rumble: Rumble) -> None:
+        """Still, and silent."""
+        pulse = self._shaker.due(0.0, 0)
+        if pulse is not None:
+            rumble(0.0, 0.0, 0, self._shaken)
+        if self._horn is not None:
+            self._horn.close()
+
+    def _opened(self) -> Sounding | None:
+        from rtsim.pilot.devices.horn import Horn, NoSound
+
+        try:
+            return Horn()
+        except NoSound as error:
+            self.news.append(f"no horn: {error}")
+            return None

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import select
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,6 +13,7 @@ from rich.live import Live
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.dashboard import Dashboard
 from rtsim.cli.interrupts import sigterm_interrupts
+from rtsim.cli.keyboard import is_terminal, keyboard
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.gateway.client import NEXT_TAG, ControlError, Run, connected
 from rtsim.tag import NS_PER_S
@@ -47,7 +44,7 @@ def top(
     if not 0.1 <= rate <= 20:
         raise ScenarioError(f"--rate {rate:g}; give 0.1 to 20 looks a second")
     screen = not (once or as_json)
-    if screen and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if screen and not is_terminal():
         raise ScenarioError("rtsim top needs a terminal; without one: rtsim top --once, or --json")
     with connected(which, keys) as run:
         names = _chosen(run, wanted)
@@ -109,7 +106,7 @@ class Screen:
         console = Console(highlight=False)
         try:
             with (
-                _keyboard() as read,
+                keyboard() as read,
                 Live(console=console, screen=True, auto_refresh=False) as live,
             ):
                 while not self._ended:
@@ -184,45 +181,3 @@ class Screen:
 
     def _leave(self) -> None:
         self._ended = "left; the run goes on"
-
-
-@contextmanager
-def _keyboard() -> Iterator[Callable[[float], list[str]]]:
-    """Keys as they are pressed, Ctrl-C too; the terminal is what it was afterwards."""
-    import termios
-    import tty
-
-    number = sys.stdin.fileno()
-    before = termios.tcgetattr(number)
-
-    def read(seconds: float) -> list[str]:
-        if not select.select([number], [], [], seconds)[0]:
-            return []
-        data = os.read(number, 1024)
-        if not data:
-            raise KeyboardInterrupt  # the terminal is gone
-        return _split(data.decode(errors="replace"))
-
-    try:
-        tty.setcbreak(number, termios.TCSANOW)
-        mode = termios.tcgetattr(number)
-        mode[3] &= ~termios.ISIG
-        termios.tcsetattr(number, termios.TCSANOW, mode)
-        yield read
-    finally:
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
-
-
-def _split(text: str) -> list[str]:
-    """Single keys; an escape sequence is one."""
-    keys, at = [], 0
-    while at < len(text):
-        end = at + 1
-        if text[at : at + 2] == "\x1b[":
-            end = at + 2
-            while end < len(text) and not ("@" <= text[end] <= "~"):
-                end += 1
-            end += 1
-        keys.append(text[at:end])
-        at = end
-    return keys

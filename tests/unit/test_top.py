@@ -16,7 +16,7 @@ from rich.console import Console
 from terminal_parts import Terminal
 
 from rtsim.cli.dashboard import Dashboard, histogram, sparkline
-from rtsim.cli.top import _split
+from rtsim.cli.keyboard import split
 from rtsim.gateway.client import Glance, State, connect
 from rtsim.timing.tally import CLASSES
 
@@ -112,7 +112,7 @@ def test_bars() -> None:
 
 
 def test_keys_come_one_by_one() -> None:
-    assert _split("a\x1b[A \x1b[6~\x1b+") == ["a", "\x1b[A", " ", "\x1b[6~", "\x1b", "+"]
+    assert split("a\x1b[A \x1b[6~\x1b+") == ["a", "\x1b[A", " ", "\x1b[6~", "\x1b", "+"]
 
 
 def test_without_a_terminal_it_says_what_to_type() -> None:

@@ -9,6 +9,7 @@ import pygame
 import pytest
 
 from rtsim.models.orbit import ORBIT
+from rtsim.pilot.scenes import orbit
 from rtsim.pilot.scenes.orbit import ARROW, MOON, PLANET, TRACK, OrbitScene
 from rtsim.pilot.scenes.scene import Moment, Shown, scene_named
 from rtsim.pilot.scenes.text import Colour
@@ -75,6 +76,20 @@ def test_all_of_an_orbit_fits_and_nothing_is_too_much() -> None:
     for k, broken in enumerate((values, values + math.nan)):
         shown = Shown(ORBIT.states, broken, values, 10**10 + k)
         OrbitScene({}).draw(pygame.Surface((160, 120)), Moment({"moon": shown}))
+
+
+@pytest.mark.parametrize("distance", [0.2, 0.99999999, 1.0, 1.99, 2.0, 4.9, 5.0, 9.99, 3.8e8])
+def test_there_are_some_rings_and_not_many(
+    distance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Just below a power of ten there is room for their figures too."""
+    rings: list[str] = []
+    monkeypatch.setattr(orbit, "write", lambda surface, text, *_: rings.append(text))  # noqa: ARG005
+    OrbitScene({}).draw(pygame.Surface(SIZE), moment(0.3, distance))
+    del rings[-3:]  # the figures
+    assert 2 <= len(rings) <= 6
+    assert float(rings[-1]) <= 1.2 * distance
+    assert float(rings[-1]) + float(rings[0]) > 1.2 * distance * 0.999
 
 
 def test_it_is_chosen_by_its_name() -> None:

@@ -75,9 +75,10 @@ class OrbitScene:
             self._speed = math.hypot(moon["vx"], moon["vy"])
 
     def _rings(self, surface: pygame.Surface) -> None:
-        """Round distances from the planet."""
-        step = 10.0 ** math.floor(math.log10(self._extent))
-        step = step if self._extent / step >= 2.0 else step / 2.0
+        """Round distances from the planet: two to six."""
+        power = 10.0 ** math.floor(math.log10(self._extent))
+        ratio = self._extent / power
+        step = power * (0.5 if ratio < 2.0 else 1.0 if ratio < 5.0 else 2.0)
         for k in range(1, 1 + int(_ROOM * self._extent / step)):
             x, y = self.pixel(surface, k * step, 0.0)
             centre = self.pixel(surface, 0.0, 0.0)

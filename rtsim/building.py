@@ -32,7 +32,7 @@ from rtsim.ports import Port, Source, Wiring
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.system import Change, Changeable, System, reaction_order
-from rtsim.tasks import NoiseTask, SensorTask, Task, UpdateTask
+from rtsim.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 
 
 class Builder:
@@ -148,6 +148,8 @@ class Builder:
         if part.update_period is not None:
             task = UpdateTask(plant, part.update_period, part.update_offset_ns, part.priority)
             self.tasks.append(task)
+        if model.timers:
+            self.tasks.append(TimerTask(plant, part.priority))
 
     def _controller(self, name: str, part: ControllerPart) -> None:
         controller = self._fresh(name, part)

@@ -39,6 +39,8 @@ UPDATE = (types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
 IN_PLACE = (VECTOR,)
 RESET = (types.int64, types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
 """Arguments of reset and stop: the guard's index, t, x, z, u, p."""
+TICK = (VECTOR, types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
+"""Arguments of tick: which timers are due, t, x, z, u, p."""
 
 
 def compiled(function: F) -> F:

@@ -16,6 +16,7 @@ from rtsim.compiling import (
     EQUATION,
     IN_PLACE,
     RESET,
+    TICK,
     UPDATE,
     Native,
     check_arguments,
@@ -24,6 +25,7 @@ from rtsim.compiling import (
 )
 from rtsim.errors import ModelError, RtsimError
 from rtsim.signals import Signals, Vector
+from rtsim.tag import Period
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
 """``(t, x, z, u, p, out)``: t in s, x (n,), z (d,), u (m,), p (k,); fills ``out`` in place."""
@@ -31,6 +33,9 @@ Update = Callable[[float, Vector, Vector, Vector, Vector], None]
 """``(t, x, z, u, p)``: the discrete part at its ticks, in place on z."""
 Reset = Callable[[int, float, Vector, Vector, Vector, Vector], None]
 """``(i, t, x, z, u, p)``: guard ``i`` has fired; x- and z- become x+ and z+, in place."""
+Tick = Callable[[Vector, float, Vector, Vector, Vector, Vector], None]
+"""``(due, t, x, z, u, p)``: ``due[k]`` is 1 where timer ``k`` ticks now, else 0; x- and z- become
+x+ and z+, in place."""
 Projection = Callable[[Vector], None]
 """``(x)``: puts an accepted state back on its manifold, in place (a unit quaternion)."""
 
@@ -59,6 +64,23 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Timer:
+    """Instants at which a model changes by itself: ``offset_ns + round(k * period)``, or once.
+
+    ``draws`` names discrete signals: each of their elements is drawn anew from N(0, 1) at each
+    tick, before ``tick`` sees it, from a stream that is named after the plant and the signal.
+    """
+
+    period: Period | None
+    offset_ns: int = 0
+    draws: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.offset_ns < 0:
+            raise ModelError(f"a timer has an offset of {self.offset_ns} ns; it must be >= 0")
+
+
+@dataclass(frozen=True)
 class Model:
     """A plant: dx/dt = derivative(t, x, z, u, p), y = output(t, x, z, u, p).
 
@@ -68,6 +90,9 @@ class Model:
     ``guard(t, x, z, u, p, g)`` fills one value for each of ``guards``; when one crosses zero, a tag
     is inserted and ``reset(i, t, x, z, u, p)`` makes x- and z- to x+ and z+.  ``stop``, of the same
     form, is called instead where crossings accumulate (Zeno): the model's stop mode.
+
+    ``tick(due, t, x, z, u, p)`` is called once at each instant at which any of ``timers`` ticks.
+    Unlike ``update``, whose period is the scenario's, they are part of the model.
     """
 
     name: str
@@ -84,6 +109,8 @@ class Model:
     guard: Equation | None = None
     reset: Reset | None = None
     stop: Reset | None = None
+    timers: tuple[Timer, ...] = ()
+    tick: Tick | None = None
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
@@ -96,6 +123,11 @@ class Model:
             raise ModelError(f"model {self.name}: guards and the function guard belong together")
         if not self.guards and (self.reset is not None or self.stop is not None):
             raise ModelError(f"model {self.name} has a reset or a stop, and no guards")
+        if bool(self.timers) != (self.tick is not None):
+            raise ModelError(f"model {self.name}: timers and the function tick belong together")
+        for drawn in (name for timer in self.timers for name in timer.draws):
+            if drawn not in self.discrete:
+                raise ModelError(f"a timer of model {self.name} draws {drawn}, no discrete signal")
         names = [g.name for g in self.guards]
         if len(set(names)) != len(names):
             raise ModelError(f"model {self.name} has two guards of one name: {', '.join(names)}")
@@ -114,6 +146,7 @@ class BoundModel:
     guard: Native = ABSENT
     reset: Native = ABSENT
     stop: Native = ABSENT
+    tick: Native = ABSENT
 
 
 def bind(
@@ -152,6 +185,7 @@ def bind(
         ready(model.guard, EQUATION, "guard", "t, x, z, u, p, g"),
         ready(model.reset, RESET, "reset", "i, t, x, z, u, p"),
         ready(model.stop, RESET, "stop", "i, t, x, z, u, p"),
+        ready(model.tick, TICK, "tick", "due, t, x, z, u, p"),
     )
     start = {"x": x, "u": u, "p": p}
     for name, native, out in (

@@ -367,6 +367,7 @@ class Scenario:
             if isinstance(part, PlantPart):
                 model = part.model
                 out += [model.derivative, model.output, model.update, model.project]
+                out += [model.guard, model.reset, model.stop, model.tick]
             elif isinstance(part, ControllerPart):
                 controller = part.controller
                 if not (controller.outside or isinstance(controller, FedController)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from math import isfinite
 from typing import Any, Protocol
 
@@ -117,6 +118,77 @@ class UpdateTask(Ticking):
                 f"at {tag}; mend the update function"
             )
         environment.write(plant.z, z, plant)
+
+
+class TimerTask:
+    """The timers of a model: one reaction at each instant at which any of them ticks."""
+
+    period: Period | None = None
+
+    def __init__(self, plant: Plant, priority: int = 0) -> None:
+        self.name = f"{plant.name}.timers"
+        self.priority = priority
+        self._plant = plant
+        self._timers = plant.bound.model.timers
+        self._ticks = [0] * len(self._timers)
+        self._due = np.zeros(len(self._timers))
+        self._coming: list[tuple[int, int]] = []
+        self._draws = [
+            [(name, model.discrete.slice(name)) for name in timer.draws]
+            for model in (plant.bound.model,)
+            for timer in self._timers
+        ]
+        self.next_ns = FAR
+        self._look()
+
+    def _look(self) -> None:
+        self._coming = [(self._at(i), i) for i in range(len(self._timers))]
+        heapify(self._coming)
+        self.next_ns = self._coming[0][0]
+
+    def _at(self, i: int) -> int:
+        timer, k = self._timers[i], self._ticks[i]
+        if timer.period is None:
+            return timer.offset_ns if k == 0 else FAR
+        return timer.period.tick(k, timer.offset_ns)
+
+    def ticked(self) -> None:
+        now = self.next_ns
+        self._due.fill(0.0)
+        while self._coming[0][0] == now:
+            i = self._coming[0][1]
+            self._due[i] = 1.0
+            self._ticks[i] += 1
+            heapreplace(self._coming, (self._at(i), i))
+        self.next_ns = self._coming[0][0]
+
+    def react(self, tag: Tag, environment: Environment) -> None:
+        plant = self._plant
+        model = plant.bound.model
+        plant.read_wires()
+        u = plant.u if plant.wiring is None else plant.wiring.into
+        x, z = plant.x.copy(), plant.z.copy()
+        for i in np.flatnonzero(self._due):
+            for name, where in self._draws[i]:
+                stream = environment.streams.stream(f"noise/{plant.name}.{name}")
+                z[where] = stream.standard_normal(where.stop - where.start)
+        plant.bound.tick.call(self._due, tag.ns / NS_PER_S, x, z, u, plant.p)
+        for signals, vector in ((model.states, x), (model.discrete, z)):
+            if not np.isfinite(vector).all():
+                bad = signals.columns[int(np.flatnonzero(~np.isfinite(vector))[0])]
+                raise ModelError(
+                    f"tick of {plant.name} (model {model.name}) made {bad} not finite at {tag}; "
+                    "mend the tick function"
+                )
+        environment.write(plant.x, x, plant)
+        environment.write(plant.z, z, plant)
+
+    def save(self) -> dict[str, Any]:
+        return {"ticks": list(self._ticks)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._ticks = list(saved["ticks"])
+        self._look()
 
 
 class SensorTask(Ticking):

@@ -1,0 +1,66 @@
+"""Block diagrams: blocks wired by name into a diagram that becomes a Model (docs/blocks.md)."""
+
+from __future__ import annotations
+
+from rtsim.blocks.algebra import Expression, Gain, Product, Quantiser, Saturation, Sum
+from rtsim.blocks.block import Block, Equations, Port, When, Wire
+from rtsim.blocks.continuous import Differential, Integrator, StateSpace, TransferFunction
+from rtsim.blocks.control import PID, SampledPID
+from rtsim.blocks.diagram import Diagram
+from rtsim.blocks.sampled import (
+    FirstOrderHold,
+    LevelCrossing,
+    PeriodicSampler,
+    Sampler,
+    TransportDelay,
+    UnitDelay,
+    ZeroOrderHold,
+)
+from rtsim.blocks.sources import (
+    Constant,
+    EventAt,
+    EventClock,
+    Noise,
+    Ramp,
+    Sine,
+    SquareClock,
+    Step,
+    Waveform,
+)
+
+__all__ = [
+    "PID",
+    "Block",
+    "Constant",
+    "Diagram",
+    "Differential",
+    "Equations",
+    "EventAt",
+    "EventClock",
+    "Expression",
+    "FirstOrderHold",
+    "Gain",
+    "Integrator",
+    "LevelCrossing",
+    "Noise",
+    "PeriodicSampler",
+    "Port",
+    "Product",
+    "Quantiser",
+    "Ramp",
+    "SampledPID",
+    "Sampler",
+    "Saturation",
+    "Sine",
+    "SquareClock",
+    "StateSpace",
+    "Step",
+    "Sum",
+    "TransferFunction",
+    "TransportDelay",
+    "UnitDelay",
+    "Waveform",
+    "When",
+    "Wire",
+    "ZeroOrderHold",
+]

@@ -1,0 +1,240 @@
+"""Blocks without memory: their output is a function of what comes in, element by element.
+
+They work on signals and on events: where any input is an event, so is the output, and it happens
+where all of its event inputs do; inputs that are signals are read then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtsim.blocks import units
+from rtsim.blocks.block import (
+    BEGIN,
+    Block,
+    Equations,
+    Function,
+    Kind,
+    Port,
+    When,
+    Wire,
+    Wires,
+    each,
+)
+from rtsim.compiling import compiled
+from rtsim.errors import ScenarioError, ShapeError
+from rtsim.model import Guard
+from rtsim.signals import Signal, Signals
+
+_OUT = (Port("y", None, None),)
+
+
+class Memoryless(Block):
+    """Base: one output ``y``, of the kind and size of its inputs."""
+
+    outputs = _OUT
+
+    def carries(self, wires: Wires) -> dict[str, Wire]:
+        known = [wires[port.name] for port in self.inputs if port.name in wires]
+        if len(known) < len(self.inputs):
+            return {}
+        kind: Kind = "event" if any(w.kind == "event" for w in known) else "signal"
+        return {"y": Wire(kind, known[0].size, self.unit_of(known))}
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
+        """Of the output."""
+        return units.ANY
+
+    def check(self, name: str, wires: Wires) -> None:
+        sizes = {port.name: wires[port.name].size for port in self.inputs}
+        if len(set(sizes.values())) > 1:
+            said = ", ".join(f"{port} {size}" for port, size in sizes.items())
+            raise ShapeError(f"inputs of {name} have different sizes ({said}); give all the same")
+
+    def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
+        """``text`` with ``{i}`` behind each port, as output or at each event."""
+        text = each(wires[self.inputs[0].name].size, text)
+        on = tuple(p.name for p in self.inputs if wires[p.name].kind == "event")
+        return Equations(when=(When(on, text),), **rest) if on else Equations(output=text, **rest)
+
+
+def _inputs(names: Sequence[str], size: int | None = None) -> tuple[Port, ...]:
+    return tuple(Port(name, None, size) for name in names)
+
+
+@dataclass(frozen=True)
+class Gain(Memoryless):
+    """``y = gain * u``; the unit of ``gain`` makes that of ``y``, where both are known."""
+
+    gain: float = 1.0
+    unit: str = units.ANY
+    inputs = _inputs(("u",))
+
+    @property
+    def label(self) -> str:
+        return f"× {self.gain:g}"
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:
+        return units.times(wires[0].unit, self.unit)
+
+    def equations(self, wires: Wires) -> Equations:
+        parameters = Signals(Signal("gain", self.unit, initial=self.gain))
+        return self.made(wires, "y{i} = gain * u{i}", parameters=parameters)
+
+
+class Sum(Memoryless):
+    """``y = u1 - u2`` for ``Sum("+-")``: one input for each sign."""
+
+    def __init__(self, signs: str = "++") -> None:
+        if not signs or set(signs) - set("+-"):
+            raise ScenarioError(f"Sum({signs!r}); give one + or - for each input, as in Sum('+-')")
+        self.signs = signs
+        self.inputs = _inputs([f"u{i + 1}" for i in range(len(signs))])
+
+    @property
+    def label(self) -> str:
+        return " ".join(self.signs)
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:
+        return next((w.unit for w in wires if w.unit != units.ANY), units.ANY)
+
+    def check(self, name: str, wires: Wires) -> None:
+        super().check(name, wires)
+        known = {p.name: wires[p.name].unit for p in self.inputs}
+        wanted = self.unit_of([wires[p.name] for p in self.inputs])
+        for port, unit in known.items():
+            if not units.same(unit, wanted):
+                raise ScenarioError(
+                    f"{name} adds {wanted} and {unit} ({port}): nothing converts on the way; "
+                    "put a Gain with the right unit before it"
+                )
+
+    def equations(self, wires: Wires) -> Equations:
+        terms = " ".join(f"{s} {p.name}{{i}}" for s, p in zip(self.signs, self.inputs, strict=True))
+        return self.made(wires, f"y{{i}} = {terms.removeprefix('+ ')}")
+
+
+class Product(Memoryless):
+    """``y = u1 * u2 / u3`` for ``Product("**/")``: one input for each sign."""
+
+    def __init__(self, signs: str = "**") -> None:
+        if not signs or set(signs) - set("*/"):
+            raise ScenarioError(f"Product({signs!r}); give one * or / for each input")
+        self.signs = signs
+        self.inputs = _inputs([f"u{i + 1}" for i in range(len(signs))])
+
+    @property
+    def label(self) -> str:
+        return " ".join(self.signs.replace("*", "×"))
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:
+        out = wires[0].unit if self.signs[0] == "*" else units.ANY
+        for sign, wire in zip(self.signs[1:], wires[1:], strict=True):
+            out = units.times(out, wire.unit, 1 if sign == "*" else -1)
+        return out
+
+    def equations(self, wires: Wires) -> Equations:
+        first, *rest = zip(self.signs, self.inputs, strict=True)
+        text = f"{first[1].name}{{i}}" if first[0] == "*" else f"1.0 / {first[1].name}{{i}}"
+        for sign, port in rest:
+            text += f" {sign} {port.name}{{i}}"
+        return self.made(wires, f"y{{i}} = {text}")
+
+
+class Expression(Memoryless):
+    """``y = function(a, b, …)``: a pure function of scalars, whose arguments are the inputs.
+
+    ``t`` among the arguments is the time in s.  Where it jumps by itself (``1 if a > 2 else 0``) no
+    tag is made, and a solver steps over it: use a LevelCrossing, or a Quantiser.
+    """
+
+    def __init__(self, function: Function, unit: str = units.ANY) -> None:
+        plain = getattr(function, "py_func", function)
+        code = plain.__code__
+        self.arguments = code.co_varnames[: code.co_argcount]
+        self.function, self.unit, self._name = function, unit, plain.__name__
+        self.inputs = _inputs([a for a in self.arguments if a != "t"], 1)
+        if not self.inputs:
+            raise ScenarioError(f"Expression {self._name} has no input; give it arguments")
+
+    @property
+    def label(self) -> str:
+        return f"{'f' if self._name == '<lambda>' else self._name}({', '.join(self.arguments)})"
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
+        return self.unit
+
+    def equations(self, wires: Wires) -> Equations:
+        function = self.function if hasattr(self.function, "py_func") else compiled(self.function)
+        call = f"y = function({', '.join(self.arguments)})"
+        return self.made(wires, call, functions={"function": function})
+
+
+@dataclass(frozen=True)
+class Saturation(Memoryless):
+    """``u`` within ``low`` and ``high``.  It bends there and makes no tag."""
+
+    low: float = -1.0
+    high: float = 1.0
+    inputs = _inputs(("u",))
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ScenarioError(f"Saturation({self.low}, {self.high}); give low < high")
+
+    @property
+    def label(self) -> str:
+        return f"{self.low:g} … {self.high:g}"
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:
+        return wires[0].unit
+
+    def equations(self, wires: Wires) -> Equations:
+        unit = wires["u"].unit
+        parameters = Signals(
+            Signal("low", unit, initial=self.low), Signal("high", unit, initial=self.high)
+        )
+        return self.made(wires, "y{i} = min(max(u{i}, low), high)", parameters=parameters)
+
+
+@dataclass(frozen=True)
+class Quantiser(Memoryless):
+    """The multiple of ``interval`` next to ``u``: halves go up.
+
+    Of a signal it jumps at a tag of its own, where ``u`` crosses the middle between two multiples.
+    """
+
+    interval: float = 1.0
+    inputs = _inputs(("u",), 1)
+
+    def __post_init__(self) -> None:
+        if not self.interval > 0:
+            raise ScenarioError(f"Quantiser({self.interval}); give an interval > 0")
+
+    @property
+    def label(self) -> str:
+        return f"quantiser {self.interval:g}"
+
+    def unit_of(self, wires: Sequence[Wire]) -> str:
+        return wires[0].unit
+
+    def equations(self, wires: Wires) -> Equations:
+        parameters = Signals(Signal("interval", wires["u"].unit, initial=self.interval, low=1e-300))
+        nearest = "math.floor(u / interval + 0.5)"
+        if wires["u"].kind == "event":
+            return self.made(wires, f"y = interval * {nearest}", parameters=parameters)
+        return Equations(
+            memory=Signals("level"),
+            parameters=parameters,
+            output="y = interval * level",
+            guards=(Guard("above", 1), Guard("below", -1)),
+            guard="above = u - (level + 0.5) * interval\nbelow = u - (level - 0.5) * interval",
+            when=(
+                When(("above",), f"level = max(level + 1.0, {nearest})"),
+                When(("below",), f"level = min(level - 1.0, {nearest})"),
+                When(("begin",), f"level = {nearest}"),
+            ),
+            timers={"begin": BEGIN},
+        )

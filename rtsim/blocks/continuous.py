@@ -1,0 +1,314 @@
+"""Blocks with continuous state: integrator, transfer function, state space, differential system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.blocks import units
+from rtsim.blocks.block import (
+    Block,
+    Equations,
+    Port,
+    When,
+    Wire,
+    Wires,
+    each,
+    numbers,
+    shape,
+    start,
+)
+from rtsim.compiling import compiled
+from rtsim.errors import ScenarioError
+from rtsim.model import Guard, Model
+from rtsim.signals import Signal, Signals
+
+
+@dataclass(frozen=True)
+class Integrator(Block):
+    """``y = initial + integral of u``; several elements where ``initial`` has several.
+
+    An event at ``reset`` sets it: to the event's value, or to ``reset_to`` where that is given.  An
+    event at ``impulse`` adds its value: the integral of a Dirac impulse of that weight.  Where both
+    happen at once, the impulse adds to what was reset.  ``low``, ``high``: it stays within, and
+    stands at a limit until ``u`` leads away from it; both are found as events.
+    """
+
+    initial: float | tuple[float, ...] = 0.0
+    unit: str = units.ANY
+    reset_to: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def size(self) -> int:
+        return len(numbers(self.initial))
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        n = self.size
+        rate = units.times(self.unit, "s", -1)
+        value = Port("reset", "event", n, self.unit, optional=True)
+        if self.reset_to is not None:
+            value = Port("reset", "event", None, optional=True)
+        return (Port("u", "signal", n, rate), value, Port("impulse", "event", n, optional=True))
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        return (Port("y", "signal", self.size, self.unit),)
+
+    @property
+    def label(self) -> str:
+        return "∫"
+
+    def __post_init__(self) -> None:
+        limited = self.low is not None or self.high is not None
+        if limited and self.size > 1:
+            raise ScenarioError("an Integrator with limits has one element; add one for each")
+        low = -np.inf if self.low is None else self.low
+        high = np.inf if self.high is None else self.high
+        if limited and not (low < high and low <= numbers(self.initial)[0] <= high):
+            raise ScenarioError(f"Integrator starts at {self.initial}, limits {low:g} … {high:g}")
+
+    def equations(self, wires: Wires) -> Equations:
+        n = self.size
+        value = "reset{i}" if self.reset_to is None else "reset_to"
+        when, parameters = [], []
+        if "reset" in wires:
+            when.append(When(("reset",), each(n, f"x{{i}} = {value}")))
+            if self.reset_to is not None:
+                parameters.append(Signal("reset_to", self.unit, initial=self.reset_to))
+        if "impulse" in wires:
+            when.append(When(("impulse",), each(n, "x{i} = x{i} + impulse{i}")))
+        states = Signals(
+            Signal("x", self.unit, shape=shape(n), initial=start(numbers(self.initial)))
+        )
+        output = each(n, "y{i} = x{i}")
+        if self.low is None and self.high is None:
+            return Equations(
+                states=states,
+                parameters=Signals(*parameters),
+                output=output,
+                rate=each(n, "d_x{i} = u{i}"),
+                when=tuple(when),
+            )
+        return self._limited(states, parameters, output, when)
+
+    def _limited(
+        self, states: Signals, parameters: list[Signal], output: str, when: list[When]
+    ) -> Equations:
+        """``at`` is -1 or 1 at a limit; there the state stands while ``u`` leads beyond it."""
+        guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
+        if self.high is not None:
+            parameters.append(Signal("high", self.unit, initial=self.high))
+            guards.append(Guard("top", 1))
+            text.append("top = x - high if at == 0.0 else -1.0")
+            when.append(When(("top",), "x = high\nat = 1.0"))
+        if self.low is not None:
+            parameters.append(Signal("low", self.unit, initial=self.low))
+            guards.append(Guard("bottom", -1))
+            text.append("bottom = x - low if at == 0.0 else 1.0")
+            when.append(When(("bottom",), "x = low\nat = -1.0"))
+        guards.append(Guard("leaves", -1))
+        when = [w if w.on[0] in ("top", "bottom") else _released(w) for w in when]
+        when.append(When(("leaves",), "at = 0.0"))
+        return Equations(
+            states=states,
+            memory=Signals("at"),
+            parameters=Signals(*parameters),
+            output=output,
+            rate="d_x = u if at * u <= 0.0 else 0.0",
+            guards=tuple(guards),
+            guard="\n".join(text),
+            when=tuple(when),
+        )
+
+
+def _released(when: When) -> When:
+    """What sets the state from outside takes it off the limit."""
+    return When(when.on, f"{when.do}\nat = 0.0")
+
+
+class StateSpace(Block):
+    """``x' = A x + B u``, ``y = C x + D u``; ``u`` and ``y`` have as many elements as B and C say.
+
+    ``impulse`` (as many elements as ``u``) is a Dirac impulse at ``u``: it adds ``B`` times its
+    value to ``x``.  That goes where ``D`` is 0; otherwise the output would be an impulse itself.
+    """
+
+    def __init__(
+        self,
+        a: object,
+        b: object,
+        c: object,
+        d: object = 0.0,
+        *,
+        initial: Sequence[float] | float = 0.0,
+        input_unit: str = units.ANY,
+        unit: str = units.ANY,
+    ) -> None:
+        self.a = np.atleast_2d(np.asarray(a, dtype=np.float64))
+        n = len(self.a)
+        self.b = np.asarray(b, dtype=np.float64).reshape(n, -1)
+        self.c = np.asarray(c, dtype=np.float64).reshape(-1, n)
+        rows, columns = len(self.c), self.b.shape[1]
+        given = np.asarray(d, dtype=np.float64)
+        self.d = (
+            np.full((rows, columns), given) if given.ndim == 0 else given.reshape(rows, columns)
+        )
+        if self.a.shape != (n, n):
+            raise ScenarioError(f"A has shape {self.a.shape}; it must be square")
+        self.initial = np.broadcast_to(np.asarray(initial, dtype=np.float64), (n,)).copy()
+        self.inputs = (
+            Port("u", "signal", columns, input_unit),
+            Port("impulse", "event", columns, optional=True),
+        )
+        self.outputs = (Port("y", "signal", rows, unit),)
+
+    def check(self, name: str, wires: Wires) -> None:
+        if "impulse" in wires and self.d.any():
+            raise ScenarioError(
+                f"{name} passes its input straight on (D is not 0): an impulse there makes its "
+                "output infinite; build it from integrators, and give the impulse to one of them"
+            )
+
+    def equations(self, wires: Wires) -> Equations:
+        n, (rows, columns) = len(self.a), self.d.shape
+        x, u, y = (_names(name, size) for name, size in (("x", n), ("u", columns), ("y", rows)))
+        impulse = _names("impulse", columns)
+        rate = [f"d_{x[i]} = {_linear((self.a[i], x), (self.b[i], u))}" for i in range(n)]
+        output = [f"{y[i]} = {_linear((self.c[i], x), (self.d[i], u))}" for i in range(rows)]
+        jump = [f"{x[i]} = {x[i]} + {_linear((self.b[i], impulse))}" for i in range(n)]
+        return Equations(
+            states=Signals(
+                Signal("x", shape=shape(n), initial=start(tuple(self.initial.tolist())))
+            ),
+            output="\n".join(output),
+            rate="\n".join(rate),
+            when=(When(("impulse",), "\n".join(jump)),) if "impulse" in wires else (),
+        )
+
+
+class TransferFunction(StateSpace):
+    """``numerator(s) / denominator(s)``, highest power first; at rest at the start.
+
+    Its states are the integrators of the controllable canonical form, the last one the innermost.
+    """
+
+    def __init__(
+        self,
+        numerator: Sequence[float],
+        denominator: Sequence[float],
+        *,
+        input_unit: str = units.ANY,
+        unit: str = units.ANY,
+    ) -> None:
+        below = np.trim_zeros(np.atleast_1d(np.asarray(denominator, dtype=np.float64)), "f")
+        above = np.atleast_1d(np.asarray(numerator, dtype=np.float64))
+        n = len(below) - 1
+        if n < 1 or len(np.trim_zeros(above, "f")) > n + 1:
+            raise ScenarioError(
+                f"TransferFunction({list(numerator)}, {list(denominator)}): the denominator must "
+                "have a power of s, and no lower one than the numerator"
+            )
+        above = np.concatenate((np.zeros(max(0, n + 1 - len(above))), above))[-(n + 1) :] / below[0]
+        below = below / below[0]
+        a = np.eye(n, k=1)
+        a[-1] = -below[:0:-1]
+        b = np.zeros(n)
+        b[-1] = 1.0
+        c = (above[1:] - above[0] * below[1:])[::-1]
+        self.text = f"{_polynomial(numerator)} / {_polynomial(denominator)}"
+        super().__init__(a, b, c, above[0], input_unit=input_unit, unit=unit)
+
+    @property
+    def label(self) -> str:
+        return self.text
+
+
+def _names(name: str, size: int) -> list[str]:
+    return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
+
+
+def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
+    """A sum of products; factors of 0 and 1 are not written."""
+    out = ""
+    for factors, names in terms:
+        for factor, name in zip(factors.tolist(), names, strict=True):
+            if factor == 0.0:
+                continue
+            size = name if abs(factor) == 1.0 else f"{abs(factor)!r} * {name}"
+            sign = "-" if factor < 0 else "+"
+            out += f" {sign} {size}" if out else f"-{size}" if factor < 0 else size
+    return out or "0.0"
+
+
+def _polynomial(coefficients: Sequence[float]) -> str:
+    n = len(coefficients) - 1
+    terms = []
+    for i, c in enumerate(coefficients):
+        power = ("s" if n - i == 1 else f"s^{n - i}") if n > i else ""
+        if c:
+            terms.append(power if c == 1 and power else f"{c:g} {power}".strip())
+    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})".replace("+ -", "- ")
+
+
+class Differential(Block):
+    """A system of differential equations: a :class:`Model` with a port for each of its signals.
+
+    Outputs are the model's outputs, or its states where it has none.  ``feedthrough=False`` says
+    that they do not depend on its inputs, which cannot be seen from outside.
+    """
+
+    def __init__(self, model: Model, *, feedthrough: bool = True) -> None:
+        extras = ("update", "project", "guard", "tick")
+        bad = [name for name in extras if getattr(model, name) is not None]
+        if bad or model.discrete.size:
+            what = bad[0] if bad else "discrete signals"
+            raise ScenarioError(
+                f"model {model.name} has {what}, which a block has not; "
+                "make it a plant of the scenario, and wire the two"
+            )
+        self.model, self.feedthrough = model, feedthrough and model.output is not None
+        self.inputs = tuple(Port(s.name, "signal", s.size, s.unit) for s in model.inputs)
+        given = model.outputs if model.output is not None else model.states
+        self.outputs = tuple(Port(s.name, "signal", s.size, s.unit) for s in given)
+
+    @property
+    def label(self) -> str:
+        return self.model.name
+
+    def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
+        model = self.model
+        names = [n for port in self.inputs for n in _names(port.name, port.size or 1)]
+        outputs = [n for port in self.outputs for n in _names(port.name, port.size or 1)]
+        room = [f"_u = np.zeros({max(1, len(names))})", "_z = np.zeros(0)"]
+        wired = [f"_u[{i}] = {name}" for i, name in enumerate(names)]
+        functions = {"_f": _helper(model.derivative)}
+        if model.output is None:
+            output = [f"{name} = states[{i}]" for i, name in enumerate(outputs)]
+        else:
+            functions["_g"] = _helper(model.output)
+            output = [
+                *room,
+                *(wired if self.feedthrough else ()),
+                f"_y = np.zeros({len(outputs)})",
+                "_g(t, states[:], _z, _u, parameters[:], _y)",
+                *(f"{name} = _y[{i}]" for i, name in enumerate(outputs)),
+            ]
+        return Equations(
+            states=model.states,
+            parameters=model.parameters,
+            output="\n".join(output),
+            rate="\n".join((*room, *wired, "_f(t, states[:], _z, _u, parameters[:], rates[:])")),
+            functions=functions,
+        )
+
+
+def _helper(function: object) -> object:
+    return function if hasattr(function, "py_func") else compiled(function)  # type: ignore[type-var]
+
+
+__all__ = ["Differential", "Integrator", "StateSpace", "TransferFunction", "Wire"]

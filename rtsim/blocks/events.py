@@ -1,0 +1,152 @@
+"""What a diagram does at instants: clauses that guards, timers and other events set off.
+
+Signals are read as x-.  Events go from block to block within the instant, in the order of their
+wires; what the clauses set is written when all of them have run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.blocks.block import When
+from rtsim.blocks.layout import Placed
+from rtsim.blocks.source import indented
+from rtsim.blocks.text import renamed, statements
+
+if TYPE_CHECKING:
+    from rtsim.blocks.generate import Generator
+
+Node = tuple[str, str]
+
+
+def event_node(block: str, clause: int) -> Node:
+    return f"@{block}", str(clause)
+
+
+class Events:
+    """The clauses of all blocks."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._of = generator
+        self._setters: dict[Node, list[Node]] = {}
+        """The clauses that make an event output happen."""
+        for name, placed in generator.placed.items():
+            outputs = {port.name for port in placed.flat.block.outputs}
+            for i, when in enumerate(placed.equations.when):
+                for port in sorted(_sets(when.do) & outputs):
+                    self._setters.setdefault((name, port), []).append(event_node(name, i))
+        for name, port in self._setters:
+            size = generator.flat.carried[name, port].size
+            generator.values[name, port] = generator._elements(f"{name}_{port}", size, "{0}_{1}")
+
+    def said(self, node: Node) -> str:
+        """A clause, by the output that it makes."""
+        placed, when = self._clause(node)
+        outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
+        return ".".join((placed.flat.path, *outputs[:1]))
+
+    def _clause(self, node: Node) -> tuple[Placed, When]:
+        placed = self._of.placed[node[0][1:]]
+        return placed, placed.equations.when[int(node[1])]
+
+    def add_nodes(self) -> None:
+        """Each clause and what it needs."""
+        for name, placed in self._of.placed.items():
+            for i, when in enumerate(placed.equations.when):
+                reads = set().union(*(s.reads for s in statements(when.do)), when.on)
+                needed = self._of.signals_read(placed, reads)
+                for port in reads:
+                    place = placed.flat.sources.get(port)
+                    needed |= set(self._setters.get(place, ())) if place is not None else set()
+                needed |= {(name, n) for n in reads if (name, n) in self._of.needs}
+                if i:
+                    needed.add(event_node(name, i - 1))
+                self._of.needs[event_node(name, i)] = needed
+
+    # -- in an instant ---------------------------------------------------------------------------
+
+    def items(self, source: str) -> list[list[str]]:
+        """Lines of ``reset`` (source ``guards``) or ``tick`` (``timers``)."""
+        run = [n for n in self._of.order if n[0].startswith("@")]
+        possible: list[Node] = []
+        for node in run:
+            if self._may_happen(node, source, set(possible)):
+                possible.append(node)
+        first, clauses, commit, late = [], [], [], []
+        signals: set[Node] = set()
+        seen: set[str] = set()
+        for node in possible:
+            placed, when = self._clause(node)
+            signals |= {n for n in self._of.needs[node] if not n[0].startswith("@")}
+            if placed.name not in seen:
+                seen.add(placed.name)
+                begin, end = self._around(placed, [n for n in possible if n[0] == node[0]])
+                first.append(begin)
+                commit.append(end)
+            condition = " and ".join(self._condition(placed, on, source) for on in when.on)
+            clauses.append(self._lines(placed, when, condition))
+            if when.then:
+                element = placed.element(self._of.values, "_when", self._locals(placed))
+                lines = indented([renamed(s, element) for s in statements(when.then)])
+                late.append([f"if {condition}:", *lines])
+        return [*self._of.items(signals), *first, *clauses, *commit, *late]
+
+    def _may_happen(self, node: Node, source: str, possible: set[Node]) -> bool:
+        placed, when = self._clause(node)
+        for on in when.on:
+            if on in placed.guards or on in placed.timers:
+                if (on in placed.guards) != (source == "guards"):
+                    return False
+            elif not possible & set(self._setters.get(placed.flat.sources[on], ())):
+                return False
+        return True
+
+    def _condition(self, placed: Placed, on: str, source: str) -> str:
+        if source == "guards" and on in placed.guards:
+            return f"i == {placed.guards[on]}"
+        if source == "timers" and on in placed.timers:
+            return f"due[{placed.timers[on]}] != 0.0"
+        block, port = placed.flat.sources[on]
+        return f"{block}_{port}_on != 0.0"
+
+    def _locals(self, placed: Placed) -> dict[str, list[str]]:
+        """States and memory that any clause sets are local variables until all have run."""
+        eq = placed.equations
+        changed = set().union(*(_sets(w.do) for w in eq.when))
+        return {
+            s.name: self._of._elements(f"{placed.name}_{s.name}_new", s.size, "{0}_{1}")
+            for s in (*eq.states, *eq.memory)
+            if s.name in changed
+        }
+
+    def _around(self, placed: Placed, clauses: list[Node]) -> tuple[list[str], list[str]]:
+        """Before the clauses of a block, and when all have run."""
+        begin, end = [], []
+        changed = set().union(*(_sets(self._clause(n)[1].do) for n in clauses))
+        for name, variables in self._locals(placed).items():
+            letter, at, _ = placed.places[name]
+            begin += [f"{v} = {letter}[{at + i}]" for i, v in enumerate(variables)]
+            if name in changed:
+                end += [f"{letter}[{at + i}] = {v}" for i, v in enumerate(variables)]
+        for port in placed.flat.block.outputs:
+            if port.name in changed:
+                begin += [f"{v} = 0.0" for v in self._of.values[placed.name, port.name]]
+                begin.append(f"{placed.name}_{port.name}_on = 0.0")
+        return begin, end
+
+    def _lines(self, placed: Placed, when: When, condition: str) -> list[str]:
+        element = placed.element(self._of.values, "_when", self._locals(placed))
+        temporaries = [
+            f"{placed.name}{name}_when = 0.0" for name in sorted(_sets(when.do)) if name[0] == "_"
+        ]
+        lines = [renamed(s, element) for s in statements(when.do)]
+        happened = [
+            f"{placed.name}_{port.name}_on = 1.0"
+            for port in placed.flat.block.outputs
+            if port.name in _sets(when.do)
+        ]
+        return [*temporaries, f"if {condition}:", *indented([*lines, *happened])]
+
+
+def _sets(text: str) -> set[str]:
+    return set().union(*(s.sets for s in statements(text))) if text else set()

@@ -1,0 +1,185 @@
+"""A diagram taken apart: blocks alone, each input with the output that it reads, all checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rtsim.blocks import units
+from rtsim.blocks.block import Block, Port, Wire
+from rtsim.blocks.diagram import Diagram, End, Place
+from rtsim.blocks.loops import algebraic_loop
+from rtsim.errors import ScenarioError, ShapeError
+from rtsim.signals import Signals
+
+
+@dataclass
+class FlatBlock:
+    """One block; ``name`` is an identifier, ``path`` as people write it (``cart.spring``)."""
+
+    name: str
+    path: str
+    block: Block
+    sources: dict[str, Place] = field(default_factory=dict)
+    """By input port: the block (its :attr:`name`; empty for the diagram's inputs) and its port."""
+    wires: dict[str, Wire] = field(default_factory=dict)
+    """What its inputs carry."""
+
+
+@dataclass(frozen=True)
+class Flat:
+    """All blocks by name, in the order of their names: how they were added does not show."""
+
+    diagram: Diagram
+    inputs: Signals
+    blocks: dict[str, FlatBlock]
+    outputs: dict[str, Place]
+    carried: dict[Place, Wire]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A diagram in its place within others."""
+
+    diagram: Diagram
+    prefix: str = ""
+    outer: _Scope | None = None
+    name: str = ""
+
+    def inner(self, name: str) -> _Scope:
+        diagram = self.diagram.blocks[name]
+        assert isinstance(diagram, Diagram)
+        return _Scope(diagram, f"{self.prefix}{name}.", self, name)
+
+    def blocks(self) -> Iterator[tuple[_Scope, str, Block]]:
+        for name, block in self.diagram.blocks.items():
+            if isinstance(block, Diagram):
+                yield from self.inner(name).blocks()
+            else:
+                yield self, name, block
+
+    def resolve(self, end: End, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
+        """The block and the output behind ``end``, through diagrams in and out; ``None``: none."""
+        step = (self.prefix, str(end))
+        if step in seen:
+            raise ScenarioError(f"the wire from {end} leads to itself; wire it to a block")
+        block, port = self.diagram.source(end)
+        seen = (*seen, step)
+        if block:
+            inside = self.diagram.blocks[block]
+            if isinstance(inside, Diagram):
+                return self.inner(block).resolve(inside.shown[port], seen)
+            return identifier(self.prefix + block), port
+        if self.outer is None:
+            return "", port
+        further = self.outer.diagram.wires.get((self.name, port))
+        return None if further is None else self.outer.resolve(further, seen)
+
+
+def identifier(path: str) -> str:
+    return path.replace(".", "_")
+
+
+def flatten(diagram: Diagram) -> Flat:
+    """Raises :class:`ScenarioError` for what is not wired, not known, or does not fit."""
+    top = _Scope(diagram)
+    found: dict[str, FlatBlock] = {}
+    open_ends: list[str] = []
+    for scope, name, block in top.blocks():
+        path = scope.prefix + name
+        flat = FlatBlock(identifier(path), path, block)
+        if flat.name in found:
+            raise ScenarioError(
+                f"{found[flat.name].path} and {path} would both be {flat.name}; rename one of them"
+            )
+        found[flat.name] = flat
+        for port in block.inputs:
+            end = scope.diagram.wires.get((name, port.name))
+            place = None if end is None else scope.resolve(end)
+            if place is not None:
+                flat.sources[port.name] = place
+            elif not port.optional or end is not None:
+                open_ends.append(f"{path}.{port.name}" + (f" (by {end})" if end else ""))
+    if open_ends:
+        raise ScenarioError(
+            f"not wired in diagram {diagram.name}: {', '.join(sorted(open_ends))}; "
+            "wire each to an output, an input of the diagram, or a Constant"
+        )
+    outputs = {name: _shown(top, name, end) for name, end in diagram.shown.items()}
+    blocks = dict(sorted(found.items()))
+    whole = Flat(diagram, diagram.inputs, blocks, outputs, _carried(diagram, blocks))
+    for one in blocks.values():
+        _check(whole, one)
+    return whole
+
+
+def _shown(top: _Scope, name: str, end: End) -> Place:
+    place = top.resolve(end)
+    if place is None:
+        raise ScenarioError(f"output {name} of diagram {top.diagram.name} reads an open input")
+    return place
+
+
+def _carried(diagram: Diagram, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
+    """What every output carries; sizes and kinds go from block to block along the wires."""
+    known: dict[Place, Wire] = {
+        ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
+    }
+    readers: dict[str, list[str]] = {}
+    for name, flat in blocks.items():
+        for source, _ in flat.sources.values():
+            readers.setdefault(source, []).append(name)
+    waiting = list(reversed(blocks))
+    while waiting:
+        flat = blocks[waiting.pop()]
+        flat.wires = {port: known[p] for port, p in flat.sources.items() if p in known}
+        news = False
+        for port, wire in flat.block.carries(flat.wires).items():
+            if (flat.name, port) not in known:
+                known[flat.name, port] = wire
+                news = True
+        if news:
+            waiting += readers.get(flat.name, ())
+    for flat in blocks.values():
+        if any(place not in known for place in flat.sources.values()):
+            raise algebraic_loop(_circle(flat, blocks, known))
+        flat.wires = {port: known[place] for port, place in flat.sources.items()}
+    return known
+
+
+def _circle(flat: FlatBlock, blocks: dict[str, FlatBlock], known: dict[Place, Wire]) -> list[str]:
+    """From a block whose input is not known back to one that was met before."""
+    path: list[str] = []
+    name = flat.name
+    while name not in path:
+        path.append(name)
+        name = next(s for s, port in blocks[name].sources.values() if (s, port) not in known)
+    return [f"{blocks[n].path}.y" for n in reversed(path[path.index(name) :])]
+
+
+def _check(flat: Flat, one: FlatBlock) -> None:
+    for port in one.block.inputs:
+        if port.name in one.wires:
+            _check_wire(flat, one, port, one.sources[port.name], one.wires[port.name])
+    one.block.check(one.path, one.wires)
+
+
+def _check_wire(flat: Flat, one: FlatBlock, port: Port, place: Place, wire: Wire) -> None:
+    source = f"{flat.blocks[place[0]].path}.{place[1]}" if place[0] else place[1]
+    end = f"{one.path}.{port.name}"
+    if port.kind not in (None, wire.kind):
+        if wire.kind == "event":
+            raise ScenarioError(
+                f"{source} is an event, and {end} takes a signal; put a ZeroOrderHold between them"
+            )
+        raise ScenarioError(
+            f"{source} is a signal, and {end} takes events; "
+            "put a PeriodicSampler, a Sampler or a LevelCrossing between them"
+        )
+    if port.size not in (None, wire.size):
+        raise ShapeError(f"{source} has {wire.size} elements, and {end} takes {port.size}")
+    if not units.same(wire.unit, port.unit):
+        raise ScenarioError(
+            f"{source} is in {wire.unit}, {end} takes {port.unit}: nothing converts on the way; "
+            "put a Gain between them whose unit makes the one into the other"
+        )

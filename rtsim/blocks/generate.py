@@ -1,0 +1,224 @@
+"""From a diagram to a Model: what each function needs of the blocks, in the order of evaluation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rtsim.blocks.diagram import Diagram
+from rtsim.blocks.events import Events
+from rtsim.blocks.flat import Flat, flatten
+from rtsim.blocks.layout import Layout, Placed
+from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reachable
+from rtsim.blocks.source import function, module
+from rtsim.blocks.text import needed_for, plain_values, renamed, statements
+from rtsim.errors import ScenarioError
+from rtsim.model import Model
+from rtsim.signals import Signal, Signals
+
+Node = tuple[str, str]
+"""A signal: block and output port.  An event's node is ``("@block", "number of its clause")``."""
+ARGUMENTS = "t, x, z, u, p"
+
+
+def generate(diagram: Diagram) -> Model:
+    """The model of ``diagram``; raises :class:`ScenarioError`."""
+    return Generator(flatten(diagram)).model()
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """An output of the model, or a state that is one already."""
+
+    signal: Signal
+    place: Node
+
+
+class Generator:
+    """Puts the functions of one model together."""
+
+    def __init__(self, flat: Flat) -> None:
+        self.flat = flat
+        self.layout = Layout.of(flat)
+        self.placed = self.layout.placed
+        self.needs: dict[Node, set[Node]] = {}
+        self.values: dict[Node, list[str]] = {}
+        self.lines: dict[Node, list[str]] = {}
+        """Of each signal that is computed; one that is a state, an input … has none."""
+        for signal in flat.inputs:
+            first = flat.inputs.slice(signal.name).start
+            self.values["", signal.name] = [f"u[{first + i}]" for i in range(signal.size)]
+        self.events = Events(self)
+        for placed in self.placed.values():
+            for port in placed.flat.block.outputs:
+                if self._carries(placed, port.name) == "signal":
+                    _, reads = needed_for([port.name], placed.output)
+                    self.needs[placed.name, port.name] = self.signals_read(placed, reads)
+        self.events.add_nodes()
+        nodes = sorted(self.needs)
+        self.order = evaluation_order(nodes, self.needs)
+        if len(self.order) < len(nodes):
+            loop = find_loop(nodes, self.order, self.needs)
+            raise algebraic_loop([self._said(node) for node in loop])
+        for node in self.order:
+            if not node[0].startswith("@"):
+                self._evaluate(*node)
+
+    def _carries(self, placed: Placed, port: str) -> str:
+        return self.flat.carried[placed.name, port].kind
+
+    def _said(self, node: Node) -> str:
+        if node[0].startswith("@"):
+            return self.events.said(node)
+        return f"{self.placed[node[0]].flat.path}.{node[1]}"
+
+    def signals_read(self, placed: Placed, reads: Iterable[str]) -> set[Node]:
+        """The signals behind the inputs, and behind own outputs, that equations read."""
+        out = set()
+        for name in reads:
+            place = placed.flat.sources.get(name)
+            if place is not None and place[0] and self.flat.carried[place].kind == "signal":
+                out.add(place)
+        return out
+
+    def _evaluate(self, block: str, port: str) -> None:
+        """What stands for a signal, and the lines that compute it."""
+        placed = self.placed[block]
+        of, _ = needed_for([port], placed.output)
+        if not of:
+            raise placed.unknown(port)
+        size = self.flat.carried[block, port].size
+        alike = plain_values(of)
+        if alike is not None:
+            element = placed.element(self.values)
+            texts = [alike.get(n) for n in self._elements(port, size)]
+            if all(t is not None for t in texts):
+                self.values[block, port] = [
+                    renamed(statements(ast.unparse(t))[0], element) for t in texts if t is not None
+                ]
+                self.lines[block, port] = []
+                return
+        names = self._elements(f"{block}_{port}", size, "{0}_{1}")
+        own = {port: names}
+        self.lines[block, port] = [renamed(s, placed.element(self.values, "", own)) for s in of]
+        self.values[block, port] = names
+
+    @staticmethod
+    def _elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
+        return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
+
+    # -- the functions ---------------------------------------------------------------------------
+
+    def items(self, needed: Iterable[Node]) -> list[list[str]]:
+        """The lines of all signals behind ``needed``, in their order."""
+        wanted = reachable(needed, self.needs)
+        return [self.lines[n] for n in self.order if n in wanted and self.lines.get(n)]
+
+    def _of_blocks(self, which: str) -> list[list[str]]:
+        """Rates or guards: what they need, then they."""
+        needed: set[Node] = set()
+        items = []
+        for placed in self.placed.values():
+            of = statements(getattr(placed.equations, which))
+            if not of:
+                continue
+            reads = set().union(*(s.reads for s in of))
+            needed |= self.signals_read(placed, reads)
+            needed |= {(placed.name, n) for n in reads if (placed.name, n) in self.lines}
+            element = placed.element(self.values, f"_{which}")
+            items.append([renamed(s, element) for s in of])
+        return [*self.items(needed), *items]
+
+    def _shown(self) -> list[_Shown]:
+        out = []
+        states = self.layout.states
+        for name, place in self.flat.outputs.items():
+            wire = self.flat.carried[place]
+            if wire.kind == "event":
+                raise ScenarioError(
+                    f"output {name} of diagram {self.flat.diagram.name} is an event; "
+                    "hold it by a ZeroOrderHold, and show that"
+                )
+            first = self.values[place][0]
+            same = [s for s in states if s.name == name]
+            if same and first == f"x[{Signals(*states).slice(name).start}]":
+                continue  # the state itself
+            shape = () if wire.size == 1 else (wire.size,)
+            out.append(_Shown(Signal(name, wire.unit, shape=shape), place))
+        return out
+
+    def model(self) -> Model:
+        layout, flat = self.layout, self.flat
+        diagram = flat.diagram
+        shown = self._shown()
+        outputs = Signals(*(s.signal for s in shown))
+        states, discrete = self._states(), Signals(*layout.memory)
+        if not states.size:
+            raise ScenarioError(
+                f"diagram {diagram.name} has no continuous state; add an Integrator, "
+                "or make it a PythonController"
+            )
+        _ = states + discrete + flat.inputs + outputs  # names must differ
+        say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
+        texts = [f'"""Functions {say}, put together from its blocks."""\n']
+        rates = self._of_blocks("rate")
+        texts.append(function("derivative", f"{ARGUMENTS}, dx", f"Rates {say}.", rates))
+        if shown:
+            items = self.items(s.place for s in shown if s.place[0])
+            y = [f"y[{i}] = {v}" for i, v in enumerate(self._values_of(shown))]
+            items += [[line] for line in y]
+            texts.append(function("output", f"{ARGUMENTS}, y", f"Outputs {say}.", items))
+        if layout.guards:
+            items = self._of_blocks("guard")
+            texts.append(function("guard", f"{ARGUMENTS}, g", f"Guards {say}.", items))
+            items = self.events.items("guards")
+            texts.append(function("reset", f"i, {ARGUMENTS}", f"Guard i {say} fires.", items))
+        if layout.timers:
+            items = self.events.items("timers")
+            texts.append(function("tick", f"due, {ARGUMENTS}", f"Timers {say} tick.", items))
+        made = module("\n\n".join(texts), layout.functions)
+        return Model(
+            name=diagram.name,
+            states=states,
+            derivative=made.derivative,
+            discrete=discrete,
+            inputs=flat.inputs,
+            outputs=outputs,
+            parameters=Signals(*layout.parameters),
+            output=getattr(made, "output", None),
+            guards=tuple(layout.guards),
+            guard=getattr(made, "guard", None),
+            reset=getattr(made, "reset", None),
+            timers=tuple(layout.timers),
+            tick=getattr(made, "tick", None),
+            assumptions=diagram.assumptions,
+            limits=diagram.limits,
+        )
+
+    def _values_of(self, shown: Sequence[_Shown]) -> list[str]:
+        return [value for s in shown for value in self.values[s.place]]
+
+    def _states(self) -> Signals:
+        """The states; one that is nothing but the rate of another says so."""
+        named = {
+            f"x[{p.x + p.equations.states.slice(s.name).start}]": i
+            for i, (p, s) in enumerate(
+                (p, s) for p in self.placed.values() for s in p.equations.states
+            )
+        }
+        states = list(self.layout.states)
+        taken: set[int] = set()
+        i = 0
+        for placed in self.placed.values():
+            of = plain_values(statements(placed.equations.rate)) or {}
+            for signal in placed.equations.states:
+                value = of.get(f"d_{signal.name}")
+                if value is not None and not signal.shape:
+                    tree = statements(ast.unparse(value))[0]
+                    rate = named.get(renamed(tree, placed.element(self.values)))
+                    if rate is not None and rate != i and not {rate, i} & taken:
+                        states[rate] = replace(states[rate], derivative_of=states[i].name)
+                        taken |= {rate, i}
+                i += 1
+        return Signals(*states)

@@ -1,0 +1,285 @@
+"""Sources: what has no input.  Where one jumps or bends there is a tag at that instant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.blocks import units
+from rtsim.blocks.block import Block, Equations, Port, When, numbers, shape, start
+from rtsim.blocks.block import Wires as _Wires
+from rtsim.errors import ScenarioError
+from rtsim.model import Timer
+from rtsim.signals import Signal, Signals
+from rtsim.tag import Duration, Period, to_ns
+
+
+class Source(Block):
+    """Base: one output ``y`` of one element."""
+
+    unit: str = units.ANY
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        return (Port("y", unit=self.unit),)
+
+    def numbers(self, **values: float) -> Signals:
+        """Parameters in the unit of the output."""
+        return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
+
+
+@dataclass(frozen=True)
+class Constant(Source):
+    """One number, or several; a parameter of the model."""
+
+    value: float | tuple[float, ...] = 0.0
+    unit: str = units.ANY
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        return (Port("y", "signal", len(numbers(self.value)), self.unit),)
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{v:g}" for v in numbers(self.value))
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        given = numbers(self.value)
+        n = len(given)
+        text = "y = value" if n == 1 else "\n".join(f"y[{i}] = value[{i}]" for i in range(n))
+        value = Signal("value", self.unit, shape=shape(n), initial=start(given))
+        return Equations(parameters=Signals(value), output=text)
+
+
+@dataclass(frozen=True)
+class Step(Source):
+    """``before`` up to ``time`` s, ``after`` from then on."""
+
+    time: Duration = 0
+    before: float = 0.0
+    after: float = 1.0
+    unit: str = units.ANY
+
+    @property
+    def label(self) -> str:
+        return f"step {self.before:g} → {self.after:g} at {self.time} s"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        return Equations(
+            memory=Signals("on"),
+            parameters=self.numbers(before=self.before, after=self.after),
+            output="y = after if on != 0.0 else before",
+            timers={"now": Timer(None, to_ns(self.time, "time of a step"))},
+            when=(When(("now",), "on = 1.0"),),
+        )
+
+
+@dataclass(frozen=True)
+class Ramp(Source):
+    """``initial`` up to ``time`` s, from then on ``slope`` more each second."""
+
+    slope: float = 1.0
+    time: Duration = 0
+    initial: float = 0.0
+    unit: str = units.ANY
+
+    @property
+    def label(self) -> str:
+        return f"ramp {self.slope:g}/s from {self.time} s"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        begins = to_ns(self.time, "time of a ramp")
+        slope = Signal("slope", units.times(self.unit, "s", -1), initial=self.slope)
+        return Equations(
+            memory=Signals("on"),
+            parameters=Signals(*self.numbers(initial=self.initial), slope),
+            output=f"y = initial + on * slope * (t - {begins / 1e9!r})",
+            timers={"now": Timer(None, begins)},
+            when=(When(("now",), "on = 1.0"),),
+        )
+
+
+@dataclass(frozen=True)
+class Sine(Source):
+    """``bias + amplitude * sin(2 pi frequency t + phase)``: Hz, rad."""
+
+    amplitude: float = 1.0
+    frequency: float = 1.0
+    phase: float = 0.0
+    bias: float = 0.0
+    unit: str = units.ANY
+
+    @property
+    def label(self) -> str:
+        return f"sine {self.frequency:g} Hz"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        return Equations(
+            parameters=Signals(
+                *self.numbers(amplitude=self.amplitude, bias=self.bias),
+                Signal("frequency", "Hz", initial=self.frequency),
+                Signal("phase", "rad", initial=self.phase),
+            ),
+            output="y = bias + amplitude * math.sin(2.0 * math.pi * frequency * t + phase)",
+        )
+
+
+@dataclass(frozen=True)
+class SquareClock(Source):
+    """``high`` for ``width`` s of each ``period`` (half of it, unless said), else ``low``.
+
+    The first pulse begins at ``offset``; each edge stands exactly on its ns.
+    """
+
+    period: Duration | Period = 1
+    low: float = 0.0
+    high: float = 1.0
+    offset: Duration = 0
+    width: Duration | None = None
+    unit: str = units.ANY
+
+    @property
+    def label(self) -> str:
+        return f"square {Period.of(self.period)}"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        period, offset = Period.of(self.period), to_ns(self.offset, "offset")
+        width = round(period.ns / 2) if self.width is None else to_ns(self.width, "width")
+        if not 0 < width < period.ns:
+            raise ScenarioError(f"SquareClock: width {width / 1e9:g} s of a period of {period}")
+        return Equations(
+            memory=Signals("on"),
+            parameters=self.numbers(low=self.low, high=self.high),
+            output="y = high if on != 0.0 else low",
+            timers={"rise": Timer(period, offset), "fall": Timer(period, offset + width)},
+            when=(When(("rise",), "on = 1.0"), When(("fall",), "on = 0.0")),
+        )
+
+
+class Waveform(Source):
+    """``samples``, one each ``step`` s and then from the first again, with what lies between.
+
+    ``interpolation``: ``"linear"``, or ``"hermite"``: a smooth curve whose slope at a sample is
+    that of the line between its neighbours.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[float],
+        step: Duration | Period,
+        interpolation: str = "linear",
+        unit: str = units.ANY,
+    ) -> None:
+        if interpolation not in ("linear", "hermite"):
+            raise ScenarioError(f"interpolation {interpolation!r}; give 'linear' or 'hermite'")
+        if len(samples) < 2:
+            raise ScenarioError(f"a Waveform of {len(samples)} samples; give at least 2")
+        self.samples = np.asarray(samples, dtype=np.float64)
+        self.step, self.smooth, self.unit = Period.of(step), interpolation == "hermite", unit
+
+    @property
+    def label(self) -> str:
+        return f"waveform of {len(self.samples)}"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        n, h = len(self.samples), self.step.seconds
+        text = [f"_s = (t - since) / {h!r}", "_k = int(at)"]
+        text += [f"_{name} = _samples[(_k + {k}) % {n}]" for k, name in enumerate("bc")]
+        if self.smooth:
+            text += [
+                f"_p = (_c - _samples[(_k + {n - 1}) % {n}]) / 2.0",
+                f"_q = (_samples[(_k + 2) % {n}] - _b) / 2.0",
+                "y = _b + _s * (_p + _s * (3.0 * (_c - _b) - 2.0 * _p - _q"
+                " + _s * (2.0 * (_b - _c) + _p + _q)))",
+            ]
+        else:
+            text.append("y = _b + _s * (_c - _b)")
+        return Equations(
+            memory=Signals(Signal("at", initial=n - 1.0), Signal("since", "s", initial=-h)),
+            output="\n".join(text),
+            timers={"next": Timer(self.step)},
+            when=(When(("next",), f"at = (at + 1.0) % {n}\nsince = t"),),
+            functions={"_samples": self.samples},
+        )
+
+
+@dataclass(frozen=True)
+class Noise(Source):
+    """Band-limited white noise: N(mean, deviation^2 / period), drawn each ``period`` s and held.
+
+    ``deviation`` is the root of the two-sided spectral density, in the unit of the output times
+    s^(1/2).  Flat up to about a third of ``1 / period`` Hz; the draws are those of a stream named
+    after the plant and the block, and do not depend on how steps are cut.
+    """
+
+    deviation: float = 1.0
+    period: Duration | Period = 0.01
+    mean: float = 0.0
+    unit: str = units.ANY
+
+    @property
+    def label(self) -> str:
+        return f"noise {Period.of(self.period)}"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        period = Period.of(self.period)
+        return Equations(
+            memory=Signals("drawn"),
+            parameters=Signals(
+                *self.numbers(mean=self.mean), Signal("deviation", initial=self.deviation, low=0.0)
+            ),
+            output=f"y = mean + {period.seconds**-0.5!r} * deviation * drawn",
+            timers={"draw": Timer(period, 0, ("drawn",))},
+        )
+
+
+@dataclass(frozen=True)
+class EventClock(Block):
+    """An event each ``period`` s, the first at ``offset``; its value is ``value``."""
+
+    period: Duration | Period = 1
+    offset: Duration = 0
+    value: float = 1.0
+    unit: str = units.ANY
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        return (Port("y", "event", 1, self.unit),)
+
+    @property
+    def label(self) -> str:
+        return f"each {Period.of(self.period)}"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        timer = Timer(Period.of(self.period), to_ns(self.offset, "offset"))
+        return Equations(
+            parameters=Signals(Signal("value", self.unit, initial=self.value)),
+            timers={"tick": timer},
+            when=(When(("tick",), "y = value"),),
+        )
+
+
+@dataclass(frozen=True)
+class EventAt(Block):
+    """One event at ``time`` s; at an impulse input, a Dirac impulse of weight ``value``."""
+
+    time: Duration = 0
+    value: float = 1.0
+    unit: str = units.ANY
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        return (Port("y", "event", 1, self.unit),)
+
+    @property
+    def label(self) -> str:
+        return f"{self.value:g} at {self.time} s"
+
+    def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
+        return Equations(
+            parameters=Signals(Signal("value", self.unit, initial=self.value)),
+            timers={"now": Timer(None, to_ns(self.time, "time of an event"))},
+            when=(When(("now",), "y = value"),),
+        )

@@ -1,0 +1,125 @@
+"""Statements of a block's equations: what they read and set, and the same under other names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rtsim.errors import ModelError
+
+Element = Callable[[str, ast.expr | None], ast.expr | None]
+"""``(name, index)``: what stands for it; ``None`` leaves it as it is."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; ``sets`` and ``reads`` are names without their indices."""
+
+    tree: ast.stmt
+    sets: frozenset[str]
+    reads: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def statements(text: str) -> tuple[Statement, ...]:
+    """The statements of ``text``.  Raises :class:`ModelError` where it is no Python."""
+    try:
+        trees = ast.parse(text).body
+    except SyntaxError as error:
+        raise ModelError(f"cannot read the equation {error.text!r}: {error.msg}") from error
+    return tuple(_examined(tree) for tree in trees)
+
+
+def _examined(tree: ast.stmt) -> Statement:
+    sets: set[str] = set()
+    reads: set[str] = set()
+    stored: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            assert isinstance(node.value, ast.Name)
+            sets.add(node.value.id)
+            stored.add(id(node.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and id(node) not in stored:
+            (sets if isinstance(node.ctx, ast.Store) else reads).add(node.id)
+    if isinstance(tree, ast.Expr) and isinstance(tree.value, ast.Call):  # it fills its arguments
+        sets |= {a.id for a in tree.value.args if isinstance(a, ast.Name)}
+        sets |= {
+            a.value.id
+            for a in tree.value.args
+            if isinstance(a, ast.Subscript) and isinstance(a.value, ast.Name)
+        }
+    return Statement(tree, frozenset(sets), frozenset(reads))
+
+
+def needed_for(names: Iterable[str], of: Sequence[Statement]) -> tuple[list[Statement], set[str]]:
+    """The statements that ``names`` depend on, in order, and all that these read."""
+    wanted, out = set(names), []
+    for statement in reversed(of):
+        if statement.sets & wanted:
+            out.append(statement)
+            wanted |= statement.reads
+    return out[::-1], set().union(*(s.reads for s in out)) if out else set()
+
+
+class _Renamer(ast.NodeTransformer):
+    def __init__(self, element: Element) -> None:
+        self._element = element
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._element(node.id, None) or node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if isinstance(node.value, ast.Name):
+            index = self.visit(node.slice)
+            found = self._element(node.value.id, index)
+            if found is not None:
+                return found
+            return ast.Subscript(self.visit(node.value), index, node.ctx)
+        self.generic_visit(node)
+        return node
+
+
+def renamed(statement: Statement, element: Element) -> str:
+    """Its text, with each name and each element as ``element`` says."""
+    return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
+
+
+def _copy(node: ast.AST) -> ast.AST:
+    """Deep, and several times faster than ``copy.deepcopy``."""
+    fields = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            value = _copy(value)
+        elif isinstance(value, list):
+            value = [_copy(v) if isinstance(v, ast.AST) else v for v in value]
+        fields[name] = value
+    new = type(node)(**fields)
+    if hasattr(node, "lineno"):
+        ast.copy_location(new, node)
+    return new
+
+
+@lru_cache(maxsize=65536)
+def expression(text: str) -> ast.expr:
+    """``text`` as a tree that may stand in several places."""
+    return ast.parse(text, mode="eval").body
+
+
+def plain_values(of: Sequence[Statement]) -> Mapping[str, ast.expr] | None:
+    """``{target: value}`` where every statement sets one name or element to a name or element."""
+    out: dict[str, ast.expr] = {}
+    for statement in of:
+        tree = statement.tree
+        if not (isinstance(tree, ast.Assign) and _is_place(tree.value)):
+            return None
+        out[ast.unparse(tree.targets[0])] = tree.value
+    return out
+
+
+def _is_place(tree: ast.expr) -> bool:
+    if isinstance(tree, ast.Subscript):
+        return isinstance(tree.value, ast.Name) and isinstance(tree.slice, ast.Constant)
+    return isinstance(tree, ast.Name)

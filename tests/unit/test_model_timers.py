@@ -56,6 +56,7 @@ def after(recording: Recording, ms: int) -> dict[str, float]:
     return recording.at(Fraction(ms, 1000), "+")
 
 
+@pytest.mark.rule("timers")
 def test_timers_tick_exactly_and_together_in_one_call() -> None:
     recording = flown()
     ticks = {0: 1, 5: 2, 10: 1, 20: 1 + 2 + 4, 30: 1, 35: 2, 40: 1, 50: 1 + 2, 60: 1}

@@ -43,7 +43,7 @@ def fly(flight: Flight, mapping: Path | None, window: Window, quiet: bool, as_js
     if flight.pace == "max":  # nobody flies as fast as possible; it is the option's own default
         flight = replace(flight, pace="1.0")
     viewed = Viewed(
-        replace(window, mapping=mapping, quiet=quiet), lambda s: flyable.stick or _inlet(s)
+        replace(window, mapping=mapping, quiet=quiet), lambda s: flyable.stick or inlet_of(s)
     )
     flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(flown.outcome.reason)
@@ -54,7 +54,7 @@ def fly(flight: Flight, mapping: Path | None, window: Window, quiet: bool, as_js
     flown.exit()
 
 
-def _inlet(scenario: Scenario) -> str:
+def inlet_of(scenario: Scenario) -> str:
     """The only one."""
     inlets = [name for name, part in scenario.parts.items() if isinstance(part, InletPart)]
     if len(inlets) != 1:

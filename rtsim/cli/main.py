@@ -12,6 +12,7 @@ from rtsim.cli.commands import Commands
 COMMANDS = {
     "run": "rtsim.cli.run:run",
     "fly": "rtsim.cli.fly:fly",
+    "joystick": "rtsim.cli.joystick:joystick",
     "replay": "rtsim.cli.replaying:replay",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",

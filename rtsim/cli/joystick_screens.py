@@ -1,0 +1,117 @@
+"""What ``rtsim joystick`` shows: devices and their positions, and a step of a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from rtsim.pilot.devices.calibration import AGAIN, MINUS, PLUS, REST, Calibration
+from rtsim.pilot.devices.controls import Look
+from rtsim.pilot.devices.described import Described
+from rtsim.pilot.devices.mapping import GAMEPAD_AXES
+
+_BAR = 31
+_KEYS = (("q", "leave"), ("r", "shake, where it can"))
+_STEP_KEYS = (("Enter", "done"), ("s", "leave this out"), ("b", "begin anew"), ("q", "leave"))
+_ASKED = {
+    REST: "Let go of everything; put levers (throttle) to their lowest end. Wait a second.",
+    AGAIN: "Let go of everything once more; levers to their lowest end. Wait a second.",
+    PLUS: "{name}{about}: move its control all the way that way, and hold it.",
+    MINUS: "{name}{about}: now all the way the OTHER way, and hold it.",
+}
+
+
+def bar(position: float, width: int = _BAR) -> str:
+    """A position of -1 to 1 on a line with a middle."""
+    at = round((max(-1.0, min(1.0, position)) + 1.0) / 2.0 * (width - 1))
+    cells = ["─"] * width
+    cells[width // 2] = "┼"
+    cells[at] = "█"
+    return "".join(cells)
+
+
+def listing(
+    found: Sequence[Described],
+    news: Sequence[str],
+    width: int,
+    missing: str = "",
+    *,
+    live: bool = False,
+) -> RenderableType:
+    """All devices; ``live``: with the keys that do something."""
+    parts: list[RenderableType] = [device(one, width) for one in found]
+    if missing:
+        parts.append(Text(missing, style="yellow"))
+    if live:
+        parts += [Text(line, style="yellow") for line in news]
+        parts.append(keys(_KEYS))
+    return Group(*parts)
+
+
+def device(one: Described, width: int) -> RenderableType:
+    """Its name, what it has, and where that stands."""
+    counts = ", ".join(
+        f"{len(things)} {one_of if len(things) == 1 else many}"
+        for one_of, many, things in (
+            ("axis", "axes", one.axes),
+            ("button", "buttons", one.buttons),
+            ("hat", "hats", one.hats),
+        )
+    )
+    about = Text(f"GUID {one.guid}\n{counts}; {'rumbles' if one.rumble else 'does not rumble'}")
+    about.append(f"; {'gamepad' if one.gamepad is not None else 'joystick'}")
+    table = Table.grid(padding=(0, 1))
+    for k, position in enumerate(one.axes):
+        table.add_row(f"axis {k}", bar(position), f"{position:+.3f}")
+    held = [str(k) for k, down in enumerate(one.buttons) if down]
+    if one.buttons:
+        table.add_row("buttons", " ".join(held) or "none held", "")
+    for k, (right, up) in enumerate(one.hats):
+        table.add_row(f"hat {k}", _points(right, up), "")
+    parts: list[RenderableType] = [about, table]
+    if one.gamepad:
+        mapped = " ".join(f"{name}:{here}" for name, here in one.gamepad.items() if here)
+        parts.append(Text(f"gamepad mapping {mapped}", style="dim"))
+    title = Text(f"{one.number}: {one.name}")  # not markup: a device calls itself what it likes
+    return Panel(Group(*parts), title=title, title_align="left", width=width)
+
+
+def _points(right: int, up: int) -> str:
+    words = [("left", "", "right")[right + 1], ("down", "", "up")[up + 1]]
+    return " ".join(word for word in words if word) or "middle"
+
+
+def step_screen(calibration: Calibration, look: Look, said: str) -> RenderableType:
+    """What is asked now, and every axis, the one that moves marked."""
+    kind, name = calibration.step
+    number, count = calibration.count
+    signal = calibration.values[name] if name else None
+    about = f" ({signal.description})" if signal is not None and signal.description else ""
+    asked = _ASKED[kind].format(name=name, about=about)
+    parts: list[RenderableType] = [
+        Text(f"step {number} of {count}", style="dim"),
+        Text(asked, style="bold"),
+        Text(said, style="yellow"),
+        axes(look, calibration.moving if kind in (PLUS, MINUS) else None),
+        keys(_STEP_KEYS if kind in (PLUS, MINUS) else (_STEP_KEYS[0], *_STEP_KEYS[2:])),
+    ]
+    return Group(*parts)
+
+
+def axes(look: Look, moving: tuple[int, int] | None) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    for number, stick in sorted(look.sticks.items()):
+        table.add_row(Text(f"{number}: {stick.name}", style="bold"))
+        for k, position in enumerate(stick.axes):
+            named = f"{GAMEPAD_AXES[k]}" if stick.kind == "gamepad" else f"axis {k}"
+            marked = "<" if (number, k) == moving else ""
+            table.add_row(f"  {named}", bar(position), f"{position:+.3f}", marked)
+    return table
+
+
+def keys(known: Sequence[tuple[str, str]]) -> Text:
+    return Text("   ".join(f"{key} {does}" for key, does in known), style="dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,7 @@ class Person:
         self.noise = noise
         self._random = random.Random(1)
 
-    def look(self, count: int = LEAST_LOOKS, **held: float) -> None:
+    def look(self, held: Mapping[str, float], count: int = LEAST_LOOKS) -> None:
         """``held``: "axis of the first device" as a1, of the second as b1."""
         for _ in range(count):
             out = {}
@@ -45,7 +45,7 @@ class Person:
 
     def does(self, **held: float) -> str:
         """Hold it there and say so."""
-        self.look(**held)
+        self.look(held)
         return self.calibration.go_on()
 
 
@@ -164,13 +164,13 @@ def at_minus() -> Person:
 
 def wiggled() -> Person:
     person = Person(BOTH, one_stick(0.0, 0.0))
-    person.look(20, a0=0.4)
+    person.look({"a0": 0.4}, 20)
     return person
 
 
 def early() -> Person:
     person = Person(BOTH, one_stick(0.0, 0.0))
-    person.look(2)
+    person.look({}, 2)
     person.look = lambda *_, **__: None  # type: ignore[method-assign]
     return person
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
@@ -44,7 +46,8 @@ class Horn:
     def __init__(self) -> None:
         self.sounds = False
         try:
-            pygame.mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
+            with _hushed():
+                pygame.mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
             self._sound = pygame.mixer.Sound(buffer=tone().tobytes())
         except (pygame.error, NotImplementedError, ImportError) as error:
             raise NoSound(str(error)) from error
@@ -61,3 +64,17 @@ class Horn:
 
     def close(self) -> None:
         pygame.mixer.quit()
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """ALSA writes lines of its own to the terminal where there is no sound card."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

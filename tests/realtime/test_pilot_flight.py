@@ -1,0 +1,91 @@
+"""A flight by hand without hands: a virtual joystick in the viewer's process, the real command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtsim.models.f16.by_wire import STICK
+from rtsim.pilot.devices import mapping
+from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.record.reading import Recording
+from rtsim.signals import Vector
+from tools.bench.pilot_witness import moved, shown, witnessed
+
+pytestmark = [
+    pytest.mark.realtime,
+    pytest.mark.skipif(sys.platform == "win32", reason="the joystick's library lies elsewhere"),
+]
+EVERY_S = 0.25
+AIRCRAFT = Path(str(mapping.__file__)).with_name("aircraft.toml")
+
+
+def script(seconds: float) -> list[tuple[float, tuple[float, ...]]]:
+    """Turns, climbs and descents, rudder and lever: another place of the stick 4 times a second."""
+    t = np.arange(0.0, seconds, EVERY_S)
+    axes = np.column_stack(
+        (
+            0.5 * np.sin(0.7 * t),
+            0.35 * np.sin(1.1 * t + 1.0),
+            0.3 * np.sin(0.4 * t),
+            -0.2 - 0.1 * t % 1,
+        )
+    )
+    return [(float(at), tuple(row)) for at, row in zip(t, axes.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    "seconds", [4.0, pytest.param(120.0, marks=pytest.mark.full)], ids=["short", "two minutes"]
+)
+def test_what_a_person_did_replays_bit_for_bit(tmp_path: Path, seconds: float) -> None:
+    path = tmp_path / "run.mcap"
+    with witnessed(tmp_path, script(seconds)):
+        flown = rtsim(
+            "fly", "f16", "--until", f"{seconds:g}", "--headless", "--size", "320x180",
+            "--overrun", "slip", "-o", str(path), "--json",
+        )  # fmt: skip
+    pilot = json.loads(flown)["pilot"]
+    wanted = len(moved(tmp_path))
+    assert wanted > 0.8 * seconds / EVERY_S - 4  # the joystick comes after the start
+    recording = Recording.open(path)
+    assert recording.footer is not None
+    assert recording.footer["reason"] == "end"
+    assert recording.end_ns == seconds * 1e9
+    times = recording.time("inputs/stick")
+    assert 0.5 * wanted < len(times) <= 4 * wanted + 1  # some axes at once, some one by one
+    for axis, name in enumerate(("roll", "pitch", "yaw", "throttle")):
+        follows(recording[f"inputs/stick.{name}"], [row[axis] for _, row in script(seconds)], name)
+    assert np.ptp(recording["f16.roll"]) > 0.3
+    assert pilot["input_to_step"]["count"] == len(times)
+    assert (np.diff(shown(tmp_path)) > 0).all()
+    said = json.loads(rtsim("replay", str(path), "--json"))
+    assert said["ok"], said
+    assert (said["by"], said["rows"]) == ("bits", recording.trace_rows)
+    assert said["until_s"] == seconds
+
+
+def follows(recorded: Vector, axis: list[float], name: str) -> None:
+    """Every value at the inlet is one of the script's, as the mapping shapes it, in its order."""
+    (value,) = (v for v in read_mapping(AIRCRAFT, STICK) if v.name == name)
+    low, high = STICK[name].low, STICK[name].high
+    shaped = np.array([value.shape(raw) for raw in axis]) * (high - low) / 2 + (high + low) / 2
+    at = 0
+    for found in recorded.tolist():
+        later = np.flatnonzero(np.abs(shaped[at:] - found) < 1e-3)
+        assert later.size or found == recorded[0], f"{name} = {found} at no place of the stick"
+        at += int(later[0]) if later.size else 0
+    assert at > len(axis) // 3, f"{name} was not followed"
+
+
+def rtsim(*arguments: str) -> str:
+    """What it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rtsim", *arguments], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

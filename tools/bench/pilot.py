@@ -1,0 +1,371 @@
+"""(g) A person at the stick: what the window costs the simulation, how it holds its frames, and how
+long a movement of the stick is under way.
+
+All in turns in one run.  The window is a real one, on an X server without a screen (Xvfb) and
+without a GPU; where there is no Xvfb, SDL's hidden one, and the pixel is not looked at.  The
+simulation is the F-16 by hand, recorded, its stick moved 20 times a second by a virtual joystick.
+
+*Simulation*: with and without the window, 1 kHz and 100 Hz.  A figure is the median over the
+rounds.  Counts that differ by one a round are not told apart.
+
+*Frames*: intervals between two pictures handed to the screen, without the first second.  The loop
+that they are held against draws nothing, has the same window, driver, absolute deadlines and quiet
+collector, and the machine to itself: the viewer has the simulation beside it.  A film has 24
+pictures a second: an interval of more than two of them, or two in a row of more than one, fails.
+
+*Latency*: the viewer's own figures, from the reading of the device; and, by a process that shares
+nothing with it (:mod:`tools.bench.pilot_probe`), from moving the mouse to another colour of one
+pixel, the way through the X server and the wait for the reading included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rtsim.clock import stopwatch
+from rtsim.control.commands import read_command
+from rtsim.control.desk import Inbox
+from rtsim.loading import load_scenario
+from rtsim.model import Model
+from rtsim.models.f16.piloted import Untouched
+from rtsim.pilot.flights import seen_as
+from rtsim.pilot.launching import ViewerProcess, Window
+from rtsim.pilot.loop import Cockpit
+from rtsim.record.file import FileRecorder
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.simulation import Outcome, Pace, Progress, simulate
+from rtsim.tag import NS_PER_S
+from rtsim.timing.policy import CatchUp
+from tools.bench.pilot_witness import ROOT, Script, Times, environment, shown, witnessed
+from tools.bench.results import Result, Row
+from tools.bench.turns import median_ratio
+from tools.x11 import missing, xvfb
+
+FPS, SIZE = 60.0, (1280, 720)
+COST, INTERVAL = 1.5, 1.5
+STEP_MORE_NS, FRAMES_MORE = 3e6, 2.0
+FILM_NS = NS_PER_S / 24.0
+_PATIENT = Pace(1.0, policy=CatchUp(10**9))
+_MOVES_HZ = 20.0
+_PIXEL_HZ = 1000
+_LONGEST_S = 300
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long and how often."""
+
+    seconds: float
+    rounds: dict[int, int]
+    """By rate of the simulation."""
+    moves: int
+
+
+FULL, QUICK = Size(8.0, {1000: 6, 100: 4}, 150), Size(2.0, {1000: 1, 100: 1}, 5)
+
+
+@dataclass
+class Rounds:
+    """What came of one kind of run, round by round."""
+
+    late_ns: list[float] = field(default_factory=list)
+    """p99 of the wakes."""
+    overruns: list[float] = field(default_factory=list)
+    step_ns: list[float] = field(default_factory=list)
+    """p95, from reading the stick to the tag; and to the picture."""
+    picture_ns: list[float] = field(default_factory=list)
+    intervals: list[Times] = field(default_factory=list)
+
+    def note(self, outcome: Outcome) -> None:
+        late = outcome.certificate.lateness
+        self.late_ns.append(float(late.p99 or late.max or 0))
+        self.overruns.append(float(outcome.overruns))
+
+
+def run(quick: bool = False) -> Result:
+    """Measure; the window's driver stands in the title."""
+    title = "a pilot in the loop"
+    try:
+        import pygame  # noqa: F401
+    except ImportError as error:
+        return Result("pilot", title, skipped=f"{error}; type: pip install 'rtsim[pilot]'")
+    size, lacking = QUICK if quick else FULL, missing()
+    rows: list[Row] = []
+    with ExitStack() as undo:
+        undo.enter_context(_hidden() if lacking else _screen())
+        for hz, rounds in size.rounds.items():
+            rows += _beside(hz, rounds, size.seconds)
+        if lacking:
+            rows.append(Row(f"stick to pixel: {lacking}", {}))
+        else:
+            rows.append(_pixel(size.moves))
+    driver = "SDL's hidden driver" if lacking else "Xvfb, no GPU"
+    return Result("pilot", f"{title}; {FPS:g} frames a second of {SIZE[0]}x{SIZE[1]}, {driver}",
+                  tuple(rows))  # fmt: skip
+
+
+@contextmanager
+def _screen() -> Iterator[None]:
+    with xvfb(*SIZE) as name, environment({"DISPLAY": name, "SDL_VIDEODRIVER": "x11"}):
+        yield
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
+    with environment({"SDL_VIDEODRIVER": "dummy"}):
+        yield
+
+
+# -- runs
+
+
+def _beside(hz: int, rounds: int, seconds: float) -> list[Row]:
+    """With and without the window, and the empty loop, in turns."""
+    alone, seen, empty = Rounds(), Rounds(), Rounds()
+    turns: list[Callable[[], None]] = [
+        lambda: _alone(hz, seconds, alone),
+        lambda: _seen(hz, seconds, seen),
+        lambda: _empty(seconds, empty),
+    ]
+    _alone(hz, 0.2, Rounds())  # the compiler's turn
+    for _ in range(rounds):
+        for turn in turns:
+            turn()
+        turns.reverse()
+    return [*_simulation_rows(hz, alone, seen), *_frame_rows(hz, seen, empty),
+            *_latency_rows(hz, seen)]  # fmt: skip
+
+
+def _flown(hz: int) -> Scenario:
+    return load_scenario("f16-by-hand", {"step": str(1.0 / hz)})
+
+
+def _alone(hz: int, seconds: float, to: Rounds) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = FileRecorder(Path(folder, "run.mcap"), stopwatch)
+        outcome = simulate(
+            _flown(hz), until=seconds, pace=_PATIENT, recorder=recorder, inbox=Inbox()
+        )
+    to.note(outcome)
+
+
+def _seen(hz: int, seconds: float, to: Rounds) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with witnessed(folder, moves(seconds)):
+            outcome, latencies = _watched(_flown(hz), seconds, seen_as("f16-by-hand"), folder)
+        times = shown(folder)
+    to.note(outcome)
+    to.step_ns.append(float(latencies["input_to_step"]["p95_ns"]))
+    to.picture_ns.append(float(latencies["input_to_picture"]["p95_ns"]))
+    to.intervals.append(intervals(times))
+
+
+def _watched(
+    scenario: Scenario, seconds: float, about: dict[str, Any], folder: Path
+) -> tuple[Outcome, dict[str, Any]]:
+    with (
+        Cockpit(scenario, "stick", about) as cockpit,
+        ViewerProcess(cockpit.shared.path, _window()),
+    ):
+        recorder = FileRecorder(folder / "run.mcap", stopwatch)
+        outcome = simulate(
+            scenario, until=seconds, pace=_PATIENT, recorder=recorder,
+            publisher=cockpit.pictures, inbox=cockpit.inbox,
+        )  # fmt: skip
+        return outcome, cockpit.latencies()
+
+
+def _window() -> Window:
+    hidden = os.environ.get("SDL_VIDEODRIVER") == "dummy"
+    return Window(headless=hidden, rate=FPS, size=f"{SIZE[0]}x{SIZE[1]}")
+
+
+def moves(seconds: float) -> Script:
+    """Pitch and roll anywhere within a third of their way; the lever stays where it was."""
+    rng, count = np.random.default_rng(1), int(seconds * _MOVES_HZ)
+    at = np.arange(count) / _MOVES_HZ
+    to = rng.uniform(-0.33, 0.33, (count, 2))
+    return [(float(t), (float(x), float(y), 0.0, 0.0)) for t, (x, y) in zip(at, to, strict=True)]
+
+
+def _empty(seconds: float, to: Rounds) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "shown.npy")
+        size = f"{SIZE[0]}x{SIZE[1]}"
+        subprocess.run(
+            [sys.executable, "-m", "tools.bench.pilot_empty", str(out), str(seconds), str(FPS),
+             size],
+            cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=60.0 + 2.0 * seconds,
+        )  # fmt: skip
+        to.intervals.append(intervals(np.load(out)))
+
+
+def intervals(times: Times) -> Times:
+    """Between pictures; those of the first second are left out."""
+    return np.asarray(np.diff(times[times >= times[0] + NS_PER_S]))
+
+
+# -- verdicts
+
+
+def _simulation_rows(hz: int, alone: Rounds, seen: Rounds) -> list[Row]:
+    rows = [
+        Row(f"{hz} Hz {what}", {
+            "p99 [ns]": float(np.median(of.late_ns)), "max [ns]": float(max(of.late_ns)),
+            "overruns": float(np.median(of.overruns)),
+        })
+        for what, of in (("alone: wakes", alone), ("beside the window: wakes", seen))
+    ]  # fmt: skip
+    without, with_ = sum(alone.overruns), sum(seen.overruns)
+    if hz < 1000:
+        more = {"overruns": with_ - without}
+        return [*rows, Row(f"{hz} Hz: overruns more, in all rounds", more, "<= 0",
+                           with_ <= without)]  # fmt: skip
+    ratio = median_ratio(seen.late_ns, alone.late_ns)
+    rows.append(
+        Row(f"{hz} Hz: p99 against alone", {"ratio [x]": ratio}, f"<= {COST} x", ratio <= COST)
+    )
+    base, found = float(np.median(alone.overruns)), float(np.median(seen.overruns))
+    kept = found <= max(COST * base, base + 1.0)
+    bound = f"<= {COST} x, or one more"
+    rows.append(Row(f"{hz} Hz: overruns against alone", {"overruns": found - base}, bound, kept))
+    return rows
+
+
+def _frame_rows(hz: int, seen: Rounds, empty: Rounds) -> list[Row]:
+    rows, tails = [], []
+    for what, of in ((f"frames beside {hz} Hz", seen), ("frames of an empty loop", empty)):
+        tails.append([float(np.percentile(i, 99)) for i in of.intervals])
+        every = np.concatenate(of.intervals)
+        rows.append(Row(what, {
+            "median [ns]": float(np.median(every)), "p95 [ns]": float(np.percentile(every, 95)),
+            "p99 [ns]": float(np.median(tails[-1])), "max [ns]": float(every.max()),
+        }))  # fmt: skip
+    ratio = median_ratio(*tails)
+    rows.append(
+        Row("p99 against the empty loop", {"ratio [x]": ratio}, f"<= {INTERVAL} x",
+            ratio <= INTERVAL)
+    )  # fmt: skip
+    missed = max(film_missed(i) for i in seen.intervals)
+    worst = float(max(i.max() for i in seen.intervals))
+    rows.append(Row("24 a second missed, in a row", {"max [ns]": worst, "overruns": float(missed)},
+                    "<= 1 frame", missed <= 1))  # fmt: skip
+    return rows
+
+
+def film_missed(found: Sequence[int] | Times) -> int:
+    """The most pictures of a film of 24 a second that were missed one after another."""
+    most = row = 0
+    for interval in np.asarray(found).tolist():
+        late = int((interval - 1) // FILM_NS)
+        row = row + late if late else 0
+        most = max(most, row)
+    return most
+
+
+def _latency_rows(hz: int, seen: Rounds) -> list[Row]:
+    step = NS_PER_S / hz
+    out = []
+    for what, found, most, bound in (
+        ("step", seen.step_ns, step + STEP_MORE_NS, "1 step + 3 ms"),
+        ("picture", seen.picture_ns, step + FRAMES_MORE * NS_PER_S / FPS, "1 step + 2 frames"),
+    ):
+        p95 = float(np.median(found))
+        figures = {"p95 [ns]": p95, "max [ns]": max(found)}
+        out.append(Row(f"{hz} Hz: stick to {what}", figures, f"p95 <= {bound}", p95 <= most))
+    return out
+
+
+# -- the pixel
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """It ages."""
+    dx[0] = 1.0
+
+
+def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """It is where the stick is, at once: no dynamics of its own."""
+    y[0] = u[0]
+    y[1] = 0.0
+    y[2] = 0.0
+    y[3] = 0.0
+
+
+FOLLOWER = Model(
+    "follower", Signals("age [s]"), derivative, inputs=Signals("roll"),
+    outputs=Signals("x", "y", "vx", "vy"), output=output,
+)  # fmt: skip
+
+
+def follower(hz: int) -> Scenario:
+    """Drawn by the orbit's scene: a ball that goes from side to side with the stick."""
+    out = Scenario("follower")
+    out.inlet("stick", Signals(Signal("roll", low=-1.0, high=1.0)), Untouched())
+    out.plant("moon", FOLLOWER, step=str(1.0 / hz), inputs={"roll": "stick.roll"})
+    return out
+
+
+def probed(count: int, hz: int = _PIXEL_HZ, fps: float = FPS) -> list[int]:
+    """ns of each move, as :mod:`tools.bench.pilot_probe` beside a run says; ``DISPLAY`` is set."""
+    about = {"scenario": "follower", "scene": "orbit", "plant": "moon"}
+    command = [sys.executable, "-m", "tools.bench.pilot_probe", "rtsim: follower", str(count)]
+    scenario = follower(hz)
+    with (
+        Cockpit(scenario, "stick", about) as cockpit,
+        ViewerProcess(cockpit.shared.path, Window(rate=fps, size="640x480")),
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as probe,
+    ):
+        over = _EndsWith(probe, cockpit.inbox)
+        try:
+            simulate(
+                scenario, until=_LONGEST_S, pace=_PATIENT, publisher=cockpit.pictures,
+                inbox=cockpit.inbox, observe=over.look,
+            )  # fmt: skip
+        finally:
+            probe.kill()
+        said, _ = probe.communicate()
+    if probe.returncode:
+        raise OSError(f"the probe ended with status {probe.returncode}")
+    found: list[int] = json.loads(said)["latencies_ns"]
+    return found
+
+
+class _EndsWith:
+    """Ends a run when another process has ended."""
+
+    def __init__(self, process: subprocess.Popen[str], inbox: Inbox) -> None:
+        self._process, self._inbox, self._next_ns = process, inbox, 0
+
+    def look(self, progress: Progress) -> None:
+        if progress.ns < self._next_ns:
+            return
+        self._next_ns = progress.ns + NS_PER_S // 10
+        if self._process.poll() is not None:
+            self._inbox.give(read_command({"kind": "quit"}))
+            self._next_ns = progress.until_ns
+
+
+def _pixel(count: int) -> Row:
+    found = np.array(probed(count))
+    p95 = float(np.percentile(found, 95))
+    most = NS_PER_S / _PIXEL_HZ + FRAMES_MORE * NS_PER_S / FPS
+    figures = {
+        "median [ns]": float(np.median(found)), "p95 [ns]": p95,
+        "p99 [ns]": float(np.percentile(found, 99)), "max [ns]": float(found.max()),
+    }  # fmt: skip
+    return Row("1000 Hz: stick to pixel, by another process", figures, "p95 <= 1 step + 2 frames",
+               p95 <= most)  # fmt: skip

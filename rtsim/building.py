@@ -9,6 +9,7 @@ from rtsim.bus import Bus, Topic
 from rtsim.clock import Wake
 from rtsim.controller import Controller, PythonController
 from rtsim.controller_task import ControllerTask
+from rtsim.discrete.task import ProcessesTask
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.faults import Fault
 from rtsim.faults.at_signals import FaultyWiring
@@ -22,8 +23,10 @@ from rtsim.parts import (
     NoisePart,
     Part,
     PlantPart,
+    ProcessesPart,
     SensorPart,
     SourcePart,
+    TopicPart,
     Values,
     readable,
 )
@@ -31,7 +34,7 @@ from rtsim.plant import Plant
 from rtsim.ports import Port, Source, Wiring
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
-from rtsim.system import Change, Changeable, System, reaction_order
+from rtsim.system import Change, Changeable, Listener, System, reaction_order
 from rtsim.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 
 
@@ -55,12 +58,14 @@ class Builder:
         self.compile = compile
         self.replaced = inlets
         self.instead = controllers
+        self.seed = seed
         self.streams = RandomStreams(seed)
         self.bus = Bus(self.streams)
         self.ports: dict[str, Port] = {}
         self.plants: dict[str, Plant] = {}
         self.tasks: list[Task] = []
         self.controllers: dict[str, ControllerTask] = {}
+        self.processes: dict[str, ProcessesTask] = {}
         self.inlets: list[Inlet] = []
         self.wirings: dict[str, Wiring] = {}
         self.faults = Installer(faults, self.streams) if faults else None
@@ -83,6 +88,11 @@ class Builder:
                 self._controller(name, part)
             elif isinstance(part, SensorPart):
                 self._sensor(name, part)
+            elif isinstance(part, ProcessesPart):
+                self._processes(name, part)
+            elif isinstance(part, TopicPart):
+                self._port(name, part.signals)
+                self.bus.add(Topic(name, part.sender, part.signals, part.transport))
             else:
                 self._source(name, part)
         before = predecessors(self.orders)
@@ -92,10 +102,12 @@ class Builder:
                 plant = self.plants[name]
                 plant.sources = read
                 plant.reads_plants = any(n in self.plants for n in read)
-        for name, task in self.controllers.items():
-            task.successors = frozenset(n for n, firsts in before.items() if name in firsts)
+        for name, controller in self.controllers.items():
+            controller.successors = frozenset(n for n, firsts in before.items() if name in firsts)
         faults = None if self.faults is None else self._install(self.faults)
         changeable = self._changeable()
+        for task in self.processes.values():
+            task.changeable = changeable
         return System(
             plants=[self.plants[n] for n in sorted(self.plants)],
             ports=self.ports,
@@ -107,6 +119,7 @@ class Builder:
             changes=self._changes(changeable),
             changeable=changeable,
             triggers=self._triggers(),
+            listeners=self._listeners(),
             wake=self._wake(),
             faults=faults,
         )
@@ -114,7 +127,7 @@ class Builder:
     def _install(self, installer: Installer) -> Schedule:
         wirings = {n: w for n, w in self.wirings.items() if isinstance(w, FaultyWiring)}
         controllers = {name: task.controller for name, task in self.controllers.items()}
-        tasks = [task.name for task in self.tasks]
+        tasks = [task.name for task in self.tasks if task.name not in self.processes]
         faults = installer.install(self.ports, wirings, self.plants, self.bus, controllers, tasks)
         self.tasks.extend(faults.tasks)
         return faults
@@ -179,6 +192,17 @@ class Builder:
         self.bus.add(Topic(name, name, signals, part.transport))
         self.tasks.append(SensorTask(name, wiring, part.period, part.offset_ns, part.priority))
 
+    def _processes(self, name: str, part: ProcessesPart) -> None:
+        processes = part.processes
+        wiring = self._wiring(processes.inputs.initial(), processes.inputs, part.inputs, name)
+        p = processes.parameters.initial(part.parameters)
+        task = ProcessesTask(name, processes, wiring, p, part.on, self.seed, part.priority)
+        self.wirings[name], self.processes[name] = wiring, task
+        self._port(name, processes.outputs)
+        if processes.outputs.size:
+            self.bus.add(Topic(name, name, processes.outputs, part.transport))
+        self.tasks.append(task)
+
     def _source(self, name: str, part: NoisePart | SourcePart | InletPart) -> None:
         if isinstance(part, SourcePart):
             self._port(name, part.signals, part.values)
@@ -221,6 +245,26 @@ class Builder:
                 out.setdefault(topic, []).append(name)
         return out
 
+    def _listeners(self) -> dict[str, list[Listener]]:
+        """Who is told of which topics and guards."""
+        guards = {
+            f"{name}.{guard.name}"
+            for name, plant in self.plants.items()
+            for guard in plant.bound.model.guards
+        }
+        out: dict[str, list[Listener]] = {}
+        for name, task in sorted(self.processes.items()):
+            part = self.parts[name]
+            assert isinstance(part, ProcessesPart)
+            for heard in part.on:
+                if heard not in self.bus.topics and heard not in guards:
+                    known = sorted(guards) if "." in heard else sorted(self.bus.topics)
+                    what = "guard" if "." in heard else "topic"
+                    raise UnknownName(what, heard, known, f"on= of {name}")
+                out.setdefault(heard, []).append(task)
+            task.listen({n: self.bus.topics[n].signals for n in part.on if n in self.bus.topics})
+        return out
+
     def _changes(self, changeable: Mapping[str, Changeable]) -> list[Change]:
         changes = [_known(changeable, target).change(ns, v) for ns, target, v in self.scheduled]
         return sorted(changes, key=lambda c: (c.ns, c.name))
@@ -241,6 +285,8 @@ class Builder:
                 controller = self.controllers[name].controller
                 if isinstance(controller, PythonController):
                     add(name, controller.parameters, controller.p, None)
+            elif isinstance(part, ProcessesPart):
+                add(name, part.processes.parameters, self.processes[name].p, None)
             elif isinstance(part, SourcePart):
                 port = self.ports[name]
                 add(name, port.signals, port.value, port)

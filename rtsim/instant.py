@@ -49,6 +49,8 @@ class Instant:
         """Names of tasks that a message of this microstep sets off."""
         self._set_off_next: set[str] = set()
         """The same for the next one: a declared order's answer, for those outside the order."""
+        self._happened: list[tuple[str, Vector | None]] = []
+        """What listeners are told of at the end of this microstep, to react in the next."""
         self._environment = Environment(
             bus=system.bus,
             streams=system.streams,
@@ -84,6 +86,9 @@ class Instant:
             if self._writes:
                 self._apply_writes()
             self.refresh(tag)
+            if self._happened:
+                self._tell()
+                discrete = True
             fires = self._guarded and any(p.ns == ns and p.fires for p in system.plants)
             if not fires and not (discrete and (self._set_off_next or system.bus.next_ns <= ns)):
                 return
@@ -101,8 +106,18 @@ class Instant:
                 self.ended_by = f"{plant.name}.{watch.terminal}"
             x, z = plant.x.copy(), plant.z.copy()
             for kind, guard in watch.fire(tag.ns, x, z, plant.u, plant.p):
-                self._trace.event(tag, kind, f"{plant.name}.{guard}", "", {})
+                name = f"{plant.name}.{guard}"
+                self._trace.event(tag, kind, name, "", {})
+                if name in self._system.listeners:
+                    self._happened.append((name, None))
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]
+
+    def _tell(self) -> None:
+        for name, payload in self._happened:
+            for listener in self._system.listeners[name]:
+                listener.hear(name, payload)
+                self._set_off_next.add(listener.name)
+        self._happened.clear()
 
     def _latch(self, tag: Tag) -> None:
         for inlet in self._system.inlets:
@@ -156,6 +171,9 @@ class Instant:
             self._system.ports[message.topic].put(message.payload)
             self._wrote(message.topic)
             self._triggered.update(self._system.triggers.get(message.topic, ()))
+            for listener in self._system.listeners.get(message.topic, ()):
+                listener.hear(message.topic, message.payload)
+                self._triggered.add(listener.name)
 
     def _run_task(self, task: Task, tag: Tag, ticks: bool) -> None:
         if ticks:
@@ -177,6 +195,8 @@ class Instant:
         self._writes.append((port.value, message.payload, port))
         for name in self._system.triggers.get(message.topic, ()):
             (self._triggered if name in task.successors else self._set_off_next).add(name)
+        if message.topic in self._system.listeners:
+            self._happened.append((message.topic, message.payload))
 
     def _apply_writes(self) -> None:
         before = {id(v): v.copy() for v, _, owner in self._writes if isinstance(owner, Plant)}

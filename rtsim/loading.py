@@ -20,10 +20,15 @@ from rtsim.scenario import Scenario
 
 BUILT_IN = {
     "ball": "rtsim.models.ball:scenario",
+    "fox-and-rabbit": "rtsim.models.chase:scenario",
     "f16": "rtsim.models.f16.scenario:scenario",
     "f16-by-hand": "rtsim.models.f16.piloted:scenario",
+    "job-shop": "rtsim.models.job_shop:scenario",
+    "life": "rtsim.models.life:scenario",
+    "machine-shop": "rtsim.models.machine_shop:scenario",
     "nesc": "rtsim.models.nesc:scenario",
     "orbit": "rtsim.models.orbit:scenario",
+    "queue": "rtsim.models.queues:scenario",
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }

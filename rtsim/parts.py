@@ -7,7 +7,8 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from rtsim.controller import Controller, PythonController
+from rtsim.controller import Controller, FedController, PythonController
+from rtsim.discrete import Processes
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.inlets import Inlet
 from rtsim.latency import LatencyModel
@@ -88,7 +89,41 @@ class InletPart:
     inlet: Inlet
 
 
-Part = PlantPart | ControllerPart | SensorPart | NoisePart | SourcePart | InletPart
+@dataclass
+class ProcessesPart:
+    """What was declared of processes."""
+
+    processes: Processes
+    inputs: dict[str, Source]
+    parameters: dict[str, object]
+    on: tuple[str, ...]
+    transport: LatencyModel
+    priority: int
+
+    @property
+    def signals(self) -> Signals:
+        return self.processes.outputs
+
+
+@dataclass
+class TopicPart:
+    """A topic on which processes send."""
+
+    sender: str
+    signals: Signals
+    transport: LatencyModel
+
+
+Part = (
+    PlantPart
+    | ControllerPart
+    | SensorPart
+    | NoisePart
+    | SourcePart
+    | InletPart
+    | ProcessesPart
+    | TopicPart
+)
 
 
 def own_copy(part: Part) -> Part:
@@ -143,11 +178,36 @@ def _forwarded(
     return replace(known[signal], name=name, derivative_of="")
 
 
-def part_parameters(part: PlantPart | ControllerPart) -> dict[str, Any] | None:
-    """Where declared parameter values are kept; ``None`` for a controller that keeps its own."""
+def settable(part: Part) -> list[tuple[dict[str, Any], Signals]]:
+    """Where declared values of ``part`` are kept, and the signals that name them."""
     if isinstance(part, PlantPart):
+        return [
+            (part.parameters, part.model.parameters),
+            (part.states, part.model.states),
+            (part.inputs, part.model.inputs),
+            (part.discrete, part.model.discrete),
+        ]
+    if isinstance(part, ProcessesPart):
+        return [
+            (part.parameters, part.processes.parameters),
+            (part.inputs, part.processes.inputs),
+        ]
+    if isinstance(part, ControllerPart):
+        controller = part.controller
+        if isinstance(controller, PythonController):
+            own = [(controller.values, controller.parameters)]
+            return [*own, (part.inputs, controller.inputs)]
+        return [(part.inputs, controller.inputs)]
+    return [(part.values, part.signals)] if isinstance(part, SourcePart) else []
+
+
+def part_parameters(part: Part) -> dict[str, Any] | None:
+    """Where declared parameter values are kept; ``None`` where it has none, or keeps its own."""
+    if isinstance(part, PlantPart | ProcessesPart):
         return part.parameters
-    return part.controller.values if isinstance(part.controller, PythonController) else None
+    if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
+        return part.controller.values
+    return None
 
 
 def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
@@ -190,6 +250,23 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
         controller = copy(controller)
         controller.values = {**handed, **values}  # type: ignore[attr-defined]
     return controller
+
+
+def functions_of(part: Part) -> list[Any]:
+    """What a run computes with; ``None`` for those that a model does not have."""
+    if isinstance(part, PlantPart):
+        model = part.model
+        return [
+            *(model.derivative, model.output, model.update, model.project),
+            *(model.guard, model.reset, model.stop, model.tick),
+        ]
+    if isinstance(part, ProcessesPart):
+        return [part.processes.setup]
+    if isinstance(part, ControllerPart):
+        controller = part.controller
+        if not (controller.outside or isinstance(controller, FedController)):
+            return [getattr(controller, "law", type(controller))]
+    return []
 
 
 def describe_part(part: Part) -> dict[str, Any]:
@@ -242,6 +319,19 @@ def describe_part(part: Part) -> dict[str, Any]:
         }
     if isinstance(part, SourcePart):
         return {"kind": "source", "values": _numbers(part.signals, part.values)}
+    if isinstance(part, ProcessesPart):
+        return {
+            "kind": "processes",
+            "setup": getattr(part.processes.setup, "__qualname__", "?"),
+            "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
+            "on": list(part.on),
+            "messages": sorted(part.processes.messages),
+            "transport": repr(part.transport),
+            "priority": part.priority,
+            "parameters": _numbers(part.processes.parameters, part.parameters),
+        }
+    if isinstance(part, TopicPart):
+        return {"kind": "topic", "sender": part.sender, "transport": repr(part.transport)}
     return {"kind": "inlet", "signals": part.inlet.signals.to_json()}
 
 

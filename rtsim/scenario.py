@@ -15,7 +15,8 @@ import numpy as np
 
 from rtsim.building import Builder
 from rtsim.clock import Wake
-from rtsim.controller import Controller, FedController, PythonController
+from rtsim.controller import Controller
+from rtsim.discrete import Processes
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.faults import Fault
 from rtsim.faults.reading import Given, all_different, gather
@@ -28,12 +29,16 @@ from rtsim.parts import (
     NoisePart,
     Part,
     PlantPart,
+    ProcessesPart,
     SensorPart,
     SourcePart,
+    TopicPart,
     Values,
     describe_part,
+    functions_of,
     own_copy,
     part_parameters,
+    settable,
     taking_over,
 )
 from rtsim.ports import Source
@@ -229,6 +234,28 @@ class Scenario:
         """Named values, such as an autopilot's commands, that :meth:`at` changes."""
         self._add(name, SourcePart(signals, dict(values or {})))
 
+    def processes(
+        self,
+        name: str,
+        processes: Processes,
+        *,
+        inputs: Mapping[str, Source] | None = None,
+        parameters: Values | None = None,
+        on: Sequence[str] = (),
+        transport: LatencyModel = ZERO,
+        priority: int = 0,
+    ) -> None:
+        """Discrete events (SimPy) in this run; ``on``: topics and ``"plant.guard"`` they wait for.
+
+        Their outputs and each topic of theirs are messages, ``transport`` on the way.
+        """
+        part = ProcessesPart(
+            processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
+        )
+        self._add(name, part)
+        for topic, signals in processes.messages.items():
+            self._add(topic, TopicPart(name, signals, transport))
+
     def inlet(
         self, name: str, signals: Signals, device: Device, *, wake: Wake | None = None
     ) -> None:
@@ -271,7 +298,7 @@ class Scenario:
             raise ScenarioError(f"change of {target} at {time!r} s is before the start")
         values, _ = self._layout_of(target)
         part = self.part(target.partition(".")[0])
-        if isinstance(part, PlantPart | ControllerPart) and values is not part_parameters(part):
+        if not isinstance(part, SourcePart) and values is not part_parameters(part):
             raise ScenarioError(
                 f"{target} cannot change while running: parameters and a source's values can; "
                 "wire the input to a source, and change that"
@@ -314,21 +341,7 @@ class Scenario:
         if not dot:
             raise ScenarioError(f"{target!r} names no value; write 'part.name'")
         part = self.part(part_name)
-        choices: list[tuple[dict[str, Any], Signals]] = []
-        if isinstance(part, PlantPart):
-            choices = [
-                (part.parameters, part.model.parameters),
-                (part.states, part.model.states),
-                (part.inputs, part.model.inputs),
-                (part.discrete, part.model.discrete),
-            ]
-        elif isinstance(part, ControllerPart):
-            controller = part.controller
-            if isinstance(controller, PythonController):
-                choices = [(controller.values, controller.parameters)]
-            choices.append((part.inputs, controller.inputs))
-        elif isinstance(part, SourcePart):
-            choices = [(part.values, part.signals)]
+        choices = settable(part)
         for values, signals in choices:
             if name in signals:
                 return values, signals
@@ -362,21 +375,16 @@ class Scenario:
 
     def functions(self) -> list[Any]:
         """Every function that the run computes with, for the fingerprint."""
-        out: list[Any] = []
-        for _, part in sorted(self.parts.items()):
-            if isinstance(part, PlantPart):
-                model = part.model
-                out += [model.derivative, model.output, model.update, model.project]
-                out += [model.guard, model.reset, model.stop, model.tick]
-            elif isinstance(part, ControllerPart):
-                controller = part.controller
-                if not (controller.outside or isinstance(controller, FedController)):
-                    out.append(getattr(controller, "law", type(controller)))
-        return [f for f in out if f is not None]
+        parts = [part for _, part in sorted(self.parts.items())]
+        return [f for part in parts for f in functions_of(part) if f is not None]
 
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
-        models = [p.model for _, p in sorted(self.parts.items()) if isinstance(p, PlantPart)]
+        models = [
+            p.model if isinstance(p, PlantPart) else p.processes
+            for _, p in sorted(self.parts.items())
+            if isinstance(p, PlantPart | ProcessesPart)
+        ]
         return {
             "name": self.name,
             "until": self.until_ns,

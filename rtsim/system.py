@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -58,6 +58,17 @@ class Changeable:
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
 
 
+class Listener(Protocol):
+    """A task that reacts to what it hears: each message of a topic, or that a guard fired."""
+
+    @property
+    def name(self) -> str: ...
+
+    def hear(self, name: str, payload: Vector | None) -> None:
+        """``name`` is a topic with its ``payload``, or a ``plant.guard`` without one."""
+        ...
+
+
 @dataclass
 class System:
     """Plants, tasks, ports and what is under way between them; every list in its total order."""
@@ -75,6 +86,8 @@ class System:
     """What can change while the run goes on, by ``part.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
+    listeners: dict[str, list[Listener]] = field(default_factory=dict)
+    """Tasks that are told of a topic's messages, and of guards (``plant.guard``) that fired."""
     inserted: list[int] = field(default_factory=list)
     """Tags (ns) that event inputs make: the one just asked for, or those of a replay."""
     wake: Wake | None = None

@@ -1,0 +1,67 @@
+"""Many agents of one kind in one model: each sees the others as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rtsim.compiling import check_arguments, compiled
+from rtsim.errors import ScenarioError
+from rtsim.model import Model
+from rtsim.signals import Signals, Vector
+
+Rule = Callable[[int, float, Any, Vector, Vector, Any], None]
+"""``(i, t, before, u, p, after)``: agent ``i`` reads ``before``, writes ``after[signal, i]``."""
+
+
+def population(
+    name: str,
+    count: int,
+    each: Signals,
+    rule: Rule,
+    *,
+    inputs: Signals | None = None,
+    parameters: Signals | None = None,
+    in_turn: bool = False,
+    assumptions: tuple[str, ...] = (),
+) -> Model:
+    """``count`` agents, each with the signals ``each`` (scalars), that move together at an update.
+
+    ``before`` and ``after`` are (signals of one, count).  A model without states: declare it as a
+    plant with an ``update_period``.  ``in_turn``: one after the other, each seeing those before it
+    as they are already; that is what makes a fox miss its rabbit, and is here to compare with.
+    """
+    if count < 1:
+        raise ScenarioError(f"{name} has {count} agents; give at least 1")
+    shaped = [s.name for s in each if s.shape]
+    if shaped or not len(each):
+        raise ScenarioError(f"{name}: an agent has one scalar or more, not {shaped or 'none'}")
+    check_arguments(rule, "i, t, before, u, p, after", f"rule of {name}")
+    act, kinds = compiled(getattr(rule, "py_func", rule)), len(each)
+
+    def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        after = z.reshape((kinds, count))
+        before = after.copy()
+        for i in range(count):
+            act(i, t, before, u, p, after)
+
+    def one_by_one(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        after = z.reshape((kinds, count))
+        for i in range(count):
+            act(i, t, after, u, p, after)
+
+    return Model(
+        name=name,
+        states=Signals(),
+        derivative=_none,
+        discrete=Signals(*(replace(s, shape=(count,)) for s in each)),
+        inputs=inputs or Signals(),
+        parameters=parameters or Signals(),
+        update=one_by_one if in_turn else together,
+        assumptions=assumptions,
+    )
+
+
+def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
+    """Nothing flows."""

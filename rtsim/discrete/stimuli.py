@@ -1,0 +1,94 @@
+"""What processes were told since the start: enough to run them again up to any tag.
+
+A generator cannot be saved.  Processes are a function of their set-up, their random streams and
+what came from outside: inputs, parameters, messages and crossings, each at a microstep.  Those are
+kept; what happened in between follows from them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import CheckpointError
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+MOST_BYTES = 256 << 20
+"""Of what is kept while running."""
+SAMPLED = -1
+"""In the place of a name: inputs and parameters, where they are others than before."""
+
+
+class Stimuli:
+    """In the order in which they acted; ``names`` are those that can be heard."""
+
+    def __init__(self, names: Sequence[str], sizes: Mapping[str, int], sampled: int) -> None:
+        self._names = list(names)
+        self._index = {name: i for i, name in enumerate(names)}
+        self._sizes = [sizes.get(name, 0) for name in names]
+        self._sampled = sampled
+        self._rows = array("q")
+        """Three words each: ns, microstep, which."""
+        self._values = array("d")
+        self.complete = True
+        """Nothing was left out for want of room."""
+
+    def sampled(self, tag: Tag, vector: Vector) -> None:
+        self._add(tag, SAMPLED, vector)
+
+    def heard(self, tag: Tag, name: str, payload: Vector | None) -> None:
+        self._add(tag, self._index[name], payload)
+
+    def _add(self, tag: Tag, which: int, values: Vector | None) -> None:
+        if 8 * (len(self._rows) + len(self._values)) > MOST_BYTES:
+            self.complete = False
+            return
+        self._rows.extend((tag.ns, tag.step, which))
+        if values is not None:
+            self._values.frombytes(np.ascontiguousarray(values, dtype=np.float64).tobytes())
+
+    def __iter__(self) -> Iterator[tuple[Tag, str | None, Vector]]:
+        """Tag, name (``None`` for what was sampled), values; empty for a crossing."""
+        values = np.array(self._values)
+        at = 0
+        for k in range(0, len(self._rows), 3):
+            ns, step, which = self._rows[k : k + 3]
+            size = self._sampled if which == SAMPLED else self._sizes[which]
+            name = None if which == SAMPLED else self._names[which]
+            yield Tag(ns, step), name, values[at : at + size]
+            at += size
+
+    def save(self) -> dict[str, Any]:
+        """Plain data and vectors."""
+        return {
+            "complete": self.complete,
+            "names": list(self._names),
+            "rows": np.array(self._rows, dtype=np.int64),
+            "values": np.array(self._values, dtype=np.float64),
+        }
+
+    def restore(self, saved: Mapping[str, Any], owner: str) -> None:
+        """Raises :class:`CheckpointError` where it is of other processes, or not all was kept."""
+        if not saved["complete"]:
+            raise CheckpointError(
+                f"{owner} was told more than the {MOST_BYTES >> 20} MB that are kept: it cannot "
+                "be run again; go on from an earlier checkpoint"
+            )
+        rows = np.asarray(saved["rows"], dtype=np.int64)
+        values = np.asarray(saved["values"], dtype=np.float64)
+        which = rows[2::3]
+        if (
+            list(saved["names"]) != self._names
+            or len(rows) % 3
+            or np.any((which < SAMPLED) | (which >= len(self._names)))
+        ):
+            raise CheckpointError(f"{owner} listens for other things than when it was saved")
+        sizes = np.array([*self._sizes, self._sampled])  # the last one is that of SAMPLED, -1
+        if int(sizes[which].sum()) != len(values):
+            raise CheckpointError(f"{owner} has other inputs than when it was saved")
+        self._rows, self._values = array("q", rows.tobytes()), array("d", values.tobytes())
+        self.complete = True

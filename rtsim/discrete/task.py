@@ -1,0 +1,201 @@
+"""Processes as a task of the run: its ticks are their next events, and it is set off by others.
+
+All of their events at one ns that are known at a microstep are one reaction: among themselves they
+are in SimPy's order, the rest of the run sees what they come to.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rtsim.compiling import in_words
+from rtsim.discrete.agenda import Agenda, Changed, Effect, Sent
+from rtsim.discrete.processes import Processes
+from rtsim.discrete.stimuli import Stimuli
+from rtsim.errors import CheckpointError, ModelError, RtsimError, ScenarioError, UnknownName
+from rtsim.plant import Plant
+from rtsim.ports import Port, Wiring
+from rtsim.random_streams import RandomStreams
+from rtsim.signals import Signals, Vector
+from rtsim.system import Changeable
+from rtsim.tag import Period, Tag
+from rtsim.tasks import Environment
+
+
+class ProcessesTask:
+    """Runs one :class:`Processes`; made again and run again where the run goes back."""
+
+    period: Period | None = None
+
+    def __init__(
+        self,
+        name: str,
+        processes: Processes,
+        wiring: Wiring,
+        p: Vector,
+        on: Sequence[str],
+        seed: int,
+        priority: int = 0,
+    ) -> None:
+        self.name = name
+        self.priority = priority
+        self.wiring = wiring
+        self.p = p
+        self.next_ns = 0
+        self.changeable: Mapping[str, Changeable] = {}
+        """What its processes can change."""
+        self.topics: dict[str, Signals] = {}
+        """What the topics in ``on`` carry."""
+        self._processes = processes
+        self._on = tuple(sorted(on))
+        self._seed = seed
+        self._heard: list[tuple[str, Vector | None]] = []
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        streams = RandomStreams(self._seed)
+        self._agenda = Agenda(self.name, self._processes, self._on, self.p.copy(), streams)
+        self._agenda.topics = self.topics
+        self._begun = False
+        self._ns = 0
+        """Of the last reaction."""
+        self._sampled: bytes | None = None
+        self._checksum = 0
+        sizes = {name: signals.size for name, signals in self.topics.items()}
+        sampled = self.wiring.into.size + self.p.size
+        self._stimuli = Stimuli(self._on, sizes, sampled)
+        self._heard.clear()
+
+    def listen(self, topics: Mapping[str, Signals]) -> None:
+        """Before the run: what each topic in ``on`` carries."""
+        self.topics = dict(topics)
+        self._start_anew()
+
+    def ticked(self) -> None:
+        """Its next event is known when it has reacted."""
+
+    def hear(self, name: str, payload: Vector | None) -> None:
+        """A message arrived or, without a payload, a guard fired: it reacts in this microstep."""
+        self._heard.append((name, payload))
+
+    def react(self, tag: Tag, environment: Environment) -> None:
+        self.wiring.gather()
+        sampled = np.concatenate((self.wiring.into, self.p))
+        if sampled.tobytes() != self._sampled:
+            self._stimuli.sampled(tag, sampled)
+            self._sample(sampled)
+        for name, payload in self._heard:
+            self._stimuli.heard(tag, name, payload)
+        heard, self._heard = self._heard, []
+        for effect in self._run(tag, heard):
+            if isinstance(effect, Sent):
+                environment.bus.send(effect.topic, tag, tag, effect.payload)
+            elif isinstance(effect, Changed):
+                self._change(effect, tag, environment)
+            else:
+                environment.event(tag, effect.kind, self.name, effect.text, dict(effect.values))
+
+    def _sample(self, sampled: Vector) -> None:
+        self._sampled = sampled.tobytes()
+        agenda = self._agenda
+        agenda.inputs[:], agenda.p[:] = np.split(sampled, [agenda.inputs.size])
+
+    def _run(self, tag: Tag, heard: Sequence[tuple[str, Vector | None]]) -> list[Effect]:
+        agenda = self._agenda
+        try:
+            if not self._begun:
+                self._begun = True
+                agenda.begin()
+            for name, payload in heard:
+                agenda.hear(tag.ns, name, payload)
+            effects = agenda.react(tag.ns)
+        except RtsimError as error:
+            if self.name not in str(error):
+                error.add_note(f"in the processes of {self.name} at {tag}")
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"a process of {self.name} raised at {tag}: {in_words(error)}"
+            ) from error
+        self._ns, self.next_ns = tag.ns, agenda.next_ns
+        for effect in effects:
+            said = (effect.topic, effect.payload.tolist()) if isinstance(effect, Sent) else effect
+            self._checksum = zlib.crc32(repr(said).encode(), self._checksum)
+        return effects
+
+    def _change(self, effect: Changed, tag: Tag, environment: Environment) -> None:
+        if effect.target not in self.changeable:
+            raise UnknownName("value", effect.target, self.changeable, f"change() of {self.name}")
+        change = self.changeable[effect.target].change(tag.ns, effect.value)
+        if not isinstance(change.owner, Plant | Port):
+            raise ScenarioError(
+                f"{self.name} changes {effect.target}, a parameter of a controller or of "
+                "processes; parameters of plants and values of sources can be changed: send it "
+                "as an input"
+            )
+        environment.write(change.vector[change.where], change.value, change.owner)
+        target, many = effect.target, change.value.size > 1
+        values = {f"{target}_{i}" if many else target: float(v) for i, v in enumerate(change.value)}
+        environment.event(tag, "Change", effect.target, "", values)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "begun": self._begun,
+            "ns": self._ns,
+            "next": self.next_ns,
+            "seed": self._seed,
+            "events": self._agenda.count,
+            "checksum": self._checksum,
+            "p": self.p.tolist(),
+            "inputs": self.wiring.into.tolist(),
+            "stimuli": self._stimuli.save(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Started anew and run again up to there, told what it was told then."""
+        self.p[:] = saved["p"]
+        self.wiring.into[:] = saved["inputs"]
+        self._seed = saved["seed"]
+        self._start_anew()
+        self.next_ns = 0
+        self._stimuli.restore(saved["stimuli"], self.name)
+        if not saved["begun"]:
+            return
+        self._run_again(int(saved["ns"]))
+        came_to = (self._checksum, self._agenda.count, self.next_ns)
+        if came_to != (saved["checksum"], saved["events"], saved["next"]):
+            raise CheckpointError(
+                f"the processes of {self.name} were run again up to {Tag(int(saved['ns']))} and "
+                "came to something else: something beside their set-up, inputs and "
+                "agenda.random() decides (another random number, a clock, a variable that outlives "
+                "the set-up); they cannot be restored"
+            )
+
+    def _run_again(self, until_ns: int) -> None:
+        heard: list[tuple[str, Vector | None]] = []
+        now: Tag | None = None
+        for tag, name, values in self._stimuli:
+            if now is not None and tag != now:
+                self._run(now, heard)
+                heard = []
+            if tag != now:
+                self._up_to(tag.ns if tag.step else tag.ns - 1)
+            now = tag
+            if name is None:
+                self._sample(values)
+            else:
+                heard.append((name, values.copy() if name in self.topics else None))
+        if now is not None:
+            self._run(now, heard)
+        self._up_to(until_ns)
+
+    def _up_to(self, ns: int) -> None:
+        """Its own events up to there, each at its tick."""
+        while self._begun and self.next_ns <= ns:
+            self._run(Tag(self.next_ns), ())

@@ -1,0 +1,106 @@
+"""A fox chases a rabbit: agents that see each other as they were, and as they should not.
+
+Each tick the fox goes to where the rabbit will be, as far as its legs carry it, and the rabbit
+directly away from the fox.  Both see the other as it was before the tick: the gap shrinks by the
+difference of their speeds, and the fox bites.  Where the rabbit is moved after the fox and sees
+where that has got to (``acausal``), it runs from the fox of this tick: the gap after its move is
+never less than the rabbit's own stride, and a fox with a shorter bite never gets it.
+"""
+
+from __future__ import annotations
+
+from math import hypot
+
+from rtsim.controller import PythonController
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Duration
+
+PLACE = Signals("x [m]", "y [m]", "vx [m/s]", "vy [m/s]")
+GAP = 10.05
+COURSE = (0.8, 0.6)
+"""From the fox to the rabbit, at the start."""
+
+
+def chase(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """u: the rabbit; s: the fox's place; p: speed, tick.  To where the rabbit will be."""
+    stride = p[0] * p[1]
+    dx = u[0] + u[2] * p[1] - s[0]
+    dy = u[1] + u[3] * p[1] - s[1]
+    far = hypot(dx, dy)
+    share = stride / far if far > stride else 1.0
+    _go(s, y, share * dx, share * dy, p[1])
+
+
+def flee(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """u: the fox; s: the rabbit's place; p: speed, tick.  Directly away from the fox."""
+    dx = s[0] - u[0]
+    dy = s[1] - u[1]
+    far = hypot(dx, dy)
+    share = p[0] * p[1] / far if far > 1e-9 else 0.0  # it was bitten
+    _go(s, y, share * dx, share * dy, p[1])
+
+
+def _go(s: Vector, y: Vector, dx: float, dy: float, tick: float) -> None:
+    s[0] += dx
+    s[1] += dy
+    y[0] = s[0]
+    y[1] = s[1]
+    y[2] = dx / tick
+    y[3] = dy / tick
+
+
+def judge(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    """u: both places; s: bitten, once and for all; p: how far a bite reaches."""
+    gap = hypot(u[2] - u[0], u[3] - u[1])
+    if gap < p[0]:
+        s[0] = 1.0
+    y[0] = gap
+    y[1] = s[0]
+
+
+def _at(x: float, y: float) -> Signals:
+    return Signals(f"x [m] = {x!r}", f"y [m] = {y!r}", "vx [m/s]", "vy [m/s]")
+
+
+def _place(x: float, y: float) -> Signals:
+    return Signals(f"x [m] = {x!r}", f"y [m] = {y!r}")
+
+
+def scenario(
+    acausal: bool = False,
+    fox: float = 6.0,
+    rabbit: float = 5.0,
+    bite: float = 0.3,
+    tick: float = 0.1,
+    until: Duration = 15,
+) -> Scenario:
+    """Speeds in m/s, bite in m, tick in s."""
+    out = Scenario(
+        "fox-and-rabbit",
+        until=until,
+        assumptions=("both see the other's place and speed",),
+        limits=("the rabbit sees the fox of the present tick: acausal",) if acausal else (),
+    )
+    away = (GAP * COURSE[0], GAP * COURSE[1])
+    for name, law, speed, at, other in (
+        ("fox", chase, fox, (0.0, 0.0), "rabbit"),
+        ("rabbit", flee, rabbit, away, "fox"),
+    ):
+        agent = PythonController(
+            law, PLACE, _at(*at), memory=_place(*at), name=name,
+            parameters=Signals("speed [m/s]", "tick [s]"), values={"speed": speed, "tick": tick},
+        )  # fmt: skip
+        seen = {signal: f"{other}.{signal}" for signal in PLACE.names}
+        out.controller(name, agent, period=tick, inputs=seen)
+    looks = PythonController(
+        judge,
+        Signals("fox_x [m]", "fox_y [m]", "rabbit_x [m]", "rabbit_y [m]"),
+        Signals("gap [m]", "bitten"),
+        memory=Signals("bitten"), parameters=Signals("bite [m]"), values={"bite": bite},
+    )  # fmt: skip
+    places = {f"{who}_{axis}": f"{who}.{axis}" for who in ("fox", "rabbit") for axis in "xy"}
+    out.controller("judge", looks, on=("rabbit",), inputs=places)
+    if acausal:
+        out.order("fox", "rabbit")
+    return out

@@ -1,0 +1,138 @@
+"""A job shop in discrete events whose jobs are processed by an ODE: pieces, a line, and furnaces.
+
+Pieces of different mass come at random and wait for a free furnace.  In it the temperature follows
+c m dT/dt = h (T_furnace - T) from cold; when it passes the target, an event of the plant, the piece
+leaves and the next one goes in.  Each takes exactly c m / h ln((T_f - T_cold)/(T_f - T_target)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from math import log
+from typing import Any
+
+import simpy
+
+from rtsim.discrete import Agenda, Processes
+from rtsim.model import Guard, Model
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.solve import Adaptive
+from rtsim.tag import Duration
+
+PIECES, MASS = 0, 1
+TAKEN_IN, HOLDS = 0, 1
+FURNACE_T, COLD, TARGET, PER_KG = 0, 1, 2, 3
+LOADED, DONE = 0, 1
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    """The piece warms up; an empty furnace holds nothing."""
+    dx[0] = z[HOLDS] * (p[FURNACE_T] - x[0]) / (p[PER_KG] * u[MASS])
+
+
+def guard(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    """Another piece than the one that was taken in last; as warm as it has to be."""
+    g[LOADED] = u[PIECES] - z[TAKEN_IN] - 0.5
+    g[DONE] = x[0] - p[TARGET]
+
+
+def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    """A cold piece goes in, a warm one leaves."""
+    x[0] = p[COLD]
+    if i == LOADED:
+        z[TAKEN_IN] = u[PIECES]
+        z[HOLDS] = 1.0
+    else:
+        z[HOLDS] = 0.0
+
+
+FURNACE = Model(
+    name="furnace",
+    states=Signals("temperature [degC] = 20"),
+    derivative=derivative,
+    discrete=Signals("taken_in", "holds"),
+    inputs=Signals("pieces", Signal("mass", "kg", initial=1.0, low=1e-3)),
+    parameters=Signals(
+        "furnace [degC] = 900", "cold [degC] = 20", "target [degC] = 850",
+        Signal("per_kg", "s/kg", initial=60.0, low=1e-3, description="time constant: c/h"),
+    ),
+    guards=(Guard("loaded", 1), Guard("done", 1)),
+    guard=guard,
+    reset=reset,
+    assumptions=("a piece has one temperature", "the furnace stays as hot as it is"),
+)  # fmt: skip
+
+
+def heating(mass: float, furnace: float = 900, cold: float = 20, target: float = 850) -> float:
+    """s that a piece of ``mass`` kg takes, exactly; temperatures in degC."""
+    return 60.0 * mass * log((furnace - cold) / (furnace - target))
+
+
+def setup(agenda: Agenda, furnaces: int) -> None:
+    """Pieces come, wait for a furnace, and leave when it says that they are done."""
+    free = simpy.Store(agenda, capacity=furnaces)
+    free.items.extend(range(1, furnaces + 1))
+    came, masses = agenda.random("arrivals"), agenda.random("masses")
+    taken_in = [0] * (furnaces + 1)
+    pieces = 0
+
+    def piece(mass: float) -> Generator[Any, Any, None]:
+        nonlocal pieces
+        came_at = agenda.now
+        pieces += 1
+        turn = free.get()
+        agenda.write(waiting=len(free.get_queue), present=pieces)
+        k = yield turn
+        begun = agenda.now
+        taken_in[k] += 1
+        agenda.write(**{f"pieces_{k}": taken_in[k], f"mass_{k}": mass})
+        agenda.write(waiting=len(free.get_queue))
+        yield agenda.crossing(f"furnace_{k}.done")
+        pieces -= 1
+        yield free.put(k)
+        agenda.write(waiting=len(free.get_queue), present=pieces)
+        agenda.send("finished", mass=mass, wait=begun - came_at, heating=agenda.now - begun)
+
+    def coming() -> Generator[Any, Any, None]:
+        while True:
+            yield agenda.timeout(came.exponential(agenda.read("between")))
+            low, high = agenda.read("lightest"), agenda.read("heaviest")
+            agenda.process(piece(float(masses.uniform(low, high))))
+
+    agenda.process(coming())
+
+
+FINISHED = Signals("mass [kg]", "wait [s]", "heating [s]")
+PARAMETERS = Signals(
+    Signal("between", "s", initial=1200.0, low=1e-3, description="mean time between pieces"),
+    Signal("lightest", "kg", initial=5.0, low=1e-3),
+    Signal("heaviest", "kg", initial=15.0, low=1e-3),
+)
+
+
+def shop(furnaces: int) -> Processes:
+    """The discrete events of it."""
+    each = range(1, furnaces + 1)
+    loads = [s for k in each for s in (f"pieces_{k}", Signal(f"mass_{k}", "kg", initial=1.0))]
+    return Processes(
+        partial(setup, furnaces=furnaces),
+        outputs=Signals("waiting", "present", *loads),
+        parameters=PARAMETERS,
+        messages={"finished": FINISHED},
+        assumptions=("pieces come at random, one at a time",),
+    )
+
+
+def scenario(furnaces: int = 2, hours: float = 24.0, step: Duration = 60) -> Scenario:
+    """A line of pieces before ``furnaces`` furnaces."""
+    out = Scenario("job-shop", until=hours * 3600.0)
+    on = []
+    for k in range(1, furnaces + 1):
+        name = f"furnace_{k}"
+        inputs = {"pieces": f"shop.pieces_{k}", "mass": f"shop.mass_{k}"}
+        out.plant(name, FURNACE, step=step, solver=Adaptive(rtol=1e-11, atol=1e-11), inputs=inputs)
+        on.append(f"{name}.done")
+    out.processes("shop", shop(furnaces), on=on)
+    return out

@@ -1,0 +1,65 @@
+"""Conway's Game of Life on a torus: a population whose cells see each other as they were.
+
+A cell lives in the next generation if it has three living neighbours, or has two and lives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.discrete import population
+from rtsim.errors import UnknownName
+from rtsim.model import Model
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals, Vector
+
+PATTERNS = {
+    "blinker": ("###",),
+    "block": ("##", "##"),
+    "toad": (".###", "###."),
+    "glider": (".#.", "..#", "###"),
+    "r-pentomino": (".##", "##.", ".#."),
+}
+
+
+def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> None:  # noqa: ARG001
+    """One cell; the sides of the torus (p[0] cells) are joined."""
+    side = int(p[0])
+    row, column = i // side, i % side
+    near = 0.0
+    for above in (-1, 0, 1):
+        for left in (-1, 0, 1):
+            if above != 0 or left != 0:
+                near += before[0, (row + above) % side * side + (column + left) % side]
+    after[0, i] = 1.0 if near == 3.0 or (near == 2.0 and before[0, i] == 1.0) else 0.0
+
+
+def life(side: int, in_turn: bool = False) -> Model:
+    """A torus of ``side`` by ``side`` cells; ``in_turn``: the error of updating cell by cell."""
+    return population(
+        "life", side * side, Signals("alive"), rule,
+        parameters=Signals(f"side = {side}"), in_turn=in_turn, assumptions=("a torus",),
+    )  # fmt: skip
+
+
+def placed(pattern: str, side: int, row: int = 1, column: int = 1) -> NDArray[np.float64]:
+    """(side, side): ``pattern`` with its corner at ``row``, ``column``, all else dead."""
+    if pattern not in PATTERNS:
+        raise UnknownName("pattern", pattern, sorted(PATTERNS))
+    out = np.zeros((side, side))
+    for down, line in enumerate(PATTERNS[pattern]):
+        for right, mark in enumerate(line):
+            out[(row + down) % side, (column + right) % side] = float(mark == "#")
+    return out
+
+
+def scenario(pattern: str = "glider", side: int = 8, until: float = 32.0) -> Scenario:
+    """One generation a second, the first at 1 s."""
+    out = Scenario("life", until=until)
+    start = placed(pattern, side).ravel()
+    out.plant("life", life(side), step=1, update_period=1, update_offset=1,
+              discrete={"alive": start})  # fmt: skip
+    return out

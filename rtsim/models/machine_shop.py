@@ -1,0 +1,165 @@
+"""A machine shop: machines that break, and one repairman who has other things to do.
+
+SimPy's example of that name.  Ten machines make parts of about ten minutes each; each breaks after
+300 minutes of work on average, and waits for the repairman, who needs 30.  Between repairs he does
+less urgent jobs, which a broken machine interrupts.  As long as times to failure are exponential
+the long run is known: M/D/1 with ten customers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+import simpy
+
+from rtsim.discrete import Agenda, Processes
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals
+from rtsim.tag import Duration
+
+MINUTE = 60.0
+WEEK = 7 * 24 * 60 * MINUTE
+MACHINES = 10
+BREAKS, OTHER = 1, 2
+"""Priorities of what the repairman does; the smaller, the sooner."""
+
+
+class Draws(Protocol):
+    """Where a machine's times come from, in s."""
+
+    def part(self) -> float: ...
+
+    def failure(self) -> float: ...
+
+
+class Streams:
+    """From named streams: what one machine draws does not depend on the others."""
+
+    def __init__(self, agenda: Agenda, machine: int) -> None:
+        self._parts = agenda.random(f"parts/{machine}")
+        self._failures = agenda.random(f"failures/{machine}")
+        self._agenda = agenda
+
+    def part(self) -> float:
+        """Normal, and positive."""
+        mean, deviation = self._agenda.read("part"), self._agenda.read("part_deviation")
+        while (drawn := self._parts.normal(mean, deviation)) <= 0.0:
+            pass
+        return float(drawn)
+
+    def failure(self) -> float:
+        return float(self._failures.exponential(self._agenda.read("failure")))
+
+
+class Shop:
+    """The shop of one run."""
+
+    def __init__(self, agenda: Agenda, draws: Callable[[Agenda, int], Draws]) -> None:
+        self.agenda = agenda
+        self.repairman = simpy.PreemptiveResource(agenda)
+        self.parts = [0] * MACHINES
+        self.broken = [False] * MACHINES
+        self.jobs = 0
+        for i in range(MACHINES):
+            one = draws(agenda, i)
+            working = agenda.process(self.working(i, one))
+            agenda.process(self.breaking(i, one, working))
+        agenda.process(self.other_jobs())
+
+    def show(self) -> None:
+        self.agenda.write(
+            parts=self.parts, working=MACHINES - sum(self.broken), total=sum(self.parts),
+            other_jobs=self.jobs,
+        )  # fmt: skip
+
+    def working(self, i: int, draws: Draws) -> Generator[Any, Any, None]:
+        """One part after the other; what a failure interrupts is finished afterwards."""
+        agenda = self.agenda
+        while True:
+            left = draws.part()
+            while left > 0.0:
+                begun = agenda.now
+                try:
+                    yield agenda.timeout(left)
+                    left = 0.0
+                except simpy.Interrupt:
+                    left -= agenda.now - begun
+                    yield from self.repaired(i)
+            self.parts[i] += 1
+            self.show()
+
+    def repaired(self, i: int) -> Generator[Any, Any, None]:
+        agenda, broke = self.agenda, self.agenda.now
+        self.broken[i] = True
+        self.show()
+        with self.repairman.request(priority=BREAKS) as turn:
+            yield turn
+            yield agenda.timeout(agenda.read("repair"))
+        self.broken[i] = False
+        self.show()
+        agenda.send("repairs", machine=i, down=agenda.now - broke)
+
+    def breaking(self, i: int, draws: Draws, working: simpy.Process) -> Generator[Any, Any, None]:
+        """Exponential times do not remember: those that end while it is broken are none."""
+        while True:
+            yield self.agenda.timeout(draws.failure())
+            if not self.broken[i]:
+                working.interrupt()
+
+    def other_jobs(self) -> Generator[Any, Any, None]:
+        """What the repairman does when nothing is broken."""
+        agenda = self.agenda
+        while True:
+            left = agenda.read("other_job")
+            while left > 0.0:
+                with self.repairman.request(priority=OTHER) as turn:
+                    yield turn
+                    begun = agenda.now
+                    try:
+                        yield agenda.timeout(left)
+                        left = 0.0
+                    except simpy.Interrupt:
+                        left -= agenda.now - begun
+            self.jobs += 1
+            self.show()
+
+
+def setup(agenda: Agenda) -> None:
+    """With named streams."""
+    Shop(agenda, Streams)
+
+
+OUTPUTS = Signals(
+    Signal("parts", "1", shape=(MACHINES,), description="made by each machine"),
+    Signal("working", "1", initial=float(MACHINES), description="machines that are not broken"),
+    Signal("total", "1", description="parts made"),
+    Signal("other_jobs", "1", description="less urgent jobs that the repairman finished"),
+)
+PARAMETERS = Signals(
+    Signal("part", "s", initial=10 * MINUTE, low=1e-3, description="mean time of a part"),
+    Signal("part_deviation", "s", initial=2 * MINUTE, low=0.0),
+    Signal("failure", "s", initial=300 * MINUTE, low=1e-3, description="mean time to failure"),
+    Signal("repair", "s", initial=30 * MINUTE, low=1e-3),
+    Signal("other_job", "s", initial=30 * MINUTE, low=1e-3),
+)
+REPAIRS = Signals("machine [1]", Signal("down", "s", description="from breaking to working again"))
+
+SHOP = Processes(
+    setup,
+    outputs=OUTPUTS,
+    parameters=PARAMETERS,
+    messages={"repairs": REPAIRS},
+    assumptions=(
+        "times to failure are exponential, a repair always takes as long",
+        "the repairman leaves his other jobs at once for a broken machine",
+    ),
+)
+
+
+def scenario(weeks: float = 4.0) -> Scenario:
+    """Ten machines and a repairman, day and night."""
+    until: Duration = weeks * WEEK
+    out = Scenario("machine-shop", until=until)
+    out.processes("shop", SHOP)
+    return out

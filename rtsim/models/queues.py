@@ -1,0 +1,118 @@
+"""Customers, servers and one line: M/M/c, the queue whose answers are known.
+
+Customers come at ``arrival_rate``, each is served by one of ``servers`` at ``service_rate``, first
+come, first served.  With a = arrival_rate/service_rate < servers the means in the long run are
+Erlang's (:func:`in_the_long_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from math import factorial
+from typing import Any, NamedTuple
+
+import simpy
+
+from rtsim.discrete import Agenda, Processes
+from rtsim.errors import ScenarioError
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals
+from rtsim.tag import Duration
+
+ARRIVALS, SERVICES = "arrivals", "services"
+CUSTOMERS = Signals(
+    Signal("wait", "s", description="from coming to being served"),
+    Signal("service", "s"),
+    Signal("total", "s", description="from coming to leaving"),
+)
+"""Of each customer that leaves."""
+
+
+def setup(agenda: Agenda) -> None:
+    """Customers come, wait, are served and leave."""
+    servers = simpy.Resource(agenda, int(agenda.read("servers")))
+    arrivals, services = agenda.random(ARRIVALS), agenda.random(SERVICES)
+
+    def show() -> None:
+        agenda.write(waiting=len(servers.queue), served=servers.count)
+
+    def customer() -> Generator[Any, Any, None]:
+        came = agenda.now
+        takes = services.exponential() / agenda.read("service_rate")
+        with servers.request() as turn:
+            show()
+            yield turn
+            begun = agenda.now
+            show()
+            yield agenda.timeout(takes)
+        show()
+        left = agenda.now
+        agenda.send("customers", wait=begun - came, service=takes, total=left - came)
+
+    def coming() -> Generator[Any, Any, None]:
+        while True:
+            yield agenda.timeout(arrivals.exponential() / agenda.read("arrival_rate"))
+            agenda.process(customer())
+
+    agenda.process(coming())
+
+
+QUEUE = Processes(
+    setup,
+    outputs=Signals("waiting [1]", "served [1]"),
+    parameters=Signals(
+        Signal("arrival_rate", "1/s", initial=0.8, low=1e-9),
+        Signal("service_rate", "1/s", initial=1.0, low=1e-9),
+        Signal("servers", "1", initial=1.0, low=1.0),
+    ),
+    messages={"customers": CUSTOMERS},
+    assumptions=(
+        "times between arrivals and of service are exponential and independent",
+        "one line, first come, first served, of any length",
+    ),
+)
+
+
+def scenario(
+    arrival: float = 0.8, service: float = 1.0, servers: int = 1, until: Duration = 5000
+) -> Scenario:
+    """M/M/c, empty at the start; arrival and service are rates in 1/s."""
+    out = Scenario("queue", until=until)
+    rates = {"arrival_rate": arrival, "service_rate": service, "servers": servers}
+    out.processes("queue", QUEUE, parameters=rates)
+    return out
+
+
+class LongRun(NamedTuple):
+    """Means of M/M/c in the long run."""
+
+    busy: float
+    """Share of time that a server is busy."""
+    waits: float
+    """Probability that a customer has to wait."""
+    waiting: float
+    """Customers in the line."""
+    present: float
+    """Customers in the line and being served."""
+    wait: float
+    """s in the line."""
+    total: float
+    """s from coming to leaving."""
+
+
+def in_the_long_run(arrival: float, service: float, servers: int = 1) -> LongRun:
+    """Erlang's means of M/M/c (his C formula); rates in 1/s.
+
+    Raises :class:`ScenarioError` where the line grows for ever.
+    """
+    a = arrival / service
+    if not a < servers:
+        raise ScenarioError(
+            f"{arrival:g} customers a second for {servers} servers of {service:g} 1/s: the line "
+            "grows for ever and has no mean; give more servers, or faster ones"
+        )
+    last = a**servers / factorial(servers) * servers / (servers - a)
+    waits = last / (sum(a**k / factorial(k) for k in range(servers)) + last)
+    waiting = waits * a / (servers - a)
+    wait = waiting / arrival
+    return LongRun(a / servers, waits, waiting, waiting + a, wait, wait + 1.0 / service)

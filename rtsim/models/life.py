@@ -56,10 +56,11 @@ def placed(pattern: str, side: int, row: int = 1, column: int = 1) -> NDArray[np
     return out
 
 
-def scenario(pattern: str = "glider", side: int = 8, until: float = 32.0) -> Scenario:
-    """One generation a second, the first at 1 s."""
-    out = Scenario("life", until=until)
+def scenario(pattern: str = "glider", side: int = 8, generations: int = 100) -> Scenario:
+    """Ten generations a second, the first at 0.1 s."""
+    out = Scenario("life", until=generations / 10)
     start = placed(pattern, side).ravel()
-    out.plant("life", life(side), step=1, update_period=1, update_offset=1,
+    tick = "1/10"
+    out.plant("life", life(side), step=tick, update_period=tick, update_offset=tick,
               discrete={"alive": start})  # fmt: skip
     return out

@@ -27,7 +27,10 @@ from rtsim.simulation import simulate
 
 HERE = Path(__file__).resolve().parent
 SEED = 11
-SHORT = {"f16": 3, "nesc": 4, "valves": 58, "worker": 3, "library": 3}
+SHORT = {
+    "f16": 3, "nesc": 4, "valves": 58, "worker": 3, "library": 3, "queue": 300,
+    "machine-shop": 60_000, "job-shop": 20_000,
+}  # fmt: skip
 """How long (s) the built-in scenarios fly here, in which something happens; else their own time."""
 
 

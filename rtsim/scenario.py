@@ -380,17 +380,15 @@ class Scenario:
 
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
-        models = [
-            p.model if isinstance(p, PlantPart) else p.processes
-            for _, p in sorted(self.parts.items())
-            if isinstance(p, PlantPart | ProcessesPart)
-        ]
+        parts = [part for _, part in sorted(self.parts.items())]
+        models = [getattr(part, "model", getattr(part, "processes", None)) for part in parts]
+        stating = [model for model in models if model is not None]
         return {
             "name": self.name,
             "until": self.until_ns,
             "origin": self.origin,
-            "assumptions": [*self.assumptions, *(a for m in models for a in m.assumptions)],
-            "limits": [*self.limits, *(limit for m in models for limit in m.limits)],
+            "assumptions": [*self.assumptions, *(a for m in stating for a in m.assumptions)],
+            "limits": [*self.limits, *(limit for m in stating for limit in m.limits)],
             "parts": {name: describe_part(part) for name, part in sorted(self.parts.items())},
             "order": [list(pair) for pair in sorted(self._orders)],
             "changes": [

@@ -1,0 +1,117 @@
+"""The judgements of the pilot's bench, on figures that were made up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tools.bench import pilot
+from tools.bench.pilot import Rounds, film_missed, intervals, moves
+from tools.bench.pilot_witness import VARIABLE, environment, shown, witnessed
+from tools.bench.results import Row
+
+MS = 1_000_000
+FRAME = 16_666_667
+
+
+def rounds(late: float, overruns: float, p99: float = 17.0, more: float = 1.0) -> Rounds:
+    """Three alike."""
+    out = Rounds()
+    for _ in range(3):
+        out.late_ns.append(late)
+        out.overruns.append(overruns)
+        out.step_ns.append(more * MS)
+        out.picture_ns.append(more * MS)
+        out.intervals.append(np.full(200, round(p99 * MS)))
+    return out
+
+
+def verdicts(rows: list[Row]) -> list[bool]:
+    return [row.ok for row in rows if row.ok is not None]
+
+
+@pytest.mark.parametrize(
+    ("late", "overruns", "kept"),
+    [
+        (14.0, 14.0, [True, True]),
+        (16.0, 14.0, [False, True]),
+        (14.0, 16.0, [True, False]),
+    ],
+)
+def test_at_1_khz_once_and_a_half(late: float, overruns: float, kept: list[bool]) -> None:
+    assert (
+        verdicts(pilot._simulation_rows(1000, rounds(10.0, 10.0), rounds(late, overruns))) == kept
+    )
+
+
+def test_one_overrun_more_is_none_and_two_are() -> None:
+    alone = rounds(10.0, 0.0)
+    for overruns, kept in ((1.0, True), (2.0, False)):
+        found = verdicts(pilot._simulation_rows(1000, alone, rounds(10.0, overruns)))
+        assert found == [True, kept]
+
+
+def test_at_100_hz_no_overrun_more_in_any_round() -> None:
+    alone, seen = rounds(10.0, 1.0), rounds(99.0, 1.0)
+    assert verdicts(pilot._simulation_rows(100, alone, seen)) == [True]
+    seen.overruns[1] = 2.0
+    assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
+
+
+@pytest.mark.parametrize(
+    ("found", "missed"),
+    [
+        ([FRAME] * 9, 0),
+        ([FRAME, 41 * MS, FRAME], 0),
+        ([FRAME, 42 * MS, FRAME, 42 * MS], 1),
+        ([FRAME, 42 * MS, 42 * MS, FRAME], 2),
+        ([FRAME, 84 * MS, FRAME], 2),
+    ],
+)
+def test_pictures_of_a_film_that_were_missed(found: list[int], missed: int) -> None:
+    assert film_missed(found) == missed
+
+
+def test_frames_are_held_against_an_empty_loop() -> None:
+    empty = rounds(0.0, 0.0, 17.0)
+    assert verdicts(pilot._frame_rows(1000, rounds(0.0, 0.0, 25.0), empty)) == [True, True]
+    assert verdicts(pilot._frame_rows(1000, rounds(0.0, 0.0, 26.0), empty)) == [False, True]
+    assert verdicts(pilot._frame_rows(1000, rounds(0.0, 0.0, 45.0), empty)) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("hz", "ms", "kept"),
+    [(1000, 3.9, [True, True]), (1000, 4.1, [False, True]), (100, 43.0, [False, True]),
+     (100, 43.4, [False, False])],
+)  # fmt: skip
+def test_latencies_are_bounded_by_steps_and_frames(hz: int, ms: float, kept: list[bool]) -> None:
+    assert verdicts(pilot._latency_rows(hz, rounds(0.0, 0.0, more=ms))) == kept
+
+
+def test_the_first_second_is_left_out() -> None:
+    times = np.arange(0, 3000, 500) * MS
+    assert intervals(times).tolist() == [500 * MS] * 3
+
+
+def test_a_stick_that_moves_all_the_time_and_not_far() -> None:
+    script = moves(2.0)
+    assert len(script) == 40
+    assert np.abs([axes for _, axes in script]).max() <= 0.33
+    assert len({axes for _, axes in script}) == 40
+
+
+def test_a_witness_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    with witnessed(tmp_path):
+        assert os.environ["PYTHONPATH"].startswith(str(tmp_path))
+        assert os.environ["PYTHONPATH"].endswith(f"{os.pathsep}mine")
+    assert os.environ["PYTHONPATH"] == "mine"
+    assert VARIABLE not in os.environ
+    with environment({"PYTHONPATH": "other"}):
+        assert os.environ["PYTHONPATH"] == "other"
+    with pytest.raises(FileNotFoundError, match="killed, or never began"):
+        shown(tmp_path)

@@ -96,14 +96,17 @@ class Clock(Protocol):
         """The simulated ns that the clock's own time ``own`` falls into: the inverse of W."""
         ...
 
-    def anchor(self, ns: int) -> None:
-        """Simulated ``ns`` is now: at the start, and after a pause, a restore or a slip."""
+    def anchor(self, ns: int, own: int | None = None) -> None:
+        """Simulated ``ns`` is now: at the start, and after a pause, a restore or a slip.
+
+        Or it was due at ``own``, of the clock's own time, which has gone by.
+        """
         ...
 
-    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
-        """From now on, which is simulated ``ns``, run at ``rate`` simulated seconds a second.
+    def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
+        """From simulated ``ns`` on run at ``rate`` simulated seconds a second.
 
-        ``None`` is as fast as possible.
+        ``None`` is as fast as possible; ``ns`` and ``own`` are anchored as by :meth:`anchor`.
         """
         ...
 
@@ -154,10 +157,10 @@ class VirtualClock:
     def simulated(self, own: int) -> int:
         return own
 
-    def anchor(self, ns: int) -> None:
+    def anchor(self, ns: int, own: int | None = None) -> None:  # noqa: ARG002
         self._now = ns
 
-    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+    def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:  # noqa: ARG002
         if rate is not None:
             exact_rate(rate)
         self.anchor(ns)
@@ -235,14 +238,14 @@ class WallClock:
     def simulated(self, own: int) -> int:
         return self._line.simulated(own)
 
-    def anchor(self, ns: int) -> None:
-        self._line.anchor(ns, self.now())
+    def anchor(self, ns: int, own: int | None = None) -> None:
+        self._line.anchor(ns, self.now() if own is None else own)
 
-    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+    def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
         self.paced = rate is not None
         if rate is not None:
             self._line.rate = exact_rate(rate)
-        self.anchor(ns)
+        self.anchor(ns, own)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
         if not self.paced:

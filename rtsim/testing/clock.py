@@ -69,14 +69,13 @@ class FakeClock:
     def simulated(self, own: int) -> int:
         return self._line.simulated(own)
 
-    def anchor(self, ns: int) -> None:
-        self._line.anchor(ns, self._own)
+    def anchor(self, ns: int, own: int | None = None) -> None:
+        self._line.anchor(ns, self._own if own is None else own)
 
-    def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
+    def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
         self.paced = rate is not None
-        line = Timeline(self.rate if rate is None else rate, self._own)
-        line.anchor(ns, self._own)
-        self._line = line
+        self._line = Timeline(self.rate if rate is None else rate, self._own)
+        self.anchor(ns, own)
 
     def advance(self, ns: int) -> None:
         """Let ``ns`` of the clock's own time pass: computing, or a pause."""
@@ -153,6 +152,11 @@ def _check_map(clock: Clock) -> None:
     if clock.paced:
         assert clock.now() > 2**50, "own time must start far away from simulated time"
         assert clock.now() >= clock.wall(1_000), "what was anchored is due now, not later"
+        before = clock.now() - 500
+        clock.anchor(2_000, before)
+        assert clock.wall(2_000) == before, "what was anchored at an own time was due then"
+        clock.set_rate(1, 3_000, before)
+        assert clock.wall(3_000) == before, "a rate is anchored at the own time that is given"
 
 
 def _check_rates(clock: Clock) -> None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from rtsim.clock import Clock, Wake, WallClock, stopwatch
+from rtsim.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
 from rtsim.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy, advice
@@ -76,7 +76,8 @@ class Pacer:
         self.frozen = False
         self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
         self.slipped_ns = 0
-        """Own ns by which the run ends later than it was due to: slips and freezes."""
+        """Own ns by which the run ends later than it was due to: slips, freezes, and what was more
+        than a frame where it was held or its rate changed."""
         self.holds, self.held_ns = 0, 0
         """Pauses that were asked for, and the own ns that they took."""
         self.blamed: dict[str, int] = {}
@@ -89,11 +90,12 @@ class Pacer:
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
-        self._read = clock.now if clock.paced or isinstance(clock, WallClock) else stopwatch
+        self._read = stopwatch if isinstance(clock, VirtualClock) else clock.now
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
         self._running = False
-        self._frozen_ns = self._frozen_at = self._held_at = self._stands_at = 0
+        self._frozen_ns = self._frozen_at = self._held_at = self._used_ns = 0
+        self._held = False
         self._reset(0)
 
     def _reset(self, ns: int) -> None:
@@ -129,9 +131,26 @@ class Pacer:
         self.log.count()
 
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
-        """Another rate from simulated ``ns`` on, which is now; ``None``: as fast as possible."""
-        self.clock.set_rate(rate, ns)
-        self._late_by_wake = 0
+        """Another rate from the tag at simulated ``ns`` on; ``None``: as fast as possible.
+
+        The tag keeps its due time: of what it is late by now, up to a frame is handed on.
+        """
+        clock, now = self.clock, self._read()
+        if not clock.paced or self.frozen or self._held:  # anchored when it goes on
+            clock.set_rate(rate, ns)
+            return
+        late = max(0, now - clock.wall(ns))
+        clock.set_rate(rate, ns)
+        if clock.paced:
+            self._hand_on(ns, now, late)
+
+    def _hand_on(self, ns: int, now: int, late: int) -> None:
+        """The tag at ``ns`` was due ``late`` before ``now``; what is more than a frame is lost."""
+        clock = self.clock
+        kept = min(late, clock.wall(ns + self.frame_ns) - clock.wall(ns))
+        self.slipped_ns += late - kept
+        self._late_by_wake = min(self._late_by_wake, kept)
+        clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
         """Simulated ``ns`` is now, within a frame: time that was stretched on purpose."""
@@ -141,29 +160,32 @@ class Pacer:
     def hold(self) -> None:
         """Simulated time stands from now on, because somebody asked for it: no overrun."""
         self.stop()
-        self._held_at = self._read()
-        self._stands_at = self.clock.simulated(self._held_at) if self.clock.paced else 0
+        self._held, self._held_at = True, self._read()
+        self._used_ns = self._held_at - self.clock.wall(self._tag_ns) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
-        """After a :meth:`hold` behind the tag at ``ns``: where it stood is now.
+        """After a :meth:`hold` behind the tag at ``ns``: it was due as long ago as it was then.
 
         What that frame had computed before is not waited for once more, and of lateness no more
         than a frame is handed on.  Returns the own ns for which it stood.
         """
-        stood = self._read() - self._held_at
+        now = self._read()
+        stood = now - self._held_at
+        self._held = False
         self.holds += 1
         self.held_ns += stood
         self.start(ns)
         if self.clock.paced:
-            self.clock.anchor(max(ns, min(self._stands_at, ns + self.frame_ns)))
+            self._hand_on(ns, now, self._used_ns)
         return stood
 
     def resume(self) -> None:
         """End a freeze: the tag that was late is due now."""
         if self.frozen:
+            now = self._read()
             self.frozen = False
-            self.slipped_ns += self._read() - self._frozen_at
-            self.clock.anchor(self._frozen_ns)
+            self.slipped_ns += now - self._frozen_at
+            self.clock.anchor(self._frozen_ns, now)
             self._late_by_wake, self._culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
@@ -326,14 +348,15 @@ class Pacer:
         )
         if action == "abort":
             raise OverrunError(f"{self.overrun}; {advice(policy, self._consecutive)}")
+        now = self.clock.wall(ns) + late
         if action == "slip":
             self.slipped_ns += late
             self._late_by_wake, self._culprit_ns = 0, -1  # due now, and nothing is handed on
-            self.clock.anchor(ns)
+            self.clock.anchor(ns, now)
         elif action == "freeze":
             self.slipped_ns += late
-            self.frozen, self._frozen_ns, self._frozen_at = True, ns, self._read()
-            self.clock.anchor(ns)
+            self.frozen, self._frozen_ns, self._frozen_at = True, ns, now
+            self.clock.anchor(ns, now)
         return action != "freeze"
 
     def _hold(self, wake: Wake | None) -> bool:

@@ -37,20 +37,20 @@ class Sprints(FakeClock):
 
     anchored = False
 
-    def anchor(self, ns: int) -> None:
+    def anchor(self, ns: int, own: int | None = None) -> None:
         if not self.anchored:
             self.anchored = True
-            super().anchor(ns)
+            super().anchor(ns, own)
 
 
 class Stalls(FakeClock):
-    def anchor(self, ns: int) -> None:
-        super().anchor(ns - 1_000_000)
+    def anchor(self, ns: int, own: int | None = None) -> None:
+        super().anchor(ns - 1_000_000, own)
 
 
 class AnyRate(FakeClock):
-    def set_rate(self, rate: object, ns: int) -> None:  # noqa: ARG002
-        self.anchor(ns)
+    def set_rate(self, rate: object, ns: int, own: int | None = None) -> None:  # noqa: ARG002
+        self.anchor(ns, own)
 
 
 class Drifts(FakeClock):

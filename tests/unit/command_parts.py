@@ -14,9 +14,10 @@ from rtsim.errors import RtsimError
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
-from rtsim.simulation import Progress, simulate
+from rtsim.simulation import Pace, Progress, simulate
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate
+from rtsim.timing.policy import CatchUp, Policy
 
 Told = Mapping[str, object]
 
@@ -52,6 +53,7 @@ class Flown:
         checkpoints: Taking | None = None,
         before: Flown | None = None,
         until: float | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """``before`` is the leg that ended with a restore: this one goes on from there."""
         self.clock: FakeClock = FakeClock(rate) if before is None else before.clock
@@ -69,6 +71,7 @@ class Flown:
             outcome = simulate(
                 scenario, seed=seed, clock=self.clock, recorder=recorder, inbox=self.inbox,
                 observe=self._tell, checkpoints=checkpoints, start=self.start, until=until,
+                pace=Pace(policy=policy or CatchUp()),
             )  # fmt: skip
             self.restored = outcome.restored
             self.reason, self.certificate = outcome.reason, outcome.certificate

@@ -227,12 +227,14 @@ class Ring:
 class Files:
     """One file for each, beside the recording: ``run.mcap``, ``run@12.340.checkpoint``.
 
-    Written where :meth:`finish` says that there is time.
+    Written where :meth:`finish` says that there is time.  ``start`` is what the run went on from:
+    its recording names that one by its bits, so that another of the same tag never takes its place.
     """
 
     most = MOST_FILES
 
-    def __init__(self, recording: Path) -> None:
+    def __init__(self, recording: Path, start: Checkpoint | None = None) -> None:
+        self._start = None if start is None else Path(start.source).resolve()
         self.paths: list[Path] = []
         self._recording = recording
         self._waiting: list[Checkpoint] = []
@@ -245,8 +247,10 @@ class Files:
         """Write those that wait."""
         waiting, self._waiting = self._waiting, []
         for checkpoint in waiting:
-            self.paths.append(checkpoint.save(path_beside(self._recording, checkpoint.ns)))
-            self._written.append((checkpoint.ns, self.paths[-1]))
+            path = path_beside(self._recording, checkpoint.ns)
+            if path.resolve() != self._start:
+                self.paths.append(checkpoint.save(path))
+            self._written.append((checkpoint.ns, path))
 
     def forget_after(self, ns: int) -> None:
         """The run went back to ``ns``: what came later is of another, though its files stay."""

@@ -48,12 +48,15 @@ class Wanted:
     rewind: str | None = None
     """Span of the ring in memory, s."""
 
-    def taking(self, recording: Path | None, past: Past) -> Taking | None:
-        """Of the leg that is recorded there; ``None`` where nothing can ask for one."""
+    def taking(self, recording: Path | None, past: Past, start: Checkpoint | None) -> Taking | None:
+        """Of the leg that goes on from ``start`` and is recorded there.
+
+        ``None`` where nothing can ask for one.
+        """
         if recording is not None:
             if self.every is None and not self.at and not self.told:
                 return None
-            files = Files(recording)
+            files = Files(recording, start)
             past.add(files)
             return Taking(files, every=self.every, at=self.at, past=past)
         if self.every is not None or self.at:

@@ -48,7 +48,7 @@ def fly_legs(
     while True:
         path = None if recorder is None else recorder.path
         start = None if start is None else in_a_file(start, path)
-        taking = wanted.taking(path, past)
+        taking = wanted.taking(path, past, start)
         into: Recorder = recorder or NullRecorder()
         outcome = fly(pace=pace, recorder=into, start=start, checkpoints=taking)
         kept = taking.keeper if taking is not None else None

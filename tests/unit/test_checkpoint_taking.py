@@ -143,6 +143,22 @@ def test_files_lie_beside_the_recording(tmp_path: Path) -> None:
     assert path_beside(Path("a.b.mcap"), 0).name == "a.b@0.000.checkpoint"
 
 
+def test_the_one_that_a_run_went_on_from_is_not_written_over(tmp_path: Path) -> None:
+    """Its recording names it by its bits; one asked for where the run begins is that one."""
+    recording = tmp_path / "run.2.mcap"
+    path = Checkpoint(40 * MS, {"seed": 1}, {}).save(path_beside(recording, 40 * MS))
+    start = Checkpoint.open(path)
+    files = Files(recording, start)
+    files.keep(Checkpoint(40 * MS, {"seed": 2}, {}))
+    files.keep(Checkpoint(50 * MS, {"seed": 2}, {}))
+    files.finish()
+    assert Checkpoint.open(path).digest == start.digest
+    assert [p.name for p in files.paths] == ["run.2@0.050.checkpoint"]
+    found = files.between(-1, 45 * MS)
+    assert found is not None
+    assert found.digest == start.digest
+
+
 def test_nothing_is_written_while_the_clock_is_paced_whatever_the_run_began_with(
     tmp_path: Path,
 ) -> None:

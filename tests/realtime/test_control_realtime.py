@@ -135,7 +135,7 @@ def test_ten_seconds_of_pause_and_rates_to_a_millisecond(
     path = tmp_path / "flight.mcap"
     command = [
         sys.executable, "-m", "rtsim", "run", "f16", "--plain", "--control", "--pace", "1.0",
-        "--until", "1000", "-o", str(path),
+        "--until", "1000", "--overrun", "slip:1000000", "-o", str(path),
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
@@ -149,10 +149,13 @@ def test_ten_seconds_of_pause_and_rates_to_a_millisecond(
     assert recording.footer is not None
     certificate = _certificate(recording)
     took = recording.footer["wall_ns"] - ideal(recording, recording.footer["ended"])
-    print(f"{float(took) / 1e3:.1f} us more than it should take; {certificate.overruns}")
-    assert certificate.overruns == {"compute": 0, "wake": 0}
+    print(
+        f"{float(took) / 1e3:.1f} us more than it should take, {certificate.slipped_ns / 1e3:.1f} "
+        f"us of it slipped; overruns {certificate.overruns}"
+    )
+    assert 0 <= took - certificate.slipped_ns < MS
+    assert certificate.overruns == {"compute": 0, "wake": 0}, "is this machine quiet?"
     assert certificate.slipped_ns == 0
-    assert 0 <= took < MS
     assert 10 * NS_PER_S <= certificate.held_ns <= paused
     woken = recording.track("timing").integer("wake_lateness")
     assert np.all(woken[woken != NO_SAMPLE] >= 0), "no frame is early"

@@ -157,6 +157,8 @@ def simulate(
         undo.callback(system.close)
         if start is not None or (checkpoints is not None and checkpoints.wanted):
             check_savable(system)
+        elif checkpoints is not None:
+            checkpoints.if_savable(system)
         if start is not None:
             _go_on_from(start, system, until_ns)
         clock = clock or pace.clock(told=inbox is not None)
@@ -178,7 +180,8 @@ def simulate(
         recorder.start(about)
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
-    outcome = _conclude(system, recorder, flown, checkpoints)
+    figures = {} if inbox is None else inbox.figures()
+    outcome = _conclude(system, recorder, flown, checkpoints, figures)
     rate = float(getattr(clock, "rate", 1.0)) if clock.paced else None
     began = START if start is None else start.tag
     return replace(outcome, began=began, restored=flown.restored, rate=rate)
@@ -280,7 +283,11 @@ def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
 
 
 def _conclude(
-    system: System, recorder: Recorder, flown: _Flown, checkpoints: Taking | None
+    system: System,
+    recorder: Recorder,
+    flown: _Flown,
+    checkpoints: Taking | None,
+    figures: Mapping[str, Any],
 ) -> Outcome:
     """Close everything; the run's own error is told first, what closing adds is a note to it."""
     late = sum(c.lates for c in system.controllers)
@@ -294,6 +301,7 @@ def _conclude(
         "missed": missed,
         "certificate": flown.certificate.to_json(),
         **({} if flown.restored is None else {"restored": flown.restored.ns}),
+        **figures,
     }
     error = flown.error
     closers: list[Callable[[], None]] = [system.close, lambda: recorder.finish(footer)]

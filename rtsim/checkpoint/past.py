@@ -15,10 +15,21 @@ _SHORTEST_NS = NS_PER_S // 10
 class Past:
     """Outlives the legs of a run that goes back: what lies ahead of it then is no past of it.
 
-    ``seconds`` keeps a ring, ``start`` is what the first leg went on from.
+    ``seconds`` keeps a ring, ``start`` is what the first leg went on from.  ``first`` keeps the
+    beginning beside the ring; ``if_savable`` does without both where a part cannot be saved.
     """
 
-    def __init__(self, seconds: Duration | None = None, start: Checkpoint | None = None) -> None:
+    def __init__(
+        self,
+        seconds: Duration | None = None,
+        start: Checkpoint | None = None,
+        *,
+        first: bool = False,
+        if_savable: bool = False,
+    ) -> None:
+        self.if_savable = if_savable
+        self.lacks_first = first and start is None
+        """The next one that is kept is that of the beginning."""
         self.ring = None if seconds is None else Ring(seconds)
         self.every_ns: int | None = None
         """How often the ring takes one."""
@@ -43,6 +54,8 @@ class Past:
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """Into the ring, where there is one."""
+        if self.lacks_first:
+            self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:
             self.ring.keep(checkpoint)
 

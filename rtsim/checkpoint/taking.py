@@ -70,7 +70,8 @@ class Taking:
         self.past = past
         self.taken = 0
         self._ring_every = None if past is None else past.every_ns
-        self.wanted = every is not None or bool(at) or self._ring_every is not None
+        ring = past is not None and past.every_ns is not None and not past.if_savable
+        self.wanted = every is not None or bool(at) or ring
         """Some are asked for before the run; others may be while it goes on."""
         self.postponed = 0
         """Tags at which a regular one was due and the frame had no time for it."""
@@ -115,9 +116,18 @@ class Taking:
         if self.past is not None:
             self.past.begin(ns)
         self._next_regular(ns)
+        if self.past is not None and self._ring_every is not None and self.past.lacks_first:
+            self._ring_ns = ns
         while self._at and self._at[0] <= ns:
             self._at.popleft()
         self._look_ahead()
+
+    def if_savable(self, system: System) -> None:
+        """A ring that nobody insists on is none where a part cannot be gone on from."""
+        try:
+            check_savable(system)
+        except CheckpointError:
+            self._ring_every = None
 
     def _next_regular(self, ns: int) -> None:
         if self._every is not None:

@@ -38,6 +38,10 @@ rewind_option = click.option(
 )
 
 
+VIEWED_S = "60"
+"""What a run that is viewed keeps in memory, unless --rewind says otherwise."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Which checkpoints were asked for.  ``told``: commands may ask for more on the way."""
@@ -47,6 +51,15 @@ class Wanted:
     told: bool = False
     rewind: str | None = None
     """Span of the ring in memory, s."""
+    viewed: bool = False
+    """Somebody at a window may go back: to the beginning too, and without having asked for it."""
+
+    def past(self, start: Checkpoint | None) -> Past:
+        """What the flight can go back to."""
+        if self.viewed:
+            asked = self.rewind is not None
+            return Past(self.rewind or VIEWED_S, start, first=True, if_savable=not asked)
+        return Past(self.rewind, start)
 
     def taking(self, recording: Path | None, past: Past, start: Checkpoint | None) -> Taking | None:
         """Of the leg that goes on from ``start`` and is recorded there.

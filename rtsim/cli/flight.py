@@ -39,6 +39,10 @@ from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import Request
 
+FOR_A_PERSON = "slip:100000"
+"""Overruns, where somebody looks on or flies: after a stall it goes on from there and does not
+sprint, and a machine that is too slow is seen to be, long before the run ends of it."""
+
 
 @dataclass(frozen=True)
 class Flight:
@@ -119,9 +123,6 @@ class Flight:
 
 
 _OPTIONS = (
-    click.option(
-        "--pace", default="max", show_default=True, help="'max', or a rate: 1.0 is real time."
-    ),
     click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
     click.option(
         "--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15"
@@ -133,9 +134,6 @@ _OPTIONS = (
     ),
     click.option("--no-record", is_flag=True, help="Write no recording."),
     click.option("--force", is_flag=True, help="Write over an older recording."),
-    click.option(
-        "--overrun", default="catch_up", show_default=True, help="catch_up:N, slip, freeze, abort"
-    ),
     click.option("--realtime", is_flag=True, help="Ask for SCHED_FIFO, locked memory and a CPU."),
     click.option("--plain", is_flag=True, help="Run the equations as plain Python, uncompiled."),
     click.option(
@@ -172,7 +170,28 @@ def optional_flight_options(command: F) -> F:
     return _with_options(command, click.argument("scenario", required=False, default=""))
 
 
-def _with_options(command: F, argument: Callable[[Any], Any]) -> F:
+def person_options(command: F) -> F:
+    """The same where a person flies: in real time, and a stall is not made up for."""
+    return _with_options(command, click.argument("scenario"), "1.0", FOR_A_PERSON)
+
+
+def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
+    return (
+        click.option(
+            "--pace", default=pace, show_default=True, help="'max', or a rate: 1.0 is real time."
+        ),
+        click.option(
+            "--overrun",
+            default=overrun,
+            show_default=True,
+            help="What to do when the run falls behind: catch_up:N, slip:N, freeze:S, abort.",
+        ),
+    )
+
+
+def _with_options(
+    command: F, argument: Callable[[Any], Any], pace: str = "max", overrun: str = "catch_up"
+) -> F:
     names = [field.name for field in fields(Flight)]
 
     @wraps(command)
@@ -181,7 +200,7 @@ def _with_options(command: F, argument: Callable[[Any], Any]) -> F:
         return command(flight=flight, **options)
 
     decorated: Any = packed
-    for option in reversed((argument, *_OPTIONS)):
+    for option in reversed((argument, *_pacing(pace, overrun), *_OPTIONS)):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
 
@@ -341,10 +360,11 @@ def fly(
                 inbox=inbox,
             )
             start = None if going_on is None else going_on.checkpoint
+            wanted = flight.wanted()
+            if watch is not None:
+                wanted = replace(wanted, told=True, viewed=True)
             with announced(line.compiling):
-                legs = fly_legs(
-                    simulated, flight.pacing(), recorder, flight.wanted(), start, inbox, stack
-                )
+                legs = fly_legs(simulated, flight.pacing(), recorder, wanted, start, inbox, stack)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt
     return Flown(flight, legs, gate)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, flight_options
+from rtsim.cli.flight import Flight, person_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import Viewed, quiet_option, window_options
+from rtsim.cli.viewing import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
 from rtsim.errors import ScenarioError
 from rtsim.parts import InletPart
 from rtsim.pilot.flights import FLOWN_AS, Flyable
@@ -20,8 +21,8 @@ from rtsim.pilot.launching import Window
 from rtsim.scenario import Scenario
 
 
-@click.command()
-@flight_options
+@click.command(cls=Viewable)
+@person_options
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -30,21 +31,23 @@ from rtsim.scenario import Scenario
 )
 @json_option
 @reports_errors
-@window_options
+@partial(place_options, view=HERE)
 @quiet_option
-def fly(flight: Flight, mapping: Path | None, window: Window, quiet: bool, as_json: bool) -> None:
+def fly(
+    flight: Flight, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
+) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an inlet that a person moves.
 
-    In real time unless --pace says otherwise.  Stick, gamepad, or keyboard and mouse; F1 in the
-    window shows the keys.  The recording replays bit for bit, with rtsim replay.
+    Stick, gamepad, or keyboard and mouse; F1 in the window shows the keys.  Closing the window does
+    not end the flight: rtsim view opens another, Esc in it or Ctrl-C ends the flight.  The
+    recording replays bit for bit, with rtsim replay.
     """
     flyable = FLOWN_AS.get(flight.scenario, Flyable(flight.scenario))
     flight = replace(flight, scenario=flyable.scenario)
-    if flight.pace == "max":  # nobody flies as fast as possible; it is the option's own default
-        flight = replace(flight, pace="1.0")
-    viewed = Viewed(
-        replace(window, mapping=mapping, quiet=quiet), lambda s: flyable.stick or inlet_of(s)
-    )
+    window = replace(window or Window(), mapping=mapping, quiet=quiet)
+    if window.served is not None and (mapping is not None or quiet):
+        raise ScenarioError("--mapping and --quiet go to rtsim view, where the stick is")
+    viewed = Viewed(window, lambda s: flyable.stick or inlet_of(s))
     flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(flown.outcome.reason)
     if as_json:
@@ -65,22 +68,29 @@ def inlet_of(scenario: Scenario) -> str:
     return inlets[0]
 
 
+_LATENCIES = {
+    "input_to_step": "input to step",
+    "input_to_picture": "input to picture",
+    "interpolation": "interpolation, that picture before the newest state",
+}
+
+
 def _print_latency(latency: dict[str, Any]) -> None:
-    """Input to step, and input to picture."""
+    """Input to step, input to picture, and what interpolation holds that picture back by."""
     out = console()
-    for name in ("input_to_step", "input_to_picture"):
+    for name, says in _LATENCIES.items():
         row = latency[name]
         if not row["count"]:
-            out.print(f"{name.replace('_', ' ')}: the stick was not moved", soft_wrap=True)
+            if name != "interpolation":
+                out.print(f"{says}: the stick was not moved", soft_wrap=True)
             continue
         median, p95, most = (row[key] / 1e6 for key in ("median_ns", "p95_ns", "max_ns"))
         out.print(
-            f"{name.replace('_', ' ')}: median {median:.2f} ms, 95 % {p95:.2f} ms, "
-            f"most {most:.2f} ms",
+            f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, most {most:.2f} ms",
             soft_wrap=True,
         )
-    if latency["window_lost"]:
-        out.print("the window was gone before the end; the run went on alone", soft_wrap=True)
+    for line in what_became_of(latency):
+        out.print(line, soft_wrap=True)
     if latency["silences"]:
         times = latency["silences"]
         out.print(f"the viewer fell silent {times} times: stick held, then safe", soft_wrap=True)

@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 
 from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.past import Past
 from rtsim.checkpoint.taking import Files
 from rtsim.cli.checkpoints import Wanted, in_a_file
 from rtsim.clock import stopwatch
@@ -44,7 +43,7 @@ def fly_legs(
     ``fly`` is :func:`simulate` with all that stays the same; a pace that a command set goes along.
     """
     legs: list[Leg] = []
-    past = Past(wanted.rewind, start)
+    past = wanted.past(start)
     while True:
         path = None if recorder is None else recorder.path
         start = None if start is None else in_a_file(start, path)

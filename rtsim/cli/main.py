@@ -13,6 +13,7 @@ COMMANDS = {
     "run": "rtsim.cli.run:run",
     "fly": "rtsim.cli.fly:fly",
     "joystick": "rtsim.cli.joystick:joystick",
+    "view": "rtsim.cli.view:view",
     "replay": "rtsim.cli.replaying:replay",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",

@@ -13,7 +13,7 @@ import click
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, Flown, fly, optional_flight_options
+from rtsim.cli.flight import FOR_A_PERSON, Flight, Flown, fly, optional_flight_options
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -23,14 +23,14 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import Viewed, quiet_option, rate_given, told_of, view_options
+from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.errors import ScenarioError
 from rtsim.parts import ControllerPart
 from rtsim.pilot.launching import Window
 from rtsim.scenario import Scenario
 
 
-@click.command()
+@click.command(cls=Viewable)
 @optional_flight_options
 @latency_option
 @click.option(
@@ -42,7 +42,7 @@ from rtsim.scenario import Scenario
 )
 @json_option
 @reports_errors
-@view_options
+@place_options
 @quiet_option
 def run(
     flight: Flight,
@@ -55,13 +55,16 @@ def run(
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
     The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.  --view shows it in a window
-    while it goes on, at --pace 1 unless another is given.
+    while it goes on, at --pace 1 and --overrun slip:100000 unless others are given; closing the
+    window does not end it, and rtsim view opens another.
     """
-    if quiet and window is None:
-        raise ScenarioError("--quiet goes with --view: what is not watched makes no noise")
+    if quiet and (window is None or window.served is not None):
+        raise ScenarioError("--quiet goes with --view: what is not watched here makes no noise")
     viewed = None if window is None else Viewed(replace(window, quiet=quiet))
-    if viewed is not None and not rate_given():
-        flight = replace(flight, pace="1.0")
+    if viewed is not None:
+        pace = flight.pace if typed("pace") else "1.0"
+        overrun = flight.overrun if typed("overrun") else FOR_A_PERSON
+        flight = replace(flight, pace=pace, overrun=overrun)
     if start is not None:
         go_on(flight, latencies, start, viewed, as_json)
     given: Given = {}
@@ -120,7 +123,8 @@ def _show(
     def rest() -> None:
         print_more()
         for figures in seen.values():
-            console().print(told_of(figures), soft_wrap=True)
+            for line in told_of(figures):
+                console().print(line, soft_wrap=True)
 
     if as_json:
         show_json({**flown.summary(), **more, **seen})

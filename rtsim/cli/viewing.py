@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,22 @@ from typing import Any
 import click
 
 from rtsim.cli.common import F
+from rtsim.clock import stopwatch
 from rtsim.control.desk import Inbox
-from rtsim.errors import ScenarioError
+from rtsim.errors import RtsimError, ScenarioError
 from rtsim.executive import Publisher
+from rtsim.gateway.registry import VIEWED, Entry, enter
+from rtsim.keys import CLIENT, Keys
 from rtsim.pilot.flights import seen_as
-from rtsim.pilot.launching import ViewerProcess, Window
+from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.scenario import Scenario
+from rtsim.tag import NS_PER_S
+
+HERE = "window"
+"""What ``--view`` stands for by itself."""
+_LATELY_NS = 2 * NS_PER_S
+"""A viewer says how it does twice a second."""
 
 _OPTIONS = (
     click.option("--headless", is_flag=True, help="Open no window; see --frames."),
@@ -72,9 +83,82 @@ def view_options(command: F) -> F:
     return decorated  # type: ignore[no-any-return]
 
 
-def rate_given() -> bool:
-    """Whether somebody typed ``--pace``; a window is paced where nobody did."""
-    source = click.get_current_context().get_parameter_source("pace")
+class Viewable(click.Command):
+    """A command whose ``--view`` stands alone, or before ``tcp://HOST:PORT``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """An address belongs to ``--view``; whatever else follows it does not."""
+        joined: list[str] = []
+        for word in args:
+            if joined and joined[-1] == "--view" and "://" in word:
+                joined[-1] = f"--view={word}"
+            else:
+                joined.append(word)
+        return super().parse_args(
+            ctx, [f"--view={HERE}" if word == "--view" else word for word in joined]
+        )
+
+
+def place_options(command: F, view: str = "") -> F:
+    """Those of :func:`window_options`, and where the window is: here, or at another machine.
+
+    Goes with :class:`Viewable`.  ``window`` is None where ``view`` is empty.
+    """
+
+    @wraps(command)
+    def placed(window: Window, view: str, view_keys: Path | None, **options: Any) -> Any:
+        served = _served(view, view_keys)
+        if view != HERE and window != Window():
+            where = "--view" if not view else f"a window here, and not with --view {view}"
+            raise ScenarioError(f"--headless, --frames, --every, --fps and --size go with {where}")
+        given = None if not view else replace(window, served=served)
+        return command(window=given, **options)
+
+    options = (
+        click.option(
+            "--view",
+            default=view,
+            metavar="[tcp://HOST:PORT]",
+            help="Watch it in a window here, or at another machine: rtsim view tcp://HOST:PORT.",
+        ),
+        click.option(
+            "--view-keys",
+            type=click.Path(path_type=Path),
+            help="For --view tcp://HOST:PORT: the file that rtsim keys wrote.",
+        ),
+    )
+    decorated: Any = window_options(placed)
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
+    """Address and keys, where the window is elsewhere.
+
+    Whoever reaches it flies and ends the run: keys are needed on loopback too, as for control.
+    """
+    if view in ("", HERE):
+        if keys is not None:
+            raise ScenarioError(f"--view-keys {keys} go with --view tcp://HOST:PORT")
+        return None
+    from rtsim.sockets import check_address
+
+    check_address(view, encrypted=True)
+    if keys is None:
+        raise ScenarioError(
+            f"--view {view} is given without keys, and whoever reaches it flies the run; make "
+            f"some: rtsim keys view.keys, then --view-keys view.keys (view.keys{CLIENT} goes to "
+            "the other machine)"
+        )
+    if not Keys.load(keys).client:
+        raise ScenarioError(f"{keys} names no client; make other keys with: rtsim keys FILE")
+    return view, keys
+
+
+def typed(option: str) -> bool:
+    """Whether somebody typed it, or it is the default."""
+    source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
 
 
@@ -85,6 +169,7 @@ class Viewed:
         self._window, self._stick = window, stick
         self._cockpits: list[Cockpit] = []
         self._gone = False
+        self._skipped = 0
 
     @contextmanager
     def watch(self, scenario: Scenario, gate: Inbox | None) -> Iterator[tuple[Publisher, Inbox]]:
@@ -92,22 +177,64 @@ class Viewed:
         about = seen_as(str(scenario.origin.get("reference", scenario.name)))
         with (
             Cockpit(scenario, stick, about, gate) as cockpit,
-            ViewerProcess(cockpit.shared.path, self._window) as viewer,
+            self._child(cockpit.shared.path) as child,
+            _entered(str(about["scenario"]), cockpit.shared.path),
         ):
             self._cockpits.append(cockpit)
             yield cockpit.pictures, cockpit.inbox
-            self._gone = not viewer.running
+            last = cockpit.figures.viewer()["wall"]
+            self._gone = not child.running and stopwatch() - last > _LATELY_NS
+        self._skipped = child.skipped if isinstance(child, RelayProcess) else 0
+
+    def _child(self, shared: Path) -> ViewerProcess | RelayProcess:
+        served = self._window.served
+        if served is None:
+            return ViewerProcess(shared, self._window)
+        return RelayProcess(shared, *served)
 
     def figures(self, reason: str) -> dict[str, Any]:
         """How it went; ``reason`` is why the run ended."""
-        found = self._cockpits[-1].latencies()
-        return {**found, "window_lost": self._gone and reason == "end"}
+        cockpit = self._cockpits[-1]
+        return {
+            **cockpit.latencies(),
+            "window_lost": self._gone and reason == "end",
+            "ended_there": cockpit.inbox.quit and reason == "quit",
+            "refused": cockpit.inbox.refused,
+            "skipped": self._skipped,
+        }
 
 
-def told_of(figures: dict[str, Any]) -> str:
-    """Frames and what became of the window, in a line."""
-    line = f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"
-    return line + ("; it was gone before the end" if figures["window_lost"] else "")
+@contextmanager
+def _entered(scenario: str, shared: Path) -> Iterator[None]:
+    """``rtsim view`` finds it."""
+    try:
+        entry = enter(Entry(os.getpid(), os.getpid(), scenario, str(shared)), VIEWED)
+    except (RtsimError, OSError) as error:
+        click.echo(f"rtsim view will not find this run: {error}", err=True)
+        yield
+        return
+    try:
+        yield
+    finally:
+        entry.unlink(missing_ok=True)
+
+
+def told_of(figures: dict[str, Any]) -> list[str]:
+    """Frames and what became of the window, a line each."""
+    lines = [f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"]
+    return [*lines, *what_became_of(figures)]
+
+
+def what_became_of(figures: dict[str, Any]) -> list[str]:
+    """Of the window, as far as it was not open to the end of the run."""
+    lines = []
+    if figures["window_lost"]:
+        lines.append("the window was gone before the end; the run went on alone")
+    if figures["ended_there"]:
+        lines.append("ended from the window, by Esc")
+    if figures["skipped"]:
+        lines.append(f"{figures['skipped']} messages from other machines were none: skipped")
+    return lines
 
 
 def _size(text: str) -> str:

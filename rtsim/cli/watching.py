@@ -7,7 +7,7 @@ from typing import Any
 
 from rtsim.cli.common import seconds, show_json
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import rate_given
+from rtsim.cli.viewing import typed
 from rtsim.errors import ScenarioError
 from rtsim.pilot.launching import Window
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
@@ -20,7 +20,7 @@ def watch(
     """Between two times (ns; ``None``: its own), at ``pace``; below 0 from the end backwards."""
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)
-    rate = _rate(pace) if rate_given() else 1.0
+    rate = _rate(pace) if typed("pace") else 1.0
     from rtsim.pilot.viewer.window import (
         close_window,
         open_window,

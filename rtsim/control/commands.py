@@ -79,6 +79,13 @@ def _positive(value: object) -> float:
     return number
 
 
+def _time(value: object) -> float:
+    number = _number(value)
+    if number < 0:
+        raise CommandError(f"expected a time >= 0, got {number:g}")
+    return number
+
+
 def _rate(value: object) -> Argument:
     if isinstance(value, str) and value == "max":
         return value
@@ -130,7 +137,7 @@ KINDS: dict[str, Kind] = {
     "checkpoint": Kind("Keep the whole of the run as it is after this tag."),
     "restore": Kind(
         "Go back to the checkpoint at or before a time, or so many seconds ago, or the last one.",
-        choice={"at": _positive, "back": _positive},
+        choice={"at": _time, "back": _positive},
     ),
     "mark": Kind("A text in the recording.", {"text": _text}),
     "quit": Kind("End the run after this tag, as its own end would."),

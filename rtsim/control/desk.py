@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,10 @@ class Inbox:
 
     def goes_on(self, **about: object) -> None:
         """The run was restored and goes on: what is new ``about`` it, before it does."""
+
+    def figures(self) -> dict[str, Any]:
+        """For the recording's footer: what is known at the end of who was at the other side."""
+        return {}
 
     def after(self, ns: int, standing: bool) -> None:
         """The tag at ``ns`` is done, or simulated time stands there: a place to tell of it."""

@@ -21,7 +21,10 @@ _MOST_PID = 2**31 - 1
 
 @dataclass(frozen=True)
 class Entry:
-    """One run: its process, and where it is reached."""
+    """One run: its process, and where it is reached.
+
+    ``gateway`` is the process that serves it; ``endpoint`` the address there, or what is shared.
+    """
 
     pid: int
     gateway: int
@@ -39,18 +42,26 @@ class Entry:
         return True
 
 
-def folder() -> Path:
+RUNS, VIEWED = "runs", "viewed"
+"""Those that can be controlled, and those that a window can be opened on."""
+_START_ONE = {
+    RUNS: "no run can be reached; start one with: rtsim run SCENARIO --pace 1.0 --control",
+    VIEWED: "no run can be viewed; start one with: rtsim run SCENARIO --view, or rtsim fly f16",
+}
+
+
+def folder(kind: str = RUNS) -> Path:
     """Where the files stand; ``RTSIM_RUNTIME_DIR`` puts them elsewhere."""
     with warnings.catch_warnings():
         # Without XDG_RUNTIME_DIR (ssh, sudo, containers) another folder does as well.
         warnings.simplefilter("ignore")
         place = os.environ.get("RTSIM_RUNTIME_DIR") or platformdirs.user_runtime_dir("rtsim")
-    return Path(place) / "runs"
+    return Path(place) / kind
 
 
-def enter(entry: Entry) -> Path:
+def enter(entry: Entry, kind: str = RUNS) -> Path:
     """Write the file that :func:`runs` finds; the caller removes it."""
-    where = folder()
+    where = folder(kind)
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
     _check_own(where)
     path = where / f"{entry.pid}.json"
@@ -61,11 +72,12 @@ def enter(entry: Entry) -> Path:
     return path
 
 
-def runs() -> list[Entry]:
+def runs(kind: str = RUNS) -> list[Entry]:
     """Those that are going on, by process; files that dead ones left are removed."""
     found = []
-    _check_own(folder())
-    for path in sorted(folder().glob("*.json")):
+    where = folder(kind)
+    _check_own(where)
+    for path in sorted(where.glob("*.json")):
         entry = _read(path)
         if entry is not None and entry.alive:
             found.append(entry)
@@ -75,13 +87,11 @@ def runs() -> list[Entry]:
     return sorted(found, key=lambda e: e.pid)
 
 
-def find(which: str = "") -> Entry:
+def find(which: str = "", kind: str = RUNS) -> Entry:
     """The run named by its process or scenario; the only one, where nothing is said."""
-    known = runs()
+    known = runs(kind)
     if not known:
-        raise ScenarioError(
-            "no run can be reached; start one with: rtsim run SCENARIO --pace 1.0 --control"
-        )
+        raise ScenarioError(_START_ONE[kind])
     chosen = [e for e in known if which in ("", str(e.pid), e.scenario)]
     if len(chosen) == 1:
         return chosen[0]

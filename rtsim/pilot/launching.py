@@ -1,4 +1,4 @@
-"""Starting and ending the viewer's process beside the simulation."""
+"""Starting and ending the processes beside a simulation that somebody watches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Self
 
 from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
+from rtsim.pilot.child import READY
 from rtsim.tag import NS_PER_S
 
 _START_S = 30.0
 _END_S = 2.0
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-_READY = "ready"
+_MOST_WORDS = 4096
 
 
 class ViewerError(RtsimError):
@@ -37,6 +38,8 @@ class Window:
     size: str = "1280x720"
     quiet: bool = False
     """No horn, and no stick that shakes."""
+    served: tuple[str, Path] | None = None
+    """It is opened at another machine: the address to serve at, and the file of its keys."""
 
     def arguments(self) -> list[str]:
         out = ["--rate", str(self.rate), "--size", self.size, "--every", str(self.every)]
@@ -49,13 +52,17 @@ class Window:
         return out
 
 
-class ViewerProcess:
-    """A context: the viewer is there, and it is gone afterwards, whatever it does meanwhile."""
+class Child:
+    """A process beside the simulation; a context: it is there, and gone afterwards.
 
-    def __init__(self, shared: Path, window: Window) -> None:
-        command: Sequence[str] = [
-            sys.executable, "-m", "rtsim.pilot.viewer.process", str(shared), *window.arguments()
-        ]  # fmt: skip
+    It ends when its input is closed, and is killed where it does not.
+    """
+
+    def __init__(self, what: str, module: str, *arguments: str) -> None:
+        self.said = ""
+        """Its last words, once it has ended."""
+        self._what = what
+        command: Sequence[str] = [sys.executable, "-m", module, *arguments]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, **_ENVIRONMENT}, start_new_session=sys.platform != "win32",
@@ -72,9 +79,9 @@ class ViewerProcess:
     def __enter__(self) -> Self:
         """Raises :class:`ViewerError` where it does not open."""
         said = self._first_line()
-        if said != _READY:
+        if said != READY:
             self._end()
-            raise ViewerError(said or "the viewer ended before its window was open")
+            raise ViewerError(said or f"{self._what} ended before it was open")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,7 +94,7 @@ class ViewerProcess:
         if sys.platform != "win32":
             while not select.select([out], [], [], 0.1)[0]:
                 if stopwatch() > until:
-                    return f"the viewer did not open within {_START_S:g} s"
+                    return f"{self._what} did not open within {_START_S:g} s"
         return out.readline().strip()
 
     def _end(self) -> None:
@@ -100,4 +107,26 @@ class ViewerProcess:
         except subprocess.TimeoutExpired:  # it hangs, or was stopped
             process.kill()
             process.wait()
+        self.said = process.stdout.read(_MOST_WORDS).strip()
         process.stdout.close()
+
+
+class ViewerProcess(Child):
+    """A window on what is shared, on this machine."""
+
+    def __init__(self, shared: Path, window: Window) -> None:
+        module = "rtsim.pilot.viewer.process"
+        super().__init__("the viewer", module, str(shared), *window.arguments())
+
+
+class RelayProcess(Child):
+    """Serves what is shared to viewers on other machines; see :mod:`rtsim.pilot.relay`."""
+
+    def __init__(self, shared: Path, endpoint: str, keys: Path) -> None:
+        arguments = (str(shared), endpoint, "--keys", str(keys))
+        super().__init__("what serves other machines", "rtsim.pilot.relay", *arguments)
+
+    @property
+    def skipped(self) -> int:
+        """Messages that were none; known when it has ended by itself."""
+        return int(self.said) if self.said.isdecimal() else 0

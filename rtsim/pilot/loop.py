@@ -6,153 +6,71 @@ is not an input: what the stick says is an outside input, latched and recorded l
 
 from __future__ import annotations
 
-import math
+import os
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from rtsim.clock import Clock, stopwatch
-from rtsim.control.commands import CommandError, read_command
+from rtsim.clock import stopwatch
+from rtsim.control.commands import Command, CommandError, read_command
 from rtsim.control.desk import Inbox
 from rtsim.inlets import Inlet
 from rtsim.parts import InletPart, PlantPart, readable
 from rtsim.pilot.cues import checked
-from rtsim.pilot.orders import order_to_command
+from rtsim.pilot.orders import QUIT, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
-from rtsim.pilot.sequence import Reader, Writer
+from rtsim.pilot.pictures import Pictures
+from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
-from rtsim.plant import Plant
+from rtsim.pilot.stick import SharedStick
 from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.signals import Signals
 from rtsim.system import System
-from rtsim.tag import NS_PER_S
 from rtsim.timing.pacing import Pacer
 from rtsim.trace import Trace
 
-SILENT_NS = NS_PER_S // 2
-"""A viewer that has said nothing for so long does not fly any more: its stick is held."""
-SAFE_NS = 2 * SILENT_NS
-"""And after so long its values are the safe ones."""
-_SHORTEST_NS = 500_000
-"""Of the wall, between two states: no screen shows more than 2000 a second."""
-_UNPACED_NS = 5_000_000
 _RUN_NS = 5_000_000
-_LATENCY_NS = NS_PER_S // 2
+_LATENCY_NS = 500_000_000
 _STANDING_S = 0.01
-_SANE_NS = 10 * NS_PER_S
 
 
-class SharedStick:
-    """What the person does, as a device of an inlet; see :class:`rtsim.inlets.Device`.
+class Figures:
+    """How quick stick and picture were: from a device's reading to the tag, and to the picture."""
 
-    A viewer that falls silent - closed, hung, killed - leaves the stick where it was, then at
-    ``safe``.
-    """
+    def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
+        self.stick = stick
+        self._viewer = viewer
 
-    def __init__(self, reader: Reader, signals: Signals, safe: Vector | None = None) -> None:
-        self.latency = Durations()
-        """From a device's reading to the tag, for each change of the stick [ns]."""
-        self.applied, self.initiated = 0, 0
-        """The number of the record last latched, and when its device was read."""
-        self.stamps = 0, 0, 0
-        """Of the value latched last: read from the device, decoded, latched [ns]."""
-        self.silences = 0
-        self._reader = reader
-        self._safe = signals.initial() if safe is None else safe
-        self._low = np.array([s.low for s in signals for _ in range(s.size)])
-        self._high = np.array([s.high for s in signals for _ in range(s.size)])
-        self._said: Vector = signals.initial()
-        self._heard_ns = 0
-        self._number = 0
-        self._silent = False
-
-    def poll(self) -> Vector | None:
-        now = stopwatch()
-        if self._reader.number == self._number:
-            return self._silence(now)
-        record = self._reader.read()
+    def viewer(self) -> dict[str, int]:
+        """What the viewer said last."""
+        record = self._viewer.read()
         if record is None:
-            return None
-        self._number, self._heard_ns, self._silent = record.number, now, False
-        values = np.clip(record.floats, self._low, self._high)
-        if not np.isfinite(values).all() or values.tobytes() == self._said.tobytes():
-            return None
-        self.applied, self.initiated = record.number, int(record.integers[0])
-        self.stamps = self.initiated, int(record.integers[1]), now
-        if 0 <= now - self.initiated < _SANE_NS:
-            self.latency.add(now - self.initiated)
-        self._said = values
-        return values
+            return dict.fromkeys(VIEWER, 0)
+        return dict(zip(VIEWER, record.integers.tolist(), strict=True))
 
-    def _silence(self, now: int) -> Vector | None:
-        if self._number == 0 or self._silent or now - self._heard_ns < SAFE_NS:
-            return None
-        self._silent = True
-        self.silences += 1
-        if self._safe.tobytes() == self._said.tobytes():
-            return None
-        self._said = self._safe.copy()
-        self.stamps = now, now, now
-        return self._said
-
-
-class Pictures:
-    """Both ends of each step, for whoever draws: a publisher of :mod:`rtsim.executive`."""
-
-    def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
-        self._writers, self._stick = writers, stick
-        self._plants: dict[str, Plant] = {}
-        self._from_wall = dict.fromkeys(writers, 0)
-        """A state that is due before is not shown."""
-        self._next_y: dict[str, Vector] = {}
-        self._clock: Clock | None = None
-        self._offset = 0
-
-    def attach(self, system: System, clock: Clock) -> None:
-        """Before the run: whose states they are, and which clock says when they are due."""
-        self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
-        self._plants = {plant.name: plant for plant in system.plants}
-        self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
-
-    def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None:
-        clock = self._clock
-        assert clock is not None
-        if clock.paced:
-            last_wall, next_wall = clock.wall(ns) - self._offset, clock.wall(next_ns) - self._offset
-            if last_wall < self._from_wall[plant]:
-                return
-            self._from_wall[plant] = last_wall + _SHORTEST_NS
-        else:
-            last_wall = next_wall = stopwatch()
-            if next_wall < self._from_wall[plant]:
-                return
-            self._from_wall[plant] = next_wall + _UNPACED_NS
-        writer, shown, stick = self._writers[plant], self._plants[plant], self._stick
-        applied, initiated = (0, 0) if stick is None else (stick.applied, stick.initiated)
-        writer.integers[:] = (ns, next_ns, last_wall, next_wall, 0, applied, initiated)
-        floats, n = writer.floats, shown.values.size
-        floats[:n] = floats[n:] = shown.values
-        floats[: x.size] = x
-        floats[n : n + x.size] = next_x
-        if shown.y.size:
-            floats[-shown.y.size :] = self._outputs(shown, next_ns, next_x)
-        writer.publish()
-
-    def withdraw(self, plant: str) -> None:
-        writer = self._writers[plant]
-        writer.integers[4] = 1
-        writer.publish()
-        self._from_wall[plant] = 0
-
-    def _outputs(self, plant: Plant, ns: int, x: Vector) -> Vector:
-        """At the end of the step, which is not committed: outputs are pure, so nothing changes."""
-        y = self._next_y[plant.name]
-        try:
-            plant.bound.output.call(ns / NS_PER_S, x, plant.z, plant.u, plant.p, y)
-        except Exception:  # the loop will say so itself where the step is committed
-            return plant.y
-        return y if math.isfinite(y.sum()) else plant.y
+    def to_json(self) -> dict[str, Any]:
+        step = Durations() if self.stick is None else self.stick.latency
+        viewer = self.viewer()
+        out: dict[str, Any] = {
+            "input_to_step": {
+                "count": step.count,
+                "median_ns": step.quantile(0.5),
+                "p95_ns": step.quantile(0.95),
+                "max_ns": step.greatest,
+            }
+        }
+        for name, key in (("input_to_picture", "picture"), ("interpolation", "interpolation")):
+            out[name] = {
+                "count": viewer["pictures"],
+                **{f"{part}_ns": viewer[f"{key}_{part}"] for part in ("median", "p95", "max")},
+            }
+        return {
+            **out,
+            "frames": viewer["frames"],
+            "frames_dropped": viewer["dropped"],
+            "frame_interval_p99_ns": viewer["interval_p99"],
+            "silences": 0 if self.stick is None else self.stick.silences,
+        }
 
 
 class PilotInbox(Inbox):
@@ -162,25 +80,33 @@ class PilotInbox(Inbox):
     """
 
     def __init__(
-        self,
-        orders: Reader,
-        run: Writer,
-        pictures: Pictures,
-        stick: SharedStick | None,
-        beside: Inbox | None = None,
+        self, shared: Shared, pictures: Pictures, figures: Figures, beside: Inbox | None = None
     ) -> None:
         super().__init__()
         self.refused = 0
-        self._orders, self._run, self._pictures = orders, run, pictures
-        self._stick, self._beside = stick, beside
+        """Orders that were none, or that the run could not follow."""
+        self.quit = False
+        """The run was ended from the window."""
+        self._orders, self._run = shared.reader("orders"), shared.writer("run")
+        self._answers = shared.writer("answer")
+        self._pictures, self._figures, self._beside = pictures, figures, beside
+        self._stick = figures.stick
         self._heard = self._number = 0
         self._next_ns = self._latency_ns = 0
+        self._began_ns: int | None = None
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         self._system, self._pacer = system, pacer
+        if self._began_ns is None:
+            self._began_ns = system.ns
+        elif self._stick is not None:
+            self._stick.again()
         self._pictures.attach(system, pacer.clock)
         if self._beside is not None:
             self._beside.attach(system, pacer, trace)
+
+    def figures(self) -> dict[str, Any]:
+        return {"pilot": self._figures.to_json()}
 
     def poll(self) -> None:
         if self._beside is not None:
@@ -195,17 +121,31 @@ class PilotInbox(Inbox):
         self._number, count = record.number, int(record.integers[0])
         for k in range(max(self._heard, count - MOST_ORDERS), count):
             at = k % MOST_ORDERS
-            self._follow(int(record.integers[1 + at]), float(record.floats[at]))
+            kind, initiated = (int(record.integers[1 + at + n]) for n in (0, MOST_ORDERS))
+            self._follow(kind, float(record.floats[at]), initiated)
         self._heard = count
 
-    def _follow(self, kind: int, value: float) -> None:
-        command = order_to_command(kind, value)
+    def _follow(self, kind: int, value: float, initiated: int) -> None:
+        told = order_to_command(kind, value, self._began_ns or 0)
         try:
-            if command is None:
+            if told is None:
                 raise CommandError(f"no order {kind}")
-            self.give(read_command(command))
-        except CommandError:
-            self.refused += 1
+            command = read_command(told)
+            stamps = {"initiated_ns": initiated, "completed_ns": stopwatch()}
+            answer = partial(self._answer, kind)
+            self.give(Command(command.kind, command.arguments, **stamps), answer)
+        except CommandError as error:
+            self._answer(kind, str(error), -1)
+
+    def _answer(self, kind: int, wrong: str, ns: int) -> None:  # noqa: ARG002
+        """What became of an order; a refusal is told at the window."""
+        if not wrong:
+            self.quit = self.quit or kind == QUIT
+            return
+        self.refused += 1
+        length, words = reason_to_words(wrong)
+        self._answers.integers[:] = (self.refused, kind, length, *words)
+        self._answers.publish()
 
     def goes_on(self, **about: object) -> None:
         if self._beside is not None:
@@ -256,7 +196,7 @@ class PilotInbox(Inbox):
 
 
 class Cockpit:
-    """All that a run shares with its viewer; a context that removes it at the end.
+    """All that a run shares with its viewers; a context that removes it at the end.
 
     ``stick`` is the inlet that the person moves, or none.  Give :attr:`pictures` and :attr:`inbox`
     to :func:`rtsim.simulation.simulate`, and :attr:`shared`'s path to the viewer.
@@ -277,42 +217,20 @@ class Cockpit:
             if isinstance(part, PlantPart)
         )
         cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
-        self.shared = Shared.create(Schema(plants, signals, {**(about or {}), "cues": cues}))
+        about = {"pid": os.getpid(), **(about or {}), "cues": cues}
+        self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
         if isinstance(part, InletPart):
             self.stick = SharedStick(self.shared.reader("stick"), signals)
             part.inlet = Inlet(stick, signals, self.stick, part.inlet.wake)
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}
         self.pictures = Pictures(writers, self.stick)
-        self._viewer = self.shared.reader("viewer")
-        orders, run = self.shared.reader("orders"), self.shared.writer("run")
-        self.inbox = PilotInbox(orders, run, self.pictures, self.stick, beside)
+        self.figures = Figures(self.stick, self.shared.reader("viewer"))
+        self.inbox = PilotInbox(self.shared, self.pictures, self.figures, beside)
 
     def latencies(self) -> dict[str, Any]:
         """From a device's reading to the tag, and to the picture; what the viewer said last."""
-        step = Durations() if self.stick is None else self.stick.latency
-        record = self._viewer.read()
-        viewer = dict.fromkeys(VIEWER, 0)
-        if record is not None:
-            viewer = dict(zip(VIEWER, record.integers.tolist(), strict=True))
-        return {
-            "input_to_step": {
-                "count": step.count,
-                "median_ns": step.quantile(0.5),
-                "p95_ns": step.quantile(0.95),
-                "max_ns": step.greatest,
-            },
-            "input_to_picture": {
-                "count": viewer["pictures"],
-                "median_ns": viewer["picture_median"],
-                "p95_ns": viewer["picture_p95"],
-                "max_ns": viewer["picture_max"],
-            },
-            "frames": viewer["frames"],
-            "frames_dropped": viewer["dropped"],
-            "frame_interval_p99_ns": viewer["interval_p99"],
-            "silences": 0 if self.stick is None else self.stick.silences,
-        }
+        return self.figures.to_json()
 
     def __enter__(self) -> Cockpit:
         return self

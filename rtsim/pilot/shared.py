@@ -6,9 +6,9 @@ package that unpickles.  A file works alike on Linux, macOS and Windows; on Linu
 ``/dev/shm`` and never reaches a disk.
 
 The file opens with a head (magic, version, sizes, hash), then the schema as JSON, then one record
-(:mod:`rtsim.pilot.sequence`) for each :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`
-and each plant.  Nothing in it is believed before it is checked: sizes are bounded, the schema's
-hash must fit, and a record's place follows from the schema alone.
+(:mod:`rtsim.pilot.sequence`) for each :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`,
+:data:`ANSWER` and each plant.  Nothing in it is believed before it is checked: sizes are bounded,
+the schema's hash must fit, and a record's place follows from the schema alone.
 """
 
 from __future__ import annotations
@@ -25,16 +25,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
+from rtsim.pilot.orders import REASON_WORDS
 from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
 from rtsim.signals import Signals
+from rtsim.tag import NS_PER_S
 
-VERSION = 1
+VERSION = 2
 MOST_BYTES = 16 << 20
 MOST_SCHEMA = 1 << 20
 _MAGIC = b"rtsimPIL"
+_LOOK_NS = NS_PER_S // 4
 _HEAD = struct.Struct("<8sIIQ32s")
 
 PAIR = (
@@ -49,15 +53,24 @@ RUN = (
 )  # fmt: skip
 """How the run stands.  Latencies are from a device's reading to the tag that latches it, in ns;
 ``orders``: how many were heard.  Its float is the rate."""
-STICK = ("initiated", "completed", "lost")
-"""When the device was read and when that was decoded (ns of the stopwatch), and whether a device
-is gone and the values are held or safe ones.  Its floats are the inlet's values."""
+STICK = ("initiated", "completed", "lost", "who")
+"""When the device was read and when that was decoded (ns of the stopwatch), whether a device is
+gone and the values are held or safe ones, and which viewer says so (:mod:`rtsim.pilot.seat`).  Its
+floats are the inlet's values."""
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
-          "picture_max")  # fmt: skip
-"""How the viewer does; latencies from a device's reading to the picture that shows it, in ns."""
+          "picture_max", "interpolation_median", "interpolation_p95",
+          "interpolation_max")  # fmt: skip
+"""How the viewer does; latencies from a device's reading to the picture that shows it, and how long
+before the newest state the moment was that this picture showed, in ns."""
 MOST_ORDERS = 8
-ORDERS = ("count", *(f"kind_{k}" for k in range(MOST_ORDERS)))
-"""What the person told the run: the last few kinds, each with a float; ``count`` of all so far."""
+ORDERS = (
+    "count", *(f"kind_{k}" for k in range(MOST_ORDERS)),
+    *(f"initiated_{k}" for k in range(MOST_ORDERS)),
+)  # fmt: skip
+"""What the person told the run: the last few kinds, when each was told, each with a float;
+``count`` of all so far."""
+ANSWER = ("refused", "order", "length", *(f"word_{k}" for k in range(REASON_WORDS)))
+"""The order that was refused last, and why, as text in so many bytes; ``refused``: how many."""
 
 
 class SharedError(RtsimError):
@@ -95,6 +108,7 @@ class Schema:
         yield "stick", Shape(len(STICK), self.stick.size)
         yield "viewer", Shape(len(VIEWER), 0)
         yield "orders", Shape(len(ORDERS), MOST_ORDERS)
+        yield "answer", Shape(len(ANSWER), 0)
         for name, signals in self.plants:
             yield f"plant/{name}", Shape(len(PAIR), 2 * signals.size)
 
@@ -105,7 +119,7 @@ class Schema:
     @cached_property
     def hash(self) -> bytes:
         """32 bytes over the schema and the fields of the fixed records."""
-        fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, sys.byteorder))
+        fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, ANSWER, sys.byteorder))
         return hashlib.sha256(fixed.encode() + self._text).digest()
 
     def places(self) -> tuple[dict[str, tuple[int, Shape]], int]:
@@ -125,6 +139,27 @@ class Schema:
         return _HEAD.pack(_MAGIC, VERSION, len(self._text), size, self.hash) + self._text
 
 
+class Exchange(Protocol):
+    """What a viewer sees of a run and tells it, whatever carries the records."""
+
+    schema: Schema
+
+    def writer(self, record: str) -> Writer: ...
+
+    def reader(self, record: str) -> Reader: ...
+
+    def look(self) -> None:
+        """Take in what has come and hand over what was written; never waits."""
+        ...
+
+    @property
+    def over(self) -> str:
+        """Why nobody is at the other end any more; empty while somebody is."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Shared:
     """The mapped file.  :meth:`create` it in the simulation, :meth:`open` it in the viewer."""
 
@@ -135,6 +170,8 @@ class Shared:
         self._view = memoryview(memory)
         self._places = schema.places()[0]
         self._owner = owner
+        self._next_look_ns = 0
+        self._over = ""
 
     @classmethod
     def create(cls, schema: Schema, folder: Path | None = None) -> Shared:
@@ -172,6 +209,22 @@ class Shared:
         at, shape = self._places[record]
         return Reader(self._view[at : at + shape.size], shape)
 
+    def look(self) -> None:
+        """Nothing is to be carried: it is the same memory."""
+
+    @property
+    def over(self) -> str:
+        """The process that made it, or its file, is gone; looked at a few times a second."""
+        now = stopwatch()
+        if not self._over and now >= self._next_look_ns:
+            self._next_look_ns = now + _LOOK_NS
+            if not self.path.exists():
+                self._over = "the run is over"
+            elif not _alive(self.schema.about.get("pid")):
+                self._over = "the run was killed"
+                self.remove()
+        return self._over
+
     def close(self) -> None:
         """The owner removes the file; who has it mapped keeps its own view until it ends."""
         if self._owner:
@@ -181,6 +234,18 @@ class Shared:
         """Also for a viewer whose simulation is gone and did not."""
         with suppress(OSError):  # on Windows not while it is mapped: the last one's end does it
             self.path.unlink()
+
+
+def _alive(pid: object) -> bool:
+    if not isinstance(pid, int) or pid <= 0 or sys.platform == "win32":  # a file tells it there
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _checked(head: bytes, rest: bytes, path: Path) -> Schema:

@@ -165,11 +165,14 @@ def test_pages_are_turned_by_keys(viewer: Viewer, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_picture_is_counted_once_for_each_input_that_it_shows(viewer: Viewer) -> None:
-    viewer.publish(applied=1)
+    viewer.publish(applied=7)  # of a viewer before this one
+    viewer.display.frame()
+    assert viewer.picture.latency.count == 0
+    viewer.publish(k=1, applied=8)
     viewer.display.frame()
     viewer.display.frame()
     assert viewer.picture.latency.count == 1
-    viewer.publish(k=1, applied=2)
+    viewer.publish(k=2, applied=9)
     viewer.display.frame()
     assert viewer.picture.latency.count == 2
 
@@ -189,5 +192,6 @@ def test_it_says_how_it_does(viewer: Viewer) -> None:
 def test_a_viewer_that_is_opened_again_goes_on_with_the_orders(viewer: Viewer) -> None:
     viewer.publish()
     viewer.press(pygame.K_b)
-    Telling(viewer.shared).order(orders.QUIT)
+    viewer.display.close()
+    assert Telling(viewer.shared).order(orders.QUIT)
     assert viewer.ordered() == [orders.MARK, orders.QUIT]

@@ -17,9 +17,10 @@ from rtsim.compiling import Native
 from rtsim.loading import load_scenario
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import orders
-from rtsim.pilot.loop import SAFE_NS, Cockpit, SharedStick
+from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
+from rtsim.pilot.stick import SAFE_NS, SharedStick
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -42,12 +43,12 @@ class Person:
         shape = Shape(len(STICK), SIGNALS.size)
         memory = memoryview(bytearray(shape.size))
         self.now = 5 * NS_PER_S
-        monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: self.now)
+        monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: self.now)
         self._writer = Writer(memory, shape)
         self.stick = SharedStick(Reader(memory, shape), SIGNALS)
 
     def say(self, *values: float, ago: int = 2 * MS) -> None:
-        self._writer.integers[:] = (self.now - ago, self.now, 0)
+        self._writer.integers[:] = (self.now - ago, self.now, 0, 1)
         self._writer.floats[:] = values
         self._writer.publish()
 
@@ -181,7 +182,7 @@ def test_orders_that_are_none_are_refused(kind: int, value: float) -> None:
 
 
 def test_more_orders_than_are_kept_lose_the_oldest() -> None:
-    assert len(ORDERS) == MOST_ORDERS + 1
+    assert len(ORDERS) == 2 * MOST_ORDERS + 1
     kinds = [(orders.RATE, float(k + 1)) for k in range(MOST_ORDERS + 3)]
     with Cockpit(orbit()) as cockpit:
         told(cockpit, *kinds)
@@ -231,12 +232,12 @@ def test_each_input_has_its_three_stamps_in_the_recording(
 ) -> None:
     """Read from the device, decoded, latched at a tag: in this order, beside its value."""
     wall = iter(range(10**9, 10**12, MS))
-    monkeypatch.setattr("rtsim.pilot.loop.stopwatch", lambda: next(wall))
+    monkeypatch.setattr("rtsim.pilot.stick.stopwatch", lambda: next(wall))
     path = tmp_path / "run.mcap"
 
     def on(cockpit: Cockpit) -> None:
         writer = cockpit.shared.writer("stick")
-        writer.integers[:] = (10**9 - 5000, 10**9 - 2000, 0)
+        writer.integers[:] = (10**9 - 5000, 10**9 - 2000, 0, 1)
         writer.floats[:] = (0.25, 0.0, 0.0, 0.5)
         writer.publish()
 

@@ -53,7 +53,7 @@ def test_a_writer_goes_on_where_the_one_before_it_ended(tmp_path: Path) -> None:
 def test_records_lie_on_lines_of_their_own_and_fill_the_file(path: Path) -> None:
     places, size = SCHEMA.places()
     assert size == path.stat().st_size
-    assert list(places) == ["run", "stick", "viewer", "orders", "plant/moon"]
+    assert list(places) == ["run", "stick", "viewer", "orders", "answer", "plant/moon"]
     ends = 0
     for at, shape in places.values():
         assert at % 64 == 0
@@ -76,7 +76,7 @@ def test_only_this_user_may_read_it_and_its_owner_removes_it(tmp_path: Path) -> 
     ("at", "bytes_", "told"),
     [
         (0, b"notours!", "not shared by a run"),
-        (8, struct.pack("<I", 99), "of version 99, this viewer of 1"),
+        (8, struct.pack("<I", 99), "of version 99, this viewer of 2"),
         (12, struct.pack("<I", 2**31), "claims a schema of 2147483648 bytes"),
         (16, struct.pack("<Q", 2**40), "claims a schema"),
         (24, b"\0" * 32, "another release"),

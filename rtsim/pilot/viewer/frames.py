@@ -26,6 +26,8 @@ _FIGURES = 30
 """Frames between two looks at how the viewer does."""
 _LEAD_SHARE = 0.02
 _HELP_AT_FIRST_NS = 8 * NS_PER_S
+BACK_S, FAR_BACK_S = 5.0, 30.0
+WATCHES = "another window has the stick; this one watches"
 
 
 class Display:
@@ -44,6 +46,9 @@ class Display:
         cueing: Cueing | None = None,
     ) -> None:
         self.closed = False
+        """Somebody closed the window, or ended the run from it."""
+        self.quit = False
+        """The latter."""
         self.drawing = Durations()
         """From a frame's deadline to the end of its picture."""
         self.screenshots = Path()
@@ -61,7 +66,7 @@ class Display:
         self._help = False
         self._notes: deque[tuple[int, str]] = deque(maxlen=4)
         self._done: deque[int] = deque(maxlen=60)
-        self._keys: dict[int, Callable[[], None]] = {
+        self._keys: dict[int, Callable[[], object]] = {
             pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
             pygame.K_v: self._next_view, pygame.K_PAGEDOWN: lambda: self._turn(1),
             pygame.K_PAGEUP: lambda: self._turn(-1), pygame.K_m: self._mouse,
@@ -73,6 +78,8 @@ class Display:
             pygame.K_KP_PLUS: lambda: self._rate(2.0), pygame.K_MINUS: lambda: self._rate(0.5),
             pygame.K_KP_MINUS: lambda: self._rate(0.5), pygame.K_1: lambda: self._rate(0.0),
             pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._quit,
+            pygame.K_r: lambda: self._tell(orders.RESET, "back to the beginning"),
+            pygame.K_BACKSPACE: self._rewind,
         }  # fmt: skip
 
     # -- a frame
@@ -101,6 +108,8 @@ class Display:
 
     def close(self) -> None:
         self._cueing.close(self._devices.rumble)
+        self._tell_figures()
+        self._telling.leave()
         self._devices.close()
 
     def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
@@ -114,12 +123,17 @@ class Display:
         look = self._devices.look()
         values = self._controls.update(look, initiated)
         self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
+        self._telling.exchange()
         self._notes_of(self._devices.news)
 
     def _overlay(self) -> None:
         now = stopwatch()
         notes = [text for until, text in self._notes if until > now]
-        draw_notes(self._surface, [*self._controls.lost, *notes])
+        refusal = self._said.refusal()
+        if refusal:
+            self._note(f"refused: {refusal}")
+        watches = [] if self._telling.flies else [WATCHES]
+        draw_notes(self._surface, [*watches, *self._controls.lost, *notes])
         fps = 0.0
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
@@ -135,26 +149,32 @@ class Display:
         period = int(self._frames.period.ns)
         self._lead += _LEAD_SHARE * (min(took, period) - self._lead)
         if self._frames.number % _FIGURES == 0:
-            latency = self._picture.latency
-            self._telling.figures(
-                {
-                    "frames": self._frames.number,
-                    "dropped": self._frames.dropped,
-                    "interval_p99": self._frames.intervals.quantile(0.99),
-                    "pictures": latency.count,
-                    "picture_median": latency.quantile(0.5),
-                    "picture_p95": latency.quantile(0.95),
-                    "picture_max": latency.greatest,
-                }
-            )
+            self._tell_figures()
+
+    def _tell_figures(self) -> None:
+        picture = self._picture
+        told = {
+            "frames": self._frames.number,
+            "dropped": self._frames.dropped,
+            "interval_p99": self._frames.intervals.quantile(0.99),
+            "pictures": picture.latency.count,
+        }
+        spreads = {"picture": picture.latency, "interpolation": picture.interpolation}
+        for name, spread in spreads.items():
+            told |= {
+                f"{name}_median": spread.quantile(0.5),
+                f"{name}_p95": spread.quantile(0.95),
+                f"{name}_max": spread.greatest,
+            }
+        self._telling.figures(told)
 
     # -- what the person asks for
 
     def _handle(self, event: Any) -> None:
         if event.type == pygame.KEYDOWN and event.key in self._keys:
             self._keys[event.key]()
-        elif event.type == pygame.QUIT:
-            self._quit()
+        elif event.type == pygame.QUIT:  # the window alone: the run goes on
+            self.closed = True
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
 
@@ -166,9 +186,10 @@ class Display:
     def _note(self, text: str) -> None:
         self._notes.append((stopwatch() + _NOTE_NS, text))
 
-    def _tell(self, kind: int, text: str, value: float = 0.0) -> None:
-        self._telling.order(kind, value)
-        self._note(text)
+    def _tell(self, kind: int, text: str, value: float = 0.0) -> bool:
+        told = self._telling.order(kind, value)
+        self._note(text if told else f"{text}: no, {WATCHES}")
+        return told
 
     def _toggle_help(self) -> None:
         flown = bool(self._controls.movers)
@@ -204,6 +225,13 @@ class Display:
         """The picture as it stands."""
         pygame.image.save(self._surface, str(path))
 
+    def _rewind(self) -> None:
+        far = bool(pygame.key.get_mods() & pygame.KMOD_SHIFT)
+        back = FAR_BACK_S if far else BACK_S
+        self._tell(orders.REWIND, f"{back:g} s back", back)
+
     def _quit(self) -> None:
+        """The run, where it is this one's to end; else the window."""
+        self.quit = self._telling.order(orders.QUIT)
+        self._telling.exchange()
         self.closed = True
-        self._telling.order(orders.QUIT)

@@ -7,56 +7,63 @@ which the end of the simulation does however that comes about.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rtsim.clock import WallClock, stopwatch
 from rtsim.errors import RtsimError
+from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import Value, mapping_of, read_mapping
+from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import Frames
-from rtsim.pilot.shared import Schema, Shared
+from rtsim.pilot.shared import Exchange, Schema, Shared
 from rtsim.pilot.viewer.state import Picture, Said, Telling
-from rtsim.pilot.viewer.window import open_window
+from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.scene import Cue
 from rtsim.tag import NS_PER_S
 from rtsim.timing.scheduling import Request, request
 
-READY = "ready"
 _OWN_MAPPING = Path(__file__).resolve().parents[1] / "devices" / "aircraft.toml"
+CLOSED = "the window is closed, and the run goes on; rtsim view opens another"
+QUIT = "the run was ended from the window"
+ENDED = "the run is over"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Until the window is closed, or nobody flies any more."""
-    given = _arguments(arguments)
-    over = threading.Event()
-    threading.Thread(target=_await_end, args=(over,), daemon=True).start()
+    path, window = _arguments(arguments)
+    over = ends_with_input()
     try:
-        shared = Shared.open(given.shared)
-        mapping = _mapping(given.mapping, shared.schema)
-        size = tuple(map(int, given.size.split("x")))
-        title = f"rtsim: {shared.schema.about.get('scenario', '')}"
-        surface = open_window(title, given.headless, (size[0], size[1]))
-        show(given, shared, mapping, surface, over)
+        shared = Shared.open(path)
+        why = watch(shared, window, over, lambda: print(READY, flush=True))
         if over.is_set():  # of a simulation that was killed nobody else removes it
             shared.remove()
     except RtsimError as error:
         print(error, flush=True)
         return 2
+    if why == CLOSED:
+        print(f"\n{why}, Ctrl-C here ends it", file=sys.stderr, flush=True)
     return 0
 
 
-def show(
-    given: argparse.Namespace,
-    shared: Shared,
-    mapping: tuple[Value, ...],
-    surface: object,
+def watch(
+    exchange: Exchange,
+    window: Window,
     over: threading.Event,
-) -> None:
-    """Frames, one after another."""
+    ready: Callable[[], object] = lambda: None,
+) -> str:
+    """Open a window, and draw frame after frame; returns why it is closed again.
+
+    ``over`` ends it, and so does the end of what it shows.  Raises :class:`RtsimError` where there
+    can be no window, or no mapping.
+    """
+    mapping = _mapping(window.mapping, exchange.schema)
+    width, height = map(int, window.size.split("x"))
+    title = f"rtsim: {exchange.schema.about.get('scenario', '')}"
+    surface = open_window(title, window.headless, (width, height))
     import pygame
 
     from rtsim.pilot.scenes.scene import scene_named
@@ -64,24 +71,29 @@ def show(
     from rtsim.pilot.viewer.frames import Display
 
     assert isinstance(surface, pygame.Surface)
-    about = shared.schema.about
-    clock, said = WallClock(), Said(shared)
-    frames = Frames(given.rate, clock, WallClock(spin_ns=0))
+    about = exchange.schema.about
+    clock, said = WallClock(), Said(exchange)
+    frames = Frames(window.rate, clock, WallClock(spin_ns=0))
     cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
-    sounds = not (given.quiet or given.headless)  # a hidden window is nobody's
+    sounds = not (window.quiet or window.headless)  # a hidden window is nobody's
     display = Display(
-        surface, scene_named(str(about.get("scene", "")), about), Picture(shared), said,
-        Telling(shared), Controls(mapping, shared.schema.stick), frames, clock,
-        Cueing(cues, shakes=not given.quiet, sounds=sounds),
+        surface, scene_named(str(about.get("scene", "")), about), Picture(exchange), said,
+        Telling(exchange), Controls(mapping, exchange.schema.stick), frames, clock,
+        Cueing(cues, shakes=not window.quiet, sounds=sounds),
     )  # fmt: skip
-    saving = Saving(given.frames, given.every)
-    print(READY, flush=True)
-    with request(Request()):  # the collector stands still, timers are exact
-        while not (over.is_set() or display.closed or said["ended"]):
-            if display.frame():
-                saving.look(display.save)
-    display.close()
-    pygame.display.quit()
+    saving = Saving(window.frames, window.every)
+    ready()
+    try:
+        with request(Request()):  # the collector stands still, timers are exact
+            while not (over.is_set() or display.closed or said["ended"] or exchange.over):
+                if display.frame():
+                    saving.look(display.save)
+    finally:
+        display.close()
+        close_window()
+    if display.closed:
+        return QUIT if display.quit else CLOSED
+    return exchange.over or ENDED
 
 
 class Saving:
@@ -114,14 +126,7 @@ def _mapping(path: Path | None, schema: Schema) -> tuple[Value, ...]:
     return mapping_of(known, schema.stick, str(_OWN_MAPPING))
 
 
-def _await_end(over: threading.Event) -> None:
-    """Nobody writes to the input; it closes when the simulation does."""
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    over.set()
-
-
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(arguments: Sequence[str] | None) -> tuple[Path, Window]:
     parser = argparse.ArgumentParser(prog="rtsim.pilot.viewer")
     parser.add_argument("shared", type=Path)
     parser.add_argument("--mapping", type=Path)
@@ -131,7 +136,8 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--frames", type=Path)
     parser.add_argument("--every", type=float, default=1.0)
-    return parser.parse_args(arguments)
+    given = vars(parser.parse_args(arguments))
+    return given.pop("shared"), Window(**given)
 
 
 if __name__ == "__main__":

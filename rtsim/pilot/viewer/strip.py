@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 import pygame
 
@@ -12,6 +13,8 @@ INK: Colour = (226, 232, 238)
 WARN: Colour = (255, 190, 60)
 _BACK = (12, 16, 22, 205)
 _SIZE = 20
+_NOTE_WIDTH = 80
+"""Characters of a line."""
 
 Keys = tuple[tuple[str, str], ...]
 STICK: Keys = (
@@ -25,11 +28,13 @@ KEYS: Keys = (
     ("Page Up, Page Down", "more strips"),
     ("P, space", "pause, go on"),
     ("N", "single step while paused"),
+    ("R", "reset: back to the beginning"),
+    ("Backspace", "5 s back; with shift 30 s"),
     ("+, -, 1", "rate of time: double, half, real"),
     ("C", "keep a checkpoint"),
     ("B", "a mark in the recording"),
     ("F12", "picture of the window"),
-    ("Esc", "end"),
+    ("Esc", "end the run; closing the window does not"),
 )
 
 
@@ -59,7 +64,8 @@ def draw_strip(
 
 def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
     """What happened lately, and what is wrong with a device: under the heading."""
-    for k, note in enumerate(notes):
+    lines = [line for note in notes for line in wrap(note, _NOTE_WIDTH)]
+    for k, note in enumerate(lines):
         at = (surface.get_width() / 2, surface.get_height() * 0.2 + k * 1.5 * _SIZE)
         box = pygame.Rect(0, 0, 10 * len(note) + 20, round(1.4 * _SIZE))
         box.center = (round(at[0]), round(at[1]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from rtsim.compiling import check_arguments, compiled
 from rtsim.errors import ScenarioError
-from rtsim.model import Model
+from rtsim.model import Model, Update
 from rtsim.signals import Signals, Vector
 
 Rule = Callable[[int, float, Any, Vector, Vector, Any], None]
@@ -38,19 +39,6 @@ def population(
     if shaped or not len(each):
         raise ScenarioError(f"{name}: an agent has one scalar or more, not {shaped or 'none'}")
     check_arguments(rule, "i, t, before, u, p, after", f"rule of {name}")
-    act, kinds = compiled(getattr(rule, "py_func", rule)), len(each)
-
-    def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-        after = z.reshape((kinds, count))
-        before = after.copy()
-        for i in range(count):
-            act(i, t, before, u, p, after)
-
-    def one_by_one(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-        after = z.reshape((kinds, count))
-        for i in range(count):
-            act(i, t, after, u, p, after)
-
     return Model(
         name=name,
         states=Signals(),
@@ -58,9 +46,30 @@ def population(
         discrete=Signals(*(replace(s, shape=(count,)) for s in each)),
         inputs=inputs or Signals(),
         parameters=parameters or Signals(),
-        update=one_by_one if in_turn else together,
+        update=_update(rule, len(each), in_turn),
         assumptions=assumptions,
     )
+
+
+@lru_cache
+def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
+    """Made and compiled once for populations of any size."""
+    act = compiled(getattr(rule, "py_func", rule))
+
+    def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        count = z.size // kinds
+        after = z.reshape((kinds, count))
+        before = after.copy()
+        for i in range(count):
+            act(i, t, before, u, p, after)
+
+    def one_by_one(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        count = z.size // kinds
+        after = z.reshape((kinds, count))
+        for i in range(count):
+            act(i, t, after, u, p, after)
+
+    return one_by_one if in_turn else together
 
 
 def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:

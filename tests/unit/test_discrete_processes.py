@@ -102,6 +102,7 @@ def test_a_delay_that_is_none_is_refused(delay: float) -> None:
         flown(one(body))
 
 
+@pytest.mark.rule("processes-at-tags")
 def test_all_events_of_an_instant_are_one_reaction_and_one_message() -> None:
     """They see each other in SimPy's order; others hear of what they came to, once."""
 
@@ -147,6 +148,7 @@ def test_a_transport_delays_what_is_sent() -> None:
     assert recording.track("messages/p").integer("arrival").tolist() == [350 * MS]
 
 
+@pytest.mark.rule("processes-at-tags")
 def test_it_reads_a_plant_as_it_stood_before_the_microstep() -> None:
     seen: list[tuple[float, float]] = []
 
@@ -234,6 +236,7 @@ def two_at_once(hears: Callable[[Agenda], Steps]) -> Scenario:
     return out
 
 
+@pytest.mark.rule("processes-hear")
 def test_each_message_of_a_topic_is_one_item_of_its_inbox() -> None:
     seen: list[tuple[int, float, list[float]]] = []
 
@@ -257,6 +260,7 @@ def test_a_topic_of_processes_is_read_by_others_too() -> None:
     assert flown(out)["messages/c.y"].tolist() == [2.0, 3.0]
 
 
+@pytest.mark.rule("processes-hear")
 def test_a_crossing_is_heard_in_the_next_microstep_after_the_reset() -> None:
     seen: list[tuple[int, float, float]] = []
 
@@ -280,6 +284,7 @@ def test_a_crossing_is_heard_in_the_next_microstep_after_the_reset() -> None:
     assert message.integer("initiated_step").tolist() == [1, 1]
 
 
+@pytest.mark.rule("processes-hear")
 def test_it_hears_an_answer_of_a_declared_order_when_the_microstep_is_over() -> None:
     seen: list[tuple[int, float]] = []
 

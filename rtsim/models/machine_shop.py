@@ -3,7 +3,7 @@
 SimPy's example of that name.  Ten machines make parts of about ten minutes each; each breaks after
 300 minutes of work on average, and waits for the repairman, who needs 30.  Between repairs he does
 less urgent jobs, which a broken machine interrupts.  As long as times to failure are exponential
-the long run is known: M/D/1 with ten customers.
+the long run is known: M/D/1 with ten customers, or M/M/1 where repairs vary.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Draws(Protocol):
 
     def failure(self) -> float: ...
 
+    def repair(self) -> float: ...
+
 
 class Streams:
     """From named streams: what one machine draws does not depend on the others."""
@@ -39,6 +41,7 @@ class Streams:
     def __init__(self, agenda: Agenda, machine: int) -> None:
         self._parts = agenda.random(f"parts/{machine}")
         self._failures = agenda.random(f"failures/{machine}")
+        self._repairs = agenda.random(f"repairs/{machine}")
         self._agenda = agenda
 
     def part(self) -> float:
@@ -50,6 +53,12 @@ class Streams:
 
     def failure(self) -> float:
         return float(self._failures.exponential(self._agenda.read("failure")))
+
+    def repair(self) -> float:
+        """Always as long; or exponential, where that is asked for."""
+        mean = self._agenda.read("repair")
+        varies = self._agenda.read("repair_varies")
+        return float(self._repairs.exponential(mean)) if varies else float(mean)
 
 
 class Shop:
@@ -85,17 +94,17 @@ class Shop:
                     left = 0.0
                 except simpy.Interrupt:
                     left -= agenda.now - begun
-                    yield from self.repaired(i)
+                    yield from self.repaired(i, draws)
             self.parts[i] += 1
             self.show()
 
-    def repaired(self, i: int) -> Generator[Any, Any, None]:
+    def repaired(self, i: int, draws: Draws) -> Generator[Any, Any, None]:
         agenda, broke = self.agenda, self.agenda.now
         self.broken[i] = True
         self.show()
         with self.repairman.request(priority=BREAKS) as turn:
             yield turn
-            yield agenda.timeout(agenda.read("repair"))
+            yield agenda.timeout(draws.repair())
         self.broken[i] = False
         self.show()
         agenda.send("repairs", machine=i, down=agenda.now - broke)
@@ -141,6 +150,7 @@ PARAMETERS = Signals(
     Signal("part_deviation", "s", initial=2 * MINUTE, low=0.0),
     Signal("failure", "s", initial=300 * MINUTE, low=1e-3, description="mean time to failure"),
     Signal("repair", "s", initial=30 * MINUTE, low=1e-3),
+    Signal("repair_varies", "1", low=0.0, high=1.0, description="1: exponential, with that mean"),
     Signal("other_job", "s", initial=30 * MINUTE, low=1e-3),
 )
 REPAIRS = Signals("machine [1]", Signal("down", "s", description="from breaking to working again"))
@@ -151,14 +161,14 @@ SHOP = Processes(
     parameters=PARAMETERS,
     messages={"repairs": REPAIRS},
     assumptions=(
-        "times to failure are exponential, a repair always takes as long",
+        "times to failure are exponential",
         "the repairman leaves his other jobs at once for a broken machine",
     ),
 )
 
 
 def scenario(weeks: float = 4.0) -> Scenario:
-    """Ten machines and a repairman, day and night."""
+    """Ten machines and a repairman, day and night; ``--set shop.repair=900`` is a faster one."""
     until: Duration = weeks * WEEK
     out = Scenario("machine-shop", until=until)
     out.processes("shop", SHOP)

@@ -1,0 +1,111 @@
+"""Estimates from random outputs: means with confidence intervals, averages over time, warm-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rtsim.errors import ScenarioError
+from rtsim.signals import Vector
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and its confidence interval."""
+
+    mean: float
+    half_width: float
+    level: float
+    count: int
+    """Independent samples that it is from."""
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half_width
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.mean:.6g} ± {self.half_width:.2g} ({self.level:.6g}, n = {self.count})"
+
+
+def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Student's interval of the mean of independent ``samples`` (n,).
+
+    Their distribution has to be near a normal one, as that of means of long runs is.
+    """
+    values = np.asarray(samples, dtype=np.float64).ravel()
+    if values.size < 2:
+        raise ScenarioError(f"an interval from {values.size} samples; give at least 2")
+    if not 0.0 < level < 1.0:
+        raise ScenarioError(f"a level of {level}; give one between 0 and 1, such as 0.95")
+    half = quantile(values.size - 1, level) * float(values.std(ddof=1)) / values.size**0.5
+    return Estimate(float(values.mean()), half, level, values.size)
+
+
+def quantile(freedom: int, level: float) -> float:
+    """Student's t: so many standard errors to either side hold a share ``level``."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.5 + level / 2.0))
+
+
+def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> Estimate:
+    """The mean of one long, stationary series whose neighbours depend on each other.
+
+    It is cut into equal batches, whose means are taken as independent: that holds where a batch
+    is much longer than the dependence.  Values left over at the start are not used.
+    """
+    series = np.asarray(values, dtype=np.float64).ravel()
+    each = series.size // batches
+    if batches < 2 or each < 1:
+        raise ScenarioError(
+            f"{series.size} values in {batches} batches; give 2 or more values each"
+        )
+    cut = series[series.size - each * batches :].reshape(batches, each)
+    return interval(cut.mean(axis=1), level)
+
+
+def time_average(
+    ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int, before: float = 0.0
+) -> float:
+    """The average over time from ``begin_ns`` to ``end_ns`` of a value that holds until the next.
+
+    ``values`` (n,) hold from ``ns`` (n,) on, in order; ``before`` is what held before the first.
+    """
+    if not begin_ns < end_ns:
+        raise ScenarioError(f"an average from {begin_ns} ns to {end_ns} ns; the end is later")
+    times = np.asarray(ns, dtype=np.int64)
+    inside = (times > begin_ns) & (times < end_ns)
+    earlier = np.flatnonzero(times <= begin_ns)
+    first = float(values[earlier[-1]]) if earlier.size else before
+    edges = np.concatenate(([begin_ns], times[inside], [end_ns]))
+    held = np.concatenate(([first], np.asarray(values, dtype=np.float64)[inside]))
+    return float(np.dot(held, np.diff(edges)) / (end_ns - begin_ns))
+
+
+def warm_up(values: ArrayLike, batch: int = 5) -> int:
+    """How many of the first values to leave out: MSER-5 (White, Cobb and Spratt, 2000).
+
+    The cut that leaves the least standard error of the mean of batches, looked for in the first
+    half.  It is a rule of thumb: where it answers the half, the run is too short to tell.
+    """
+    series = np.asarray(values, dtype=np.float64).ravel()
+    count = series.size // batch
+    if count < 4:
+        raise ScenarioError(f"{series.size} values are too few for a warm-up; give {4 * batch}")
+    means = series[: count * batch].reshape(count, batch).mean(axis=1)
+    rest = means[::-1]
+    left = np.arange(1, count + 1)
+    spread = np.cumsum(rest**2) - np.cumsum(rest) ** 2 / left
+    error = (spread / left**2)[::-1][: count // 2 + 1]
+    return int(np.argmin(error)) * batch

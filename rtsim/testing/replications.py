@@ -1,0 +1,78 @@
+"""The same experiment with other random numbers: independent runs, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.estimates import LEVEL, Estimate, interval, time_average
+from rtsim.record.reading import Recording
+from rtsim.scenario import Scenario
+from rtsim.signals import Vector
+from rtsim.tag import Duration, to_ns
+from rtsim.testing.determinism import trace_of
+
+Measure = Callable[[Recording], Mapping[str, float]]
+"""What one run says: numbers by name."""
+
+
+@dataclass(frozen=True)
+class Replications:
+    """What was measured, by name: (n,) each, one of each run."""
+
+    values: Mapping[str, Vector]
+    seeds: tuple[int, ...]
+
+    def __getitem__(self, name: str) -> Vector:
+        if name not in self.values:
+            raise UnknownName("measure", name, self.values)
+        return self.values[name]
+
+    def estimate(self, name: str, level: float = LEVEL) -> Estimate:
+        """Student's interval of the mean."""
+        return interval(self[name], level)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {self.estimate(name)}" for name in self.values)
+
+
+def replicate(
+    make: Callable[[], Scenario], measure: Measure, count: int = 20, seed: int = 0, **options: Any
+) -> Replications:
+    """``count`` runs with the seeds from ``seed`` on; every named stream differs in each.
+
+    ``options`` are those of :func:`rtsim.simulation.simulate`.
+    """
+    if count < 2:
+        raise ScenarioError(f"{count} replications say nothing about their spread; give 2 or more")
+    seeds = tuple(range(seed, seed + count))
+    rows = [dict(measure(trace_of(make(), seed=one, **options))) for one in seeds]
+    return Replications({name: np.array([row[name] for row in rows]) for name in rows[0]}, seeds)
+
+
+def held_average(
+    recording: Recording, name: str, after: Duration = 0, before: float = 0.0
+) -> float:
+    """The average over time of ``"messages/part.signal"`` from ``after`` s to the end of the run.
+
+    A message holds from its arrival on; ``before`` is what held before the first.
+    """
+    track = recording.track(name.rpartition(".")[0])
+    arrival = track.integer("arrival")
+    there = arrival >= 0
+    end = int((recording.footer or {}).get("ended", recording.end_ns))
+    values = recording[name][there]
+    return time_average(arrival[there], values, to_ns(after), end, before)
+
+
+def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
+    """The mean of ``"messages/topic.signal"`` over the messages initiated after ``after`` s."""
+    track = recording.track(name.rpartition(".")[0])
+    values = recording[name][track.rows.ns > to_ns(after)]
+    if not len(values):
+        raise ScenarioError(f"no message of {name} after {after} s; run longer")
+    return float(values.mean())

@@ -1,7 +1,8 @@
 """Units as exponents of symbols: enough to check that both ends of a wire agree.
 
-``"kg m^2/s"`` is ``{kg: 1, m: 2, s: -1}``.  Nothing is converted and no symbol is known: ``N`` and
-``kg m/s^2`` are two units.  ``"1"`` means that none was declared, and goes with any.
+``"kg m^2/s"`` is ``{kg: 1, m: 2, s: -1}``.  SI's derived units stand for what they are made of, and
+``rad`` for none; all other symbols stand for themselves, and nothing is converted.  ``"1"`` means
+that none was declared, and goes with any.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from functools import lru_cache
 from rtsim.errors import ScenarioError
 
 ANY = "1"
-_FACTOR = re.compile(r"(?P<symbol>[^\W\d]+|%|°|1)(?:\^(?P<power>-?\d+(?:/\d+)?))?\Z")
+DERIVED = {
+    "rad": "1", "Hz": "1/s", "N": "kg m/s^2", "Pa": "kg/m/s^2", "J": "kg m^2/s^2",
+    "W": "kg m^2/s^3", "C": "A s", "V": "kg m^2/s^3/A", "Ohm": "kg m^2/s^3/A^2",
+    "F": "A^2 s^4/kg/m^2", "H": "kg m^2/s^2/A^2", "Wb": "kg m^2/s^2/A", "T": "kg/s^2/A",
+}  # fmt: skip
+_FACTOR = re.compile(r"(?P<symbol>[^\W\d]+|%|°|1)(?:\^(?P<power>-?\d+(?:\.\d+)?))?\Z")
 
 
 @lru_cache(maxsize=4096)
@@ -30,10 +36,16 @@ def exponents(unit: str) -> tuple[tuple[str, Fraction], ...]:
                 raise ScenarioError(
                     f"cannot read {factor!r} in unit {unit!r}; write it like 'kg m^2/s'"
                 )
-            if match["symbol"] != ANY:
-                power = Fraction(match["power"] or 1) * (-1 if i else 1)
-                found[match["symbol"]] = found.get(match["symbol"], Fraction()) + power
+            power = Fraction(match["power"] or 1) * (-1 if i else 1)
+            for symbol, n in _made_of(match["symbol"]):
+                found[symbol] = found.get(symbol, Fraction()) + power * n
     return tuple(sorted((s, n) for s, n in found.items() if n))
+
+
+def _made_of(symbol: str) -> tuple[tuple[str, Fraction], ...]:
+    if symbol in DERIVED:
+        return exponents(DERIVED[symbol])
+    return () if symbol == ANY else ((symbol, Fraction(1)),)
 
 
 def same(a: str, b: str) -> bool:
@@ -54,7 +66,7 @@ def times(a: str, b: str, power: int = 1) -> str:
 def _text(found: dict[str, Fraction]) -> str:
     def factors(sign: int) -> list[str]:
         return [
-            symbol if abs(n) == 1 else f"{symbol}^{abs(n)}"
+            symbol if abs(n) == 1 else f"{symbol}^{float(abs(n)):g}"
             for symbol, n in sorted(found.items())
             if n * sign > 0
         ]

@@ -24,6 +24,7 @@ from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
 from rtsim.signals import Vector
 from rtsim.testing.determinism import trace_of
+from tools.cockpit import draw_cockpit
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs/pictures"
 Trace = tuple[Vector, Vector]
@@ -140,3 +141,4 @@ if __name__ == "__main__":
     draw_latency(PICTURES / "latency.svg")
     draw_back_to_back(PICTURES / "back-to-back.svg")
     draw_pitl(PICTURES / "pitl.svg")
+    draw_cockpit(PICTURES / "cockpit.png")

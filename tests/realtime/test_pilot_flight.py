@@ -28,14 +28,10 @@ AIRCRAFT = Path(str(mapping.__file__)).with_name("aircraft.toml")
 def script(seconds: float) -> list[tuple[float, tuple[float, ...]]]:
     """Turns, climbs and descents, rudder and lever: another place of the stick 4 times a second."""
     t = np.arange(0.0, seconds, EVERY_S)
-    axes = np.column_stack(
-        (
-            0.5 * np.sin(0.7 * t),
-            0.35 * np.sin(1.1 * t + 1.0),
-            0.3 * np.sin(0.4 * t),
-            -0.2 - 0.1 * t % 1,
-        )
-    )
+    axes = np.column_stack([
+        0.5 * np.sin(2.0 * t), 0.35 * np.sin(1.1 * t + 1.0), 0.3 * np.sin(0.4 * t),
+        -0.2 + 0.3 * np.sin(0.3 * t),
+    ])  # fmt: skip
     return [(float(at), tuple(row)) for at, row in zip(t, axes.tolist(), strict=True)]
 
 

@@ -16,6 +16,8 @@ GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
+_HEADING_SIZES = 3.8
+"""Of letters, from the top: there the heading stands alone."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,11 @@ class HeadUp:
                     t = math.tan(turn)
                     away = np.array([c * north - t * east, c * east + t * north, -s])
                     ends.append(camera.direction(away))
-                if ends[0] is not None and ends[1] is not None:
-                    self._rung(surface, elevation, ends[0], ends[1], size)
+                inner_end, outer_end = ends
+                if inner_end is None or outer_end is None:
+                    continue
+                if min(inner_end[1], outer_end[1]) > _HEADING_SIZES * size:
+                    self._rung(surface, elevation, inner_end, outer_end, size)
 
     def _rung(
         self,

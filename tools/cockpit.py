@@ -1,0 +1,56 @@
+"""Draw README.md's picture out of the window of ``rtsim fly f16``:  python -m tools.cockpit"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pygame
+
+from rtsim.inlets import Inlet
+from rtsim.loading import load_scenario
+from rtsim.parts import InletPart
+from rtsim.pilot.playback import Playback
+from rtsim.pilot.scenes.f16 import F16Scene
+from rtsim.signals import Vector
+from rtsim.testing.determinism import trace_of
+
+PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/cockpit.png"
+SIZE, SECONDS = (960, 540), 26
+SCRIPT = (
+    (0.0, 0.0, 0.0), (2.0, -0.12, 0.0), (3.0, 0.0, 0.0), (14.0, -0.12, 0.0), (14.8, 0.0, 0.0),
+    (20.0, 0.0, 0.25), (20.7, 0.04, 0.0), (22.0, 0.05, -0.25), (23.2, 0.03, 0.0),
+)  # fmt: skip
+"""From when on (s), pitch and roll: down towards the runway, over a gate, and off to the left."""
+TAG_S = 0.005
+
+
+class Moved:
+    """A stick by that script; it is asked at each tag."""
+
+    def __init__(self) -> None:
+        self._tags = 0
+
+    def poll(self) -> Vector:
+        now, self._tags = self._tags * TAG_S, self._tags + 1
+        _, pitch, roll = [line for line in SCRIPT if line[0] <= now][-1]
+        return np.array([pitch, roll, 0.0, 0.12])
+
+
+def draw_cockpit(path: Path = PICTURE) -> None:
+    """As it is flown by that stick."""
+    flown = load_scenario("f16-by-hand", {"step": str(TAG_S)})
+    part = flown.part("stick")
+    assert isinstance(part, InletPart)
+    part.inlet = Inlet("stick", part.inlet.signals, Moved())
+    seen = Playback(trace_of(flown, until=SECONDS))
+    scene, surface = F16Scene(seen.about), pygame.Surface(SIZE)
+    for tenth in range(10 * SECONDS + 1):  # gates are counted on the way
+        moment = seen.at(tenth * 100_000_000, 0)
+        scene.course.follow(scene.ground.flight(moment.plants["f16"]).place)
+    scene.draw(surface, moment)
+    pygame.image.save(surface, str(path))
+
+
+if __name__ == "__main__":
+    draw_cockpit()

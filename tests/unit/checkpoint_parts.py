@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from semantics_parts import INTEGRATOR, copy_input, law_of
@@ -24,13 +26,16 @@ from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals
 from rtsim.simulation import simulate
+from rtsim.solve import RK4, SOLVERS
 
 HERE = Path(__file__).resolve().parent
 SEED = 11
 SHORT = {
-    "f16": 3, "nesc": 4, "valves": 58, "worker": 3, "library": 3, "queue": 300,
-    "machine-shop": 60_000, "job-shop": 20_000,
+    "f16": 3, "f16-by-hand": 2, "nesc": 4, "valves": 58, "worker": 3, "library": 3,
+    "job-shop": 40_000, "machine-shop": 200_000, "queue": 1000,
 }  # fmt: skip
+BOUNCED_S = 1.7
+"""Three bounces; the slow solvers are slow."""
 """How long (s) the built-in scenarios fly here, in which something happens; else their own time."""
 
 
@@ -116,7 +121,49 @@ def flown_by_a_library(folder: Path) -> Scenario:
     return out
 
 
-OWN = {"noisy": noisy, "worker": flown_in_c, "library": flown_by_a_library}
+def motor(folder: Path) -> Scenario:
+    """What ``rtsim sil init motor`` writes, flown by its C in a worker."""
+    from hitl.controllers.sil import SilController
+
+    files = HERE.parents[1] / "hitl" / "starter"
+    out = load_scenario(str(files / "scenario.py"))
+    for name in ("motor.c", "motor.h", "motor.toml"):  # what is built lies beside them
+        shutil.copy(files / name, folder)
+    out.replace_controller("controller", SilController(folder / "motor.toml", cases=None))
+    return out
+
+
+def faulty(folder: Path) -> Scenario:
+    """The noisy one, with faults of signals, messages and ticks that come, go and draw."""
+    out = noisy(folder)
+    out.faults(
+        {"name": "drift", "where": "c.u", "kind": "drift", "rate": 0.3, "at": 0.4, "duration": 0.7},
+        {"name": "hiss", "where": "fast.u", "kind": "noise", "deviation": 0.2, "every": 0.5,
+         "duration": 0.2, "period": 0.007},
+        {"name": "dead", "where": "slow.u", "kind": "stuck", "when": "fast.x < 0.5"},
+        {"name": "loss", "where": "s", "kind": "drop", "probability": 0.2},
+        {"name": "lag", "where": "c", "kind": "delay", "delay": 0.03, "at": 0.9, "count": 4},
+        {"name": "burst", "where": "q", "kind": "burst", "length": 3, "probability": 0.05},
+        {"name": "tick", "where": "loop.c", "kind": "lost_tick", "probability": 0.1},
+    )  # fmt: skip
+    return out
+
+
+def _solved(plant: str, solver: str) -> Callable[[Path], Scenario]:
+    return lambda _folder: load_scenario(plant, {"solver": solver})
+
+
+SOLVED = {
+    f"{plant}-{solver}": _solved(plant, solver)
+    for plant in ("orbit", "ball")
+    for solver in SOLVERS
+    if solver != RK4.name
+}
+"""A plant that is smooth, and one with guards, by every solver but the one that all others have."""
+OWN = {
+    "noisy": noisy, "faulty": faulty, "worker": flown_in_c, "library": flown_by_a_library,
+    "motor": motor, **SOLVED,
+}  # fmt: skip
 
 
 def scenario(name: str, folder: Path) -> Scenario:
@@ -125,7 +172,7 @@ def scenario(name: str, folder: Path) -> Scenario:
 
 
 def until(name: str) -> float | None:
-    return SHORT.get(name)
+    return BOUNCED_S if name.startswith("ball-") else SHORT.get(name)
 
 
 def split_tags(name: str, folder: Path, count: int, seed: int = 0) -> list[str]:

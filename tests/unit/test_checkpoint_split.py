@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_parts import OWN, cut, gone_on, gone_on_elsewhere, rest, split_tags
+from checkpoint_parts import OWN, SOLVED, cut, gone_on, gone_on_elsewhere, rest, split_tags
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.errors import ControllerError, RtsimError
 from rtsim.loading import BUILT_IN
 
 NAMES = sorted([*BUILT_IN, *OWN])
+FEW = [name for name in NAMES if name not in SOLVED] + ["ball-abm4", "ball-lsoda", "orbit-dp54"]
+"""A solver of each kind: the others are flown in full."""
 
 
 def split(names: list[str], folder: Path, count: int) -> None:
@@ -22,7 +24,7 @@ def split(names: list[str], folder: Path, count: int) -> None:
         (folder / name).mkdir()
         whole = cut(name, split_tags(name, folder / name, count), folder / name)
         paths = sorted((folder / name).glob(f"*{SUFFIX}"))
-        assert len(paths) > count // 2  # two times may have the same next tag
+        assert len(paths) >= count // 2  # two times may have the same next tag
         expected[name] = {path.name: rest(whole, path) for path in paths}
         assert len(set(expected[name].values())) == len(paths)
     assert gone_on_elsewhere(folder, names) == expected
@@ -30,7 +32,7 @@ def split(names: list[str], folder: Path, count: int) -> None:
 
 @pytest.mark.rule("saved-as-a-whole")
 def test_a_run_that_was_cut_is_the_whole_run(tmp_path: Path) -> None:
-    split(NAMES, tmp_path, 4)
+    split(FEW, tmp_path, 2)
 
 
 @pytest.mark.full

@@ -1,0 +1,215 @@
+"""Queues and machine repair against their analytic means, and SimPy's published machine shop.
+
+The means are of queueing theory (Erlang C; Pollaczek and Khinchine; machine repair as a birth and
+death process), computed apart from this code.  Each check fails by chance, where nothing is wrong,
+once in 10,000; seeds are fixed, so that one that passed goes on passing.  Errors that are planted
+are caught by the same checks.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtsim.discrete import Agenda, Processes
+from rtsim.errors import ScenarioError
+from rtsim.models import machine_shop
+from rtsim.models.queues import in_the_long_run
+from rtsim.models.queues import scenario as queue
+from rtsim.random_streams import RandomStreams
+from rtsim.record.reading import Recording
+from rtsim.scenario import Scenario
+from rtsim.testing.determinism import trace_of
+from rtsim.testing.replications import Replications, held_average, mean_after, replicate
+from rtsim.testing.verification import check_limit, check_mean
+
+MMC = {
+    (0.8, 1): {"L": 4.0, "Lq": 3.2, "W": 5.0, "Wq": 4.0},
+    (0.5, 1): {"L": 1.0, "Lq": 0.5, "W": 2.0, "Wq": 1.0},
+    (2.0, 3): {"L": 26 / 9, "Lq": 8 / 9, "W": 13 / 9, "Wq": 4 / 9},
+    (1.5, 2): {"L": 24 / 7, "Lq": 27 / 14, "W": 16 / 7, "Wq": 9 / 7},
+}
+"""By arrival rate and servers, service rate 1/s: customers present and in the line, s in all and in
+the line."""
+REPAIR = {
+    0.0: {"available": 0.8210033288017883, "repairs": 0.027366777626726277, "down": 65.4065574105},
+    1.0: {"available": 0.7854176568926527, "repairs": 0.026180588563088424, "down": 81.9623831566},
+}
+"""10 machines, 300 min to a failure, 30 min a repair (always; exponential): share that work,
+repairs a minute, min from failure to work."""
+MINUTE = machine_shop.MINUTE
+
+
+def of_queue(after: float) -> Callable[[Recording], dict[str, float]]:
+    """What a run says of the queue when it has warmed up."""
+
+    def measure(recording: Recording) -> dict[str, float]:
+        waiting = held_average(recording, "messages/queue.waiting", after)
+        served = held_average(recording, "messages/queue.served", after)
+        return {
+            "busy": served,
+            "L": waiting + served,
+            "Lq": waiting,
+            "W": mean_after(recording, "messages/customers.total", after),
+            "Wq": mean_after(recording, "messages/customers.wait", after),
+        }
+
+    return measure
+
+
+def of_shop(recording: Recording) -> dict[str, float]:
+    """Without the first day, in which all machines are new."""
+    after = 24 * 60 * MINUTE
+    working = held_average(recording, "messages/shop.working", after)
+    down = recording.rows("messages/repairs")
+    counted = down.floats[down.ns > after * 1e9, 1]
+    return {"available": working / 10, "count": float(len(counted)), "down": counted.mean() / 60}
+
+
+@pytest.mark.parametrize(("arrival", "servers"), MMC)
+def test_erlang(arrival: float, servers: int) -> None:
+    known = in_the_long_run(arrival, 1.0, servers)
+    expected = MMC[arrival, servers]
+    found = {"L": known.present, "Lq": known.waiting, "W": known.total, "Wq": known.wait}
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_line_that_grows_for_ever_has_no_mean() -> None:
+    with pytest.raises(ScenarioError, match="grows for ever"):
+        in_the_long_run(2.0, 1.0, 2)
+
+
+def replicated(case: tuple[float, int], until: float, count: int, **more: float) -> Replications:
+    """Each is several times as long as the queue remembers, before and after the cut."""
+    arrival, servers = case
+    return replicate(
+        lambda: queue(arrival, servers=servers, until=until, **more), of_queue(after=0.35 * until),
+        count=count, seed=100,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "until"), [((0.5, 1), 400), ((2.0, 3), 250), ((1.5, 2), 400)]
+)  # fmt: skip
+def test_mmc(case: tuple[float, int], until: float) -> None:
+    found = replicated(case, until, 25)
+    check_mean(found["busy"], case[0], what="servers that are busy")
+    for name, expected in MMC[case].items():
+        check_mean(found[name], expected, what=name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", MMC)
+def test_mmc_at_length(case: tuple[float, int]) -> None:
+    """Ten times as sharp."""
+    found = replicated(case, 10_000, 40)
+    for name, expected in MMC[case].items():
+        estimate = check_mean(found[name], expected, what=name)
+        assert estimate.half_width < 0.15 * expected
+
+
+def test_planted_errors_are_caught() -> None:
+    """A server that is a fifth too slow; the same model with its warm-up left in."""
+    slow = replicated((0.5, 1), 400, 25, service=0.8)
+    with pytest.raises(AssertionError, match=r"busy is .* comes to that once in 1e\+04 checks"):
+        check_mean(slow["busy"], 0.5, what="busy")
+    cold = replicate(lambda: queue(0.8, until=30), of_queue(after=0), count=40, seed=100)
+    with pytest.raises(AssertionError, match="L is"):
+        check_mean(cold["L"], MMC[0.8, 1]["L"], what="L")
+
+
+def shop(varies: float, weeks: float = 2.0) -> Scenario:
+    """Parts are of no interest here, and take for ever."""
+    out = machine_shop.scenario(weeks=weeks)
+    for name, value in (("part", 1e7), ("repair_varies", varies), ("other_job", 86_400.0)):
+        out.set(f"shop.{name}", value)
+    return out
+
+
+@cache
+def repaired(varies: float) -> Replications:
+    return replicate(lambda: shop(varies), of_shop, count=10, seed=7)
+
+
+@pytest.mark.parametrize("varies", REPAIR)
+def test_machine_repair(varies: float) -> None:
+    found, expected = repaired(varies), REPAIR[varies]
+    check_mean(found["available"], expected["available"], what="share that works")
+    check_mean(found["down"], expected["down"], what="min from failure to work")
+    minutes = (2 * 7 - 1) * 24 * 60
+    check_mean(found["count"] / minutes, expected["repairs"], what="repairs a minute")
+
+
+def test_one_kind_of_repair_is_told_from_the_other() -> None:
+    with pytest.raises(AssertionError, match="outside"):
+        check_mean(repaired(1.0)["available"], REPAIR[0.0]["available"])
+
+
+def test_the_tables_are_those_of_the_data(shared_data: Path) -> None:
+    data = json.loads((shared_data / "queue" / "queue_analytic.json").read_text(encoding="utf-8"))
+    for key, case in (("mm1_08_1", (0.8, 1)), ("mm1_05_1", (0.5, 1)),
+                      ("mm3_2_1", (2.0, 3)), ("mm2_15_1", (1.5, 2))):  # fmt: skip
+        assert MMC[case] == pytest.approx(
+            {name: data[key][name] for name in ("L", "Lq", "W", "Wq")}
+        )
+    for key, varies in (("machine_repair_MD1_10", 0.0), ("machine_repair_MM1_10", 1.0)):
+        wanted = [data[key][name] for name in ("avail", "repairs_per_time", "mean_downtime")]
+        assert list(REPAIR[varies].values()) == pytest.approx(wanted)
+
+
+class Mersenne:
+    """SimPy's example draws from one generator of Python's own."""
+
+    def __init__(self, one: random.Random) -> None:
+        self._one = one
+
+    def part(self) -> float:
+        while (drawn := self._one.normalvariate(10.0, 2.0)) <= 0.0:
+            pass
+        return MINUTE * drawn
+
+    def failure(self) -> float:
+        return MINUTE * self._one.expovariate(1 / 300.0)
+
+    def repair(self) -> float:
+        return 30 * MINUTE
+
+
+def as_published(agenda: Agenda) -> None:
+    one = random.Random(42)
+    machine_shop.Shop(agenda, lambda _, __: Mersenne(one))
+
+
+def test_the_machine_shop_makes_the_published_parts() -> None:
+    """SimPy's documentation, examples, "Machine Shop": parts of ten machines in four weeks."""
+    out = Scenario("machine-shop", until=4 * machine_shop.WEEK)
+    processes = Processes(
+        as_published, outputs=machine_shop.OUTPUTS, parameters=machine_shop.PARAMETERS,
+        messages={"repairs": machine_shop.REPAIRS},
+    )  # fmt: skip
+    out.processes("shop", processes)
+    published = [3251, 3273, 3242, 3343, 3387, 3244, 3269, 3185, 3302, 3279]
+    assert trace_of(out)["messages/shop.parts"][-1].tolist() == published
+
+
+def test_a_shop_whose_machines_do_not_break_is_a_simpler_one() -> None:
+    """A machine alone makes the whole parts that fit in, and nothing else is drawn."""
+    out = machine_shop.scenario(weeks=0.1)
+    out.set("shop.failure", 1e8)
+    made = trace_of(out, seed=3)["messages/shop.parts"][-1]
+    p = machine_shop.PARAMETERS.initial()
+    agenda = Agenda("shop", machine_shop.SHOP, (), p, RandomStreams(3))
+    alone = [machine_shop.Streams(agenda, i) for i in range(machine_shop.MACHINES)]
+    whole = []
+    for one in alone:
+        left, count = 0.1 * machine_shop.WEEK, 0
+        while (left := left - one.part()) >= 0.0:
+            count += 1
+        whole.append(count)
+    check_limit(made, np.array(whole, dtype=float), what="parts of machine")

@@ -23,6 +23,7 @@ from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.process import _mapping
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.signals import Signals
+from rtsim.tag import NS_PER_S
 from rtsim.testing.clock import FAKE_START, FakeClock
 
 MS = 1_000_000
@@ -132,6 +133,25 @@ def test_nothing_is_drawn_before_there_is_a_state(viewer: Viewer) -> None:
     viewer.publish()
     assert viewer.display.frame()
     assert viewer.pixels().std() > 20
+
+
+def test_while_there_is_no_state_it_says_so_and_shows_the_keys(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling takes longer than the help is shown: its time runs from the first state on."""
+    helped: list[int] = []
+    now = [10**12]
+    monkeypatch.setattr("rtsim.pilot.viewer.frames.stopwatch", lambda: now[0])
+    monkeypatch.setattr("rtsim.pilot.viewer.frames.draw_help", lambda *_: helped.append(now[0]))
+    for second in (0, 30, 60):
+        now[0] = 10**12 + second * NS_PER_S
+        assert not viewer.display.frame()
+        assert viewer.pixels().std() > 5
+    viewer.publish()
+    for second in (61, 68, 69, 70):
+        now[0] = 10**12 + second * NS_PER_S
+        assert viewer.display.frame()
+    assert [(at - 10**12) // NS_PER_S for at in helped] == [0, 30, 60, 61, 68]
 
 
 def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:

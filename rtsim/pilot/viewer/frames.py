@@ -26,6 +26,8 @@ _FIGURES = 30
 """Frames between two looks at how the viewer does."""
 _LEAD_SHARE = 0.02
 _HELP_AT_FIRST_NS = 8 * NS_PER_S
+_DARK = (18, 26, 38)
+_WAITING = "waiting for the simulation: before its first run a model is compiled"
 BACK_S, FAR_BACK_S = 5.0, 30.0
 WATCHES = "another window has the stick; this one watches"
 
@@ -58,7 +60,8 @@ class Display:
         self._offset = getattr(clock, "offset_ns", 0)
         self._devices = Devices(self._handle)
         self._cueing = cueing or Cueing(())
-        self._began = stopwatch()
+        self._help_until: int | None = None
+        """At first it is shown without being asked for: until then, from the first state on."""
         self._lead = 0.0
         """How long after its deadline a picture is on the screen, ns, slowly followed."""
         self._view = COCKPIT
@@ -90,7 +93,10 @@ class Display:
         self._said.look()
         self._picture.look()
         if not self._picture.complete:
+            self._wait()
             return False
+        if self._help_until is None:
+            self._help_until = stopwatch() + _HELP_AT_FIRST_NS
         standing = bool(self._said["standing"] or self._said["ended"])
         ahead = 0 if standing else int(self._frames.period.ns)
         plants = self._picture.at(due + round(self._lead), ahead)
@@ -105,6 +111,14 @@ class Display:
         self._picture.drawn(now)
         self._follow(now, due)
         return True
+
+    def _wait(self) -> None:
+        """No state yet: a model is compiled before its first run, which takes some time."""
+        self._surface.fill(_DARK)
+        draw_notes(self._surface, [_WAITING])
+        if self._helped():
+            draw_help(self._surface, self._controls.movers)
+        pygame.display.flip()
 
     def close(self) -> None:
         self._cueing.close(self._devices.rumble)
@@ -138,8 +152,7 @@ class Display:
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
-        flown = bool(self._controls.movers)
-        if self._help or (flown and now - self._began < _HELP_AT_FIRST_NS):
+        if self._helped():
             draw_help(self._surface, self._controls.movers)
 
     def _follow(self, now: int, due: int) -> None:
@@ -192,9 +205,14 @@ class Display:
         return told
 
     def _toggle_help(self) -> None:
-        flown = bool(self._controls.movers)
-        self._help = not (self._help or (flown and stopwatch() - self._began < _HELP_AT_FIRST_NS))
-        self._began = -_HELP_AT_FIRST_NS
+        self._help = not self._helped()
+        self._help_until = 0
+
+    def _helped(self) -> bool:
+        """Who flies is told the keys at first."""
+        until = self._help_until
+        unasked = bool(self._controls.movers) and (until is None or stopwatch() < until)
+        return self._help or unasked
 
     def _next_view(self) -> None:
         self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]

@@ -7,6 +7,7 @@ JOBS     ?= auto
 CASE     ?= 13.1
 SECONDS  ?= 20
 RUNS     ?= runs
+FLY      ?=
 # Compiled models of these runs and tests; a user's own lie in the user's cache folder.
 RTSIM_CACHE_DIR ?= $(abspath $(VENV))/cache
 export PYTHON VENV RTSIM_CACHE_DIR
@@ -23,7 +24,8 @@ PYTEST := $(BIN)/python -m pytest
 help:
 	@echo "make run       fly NASA's F-16 check case $(CASE) for $(SECONDS) s in real time, compare it with"
 	@echo "               the published flight, write a report page"
-	@echo "make fly       fly it yourself, with stick, gamepad, or keyboard and mouse"
+	@echo "make fly       fly it yourself, with stick, gamepad, or keyboard and mouse (FLY=... for"
+	@echo "               more options, such as FLY='--headless --frames pictures --until 5')"
 	@echo "make test      style, types, import contracts and tests, in about three minutes"
 	@echo "make test-all  the same with full counts"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
@@ -56,7 +58,8 @@ run: setup
 	@echo "The recording is $(RUN).mcap: $(BIN)/rtsim replay $(RUN).mcap flies it again, bit for bit."
 
 fly: setup-fly
-	$(BIN)/rtsim fly f16
+	@echo "The window shows the keys at first and whenever F1 is pressed; Esc ends the flight."
+	$(BIN)/rtsim fly f16 $(FLY)
 
 test: lint unit realtime
 	@echo "make test: style, types, contracts and tests passed"

@@ -8,6 +8,7 @@ stay as they are, there is nothing to do.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,16 @@ PURPOSE = {
 def names(requirements: list[str]) -> str:
     """``["numpy>=1.26", …]`` as ``"numpy …"``."""
     ends = str.maketrans(dict.fromkeys("<>=!~;[ ", "\n"))
-    return " ".join(r.translate(ends).splitlines()[0] for r in requirements)
+    return " ".join(r.translate(ends).splitlines()[0] for r in requirements if suits(r))
+
+
+def suits(requirement: str, version: tuple[int, ...] = sys.version_info[:2]) -> bool:
+    """Whether it is one of this Python: ``…; python_version < '3.14'``."""
+    marker = re.search(r"python_version\s*(>=|<)\s*'(\d+)\.(\d+)'", requirement)
+    if marker is None:
+        return True
+    limit = int(marker[2]), int(marker[3])
+    return version >= limit if marker[1] == ">=" else version < limit
 
 
 def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:

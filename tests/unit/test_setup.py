@@ -72,3 +72,12 @@ def test_another_lock_file_of_the_emulator_is_installed(calls: Calls, tmp_path: 
         lock.write_text(text)
         assert setup(lock)("dev") == 0
         assert calls.fetches == fetches
+
+
+def test_of_two_packages_for_two_pythons_one_is_named() -> None:
+    module = runpy.run_path(str(SETUP))
+    both = ["pygame-ce>=2.5.6; python_version >= '3.14'", "pygame>=2.6; python_version < '3.14'"]
+    assert module["names"]([*both, "rich>=13"]) in ("pygame rich", "pygame-ce rich")
+    found = [[module["suits"](one, version) for one in both] for version in ((3, 13), (3, 14))]
+    assert found == [[False, True], [True, False]]
+    assert module["suits"]("tomli; sys_platform == 'win32'")

@@ -1,0 +1,207 @@
+"""Estimates and checks: they hold as often as they say, and fail where something is wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim.errors import ScenarioError, UnknownName
+from rtsim.estimates import batch_means, interval, time_average, warm_up
+from rtsim.model import Model
+from rtsim.models.queues import scenario as queue
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Duration
+from rtsim.testing.determinism import trace_of
+from rtsim.testing.replications import held_average, mean_after, replicate
+from rtsim.testing.verification import (
+    check_analytic,
+    check_degenerate,
+    check_limit,
+    check_mean,
+    check_order,
+    order_of,
+)
+
+
+def autoregressive(count: int, seed: int, memory: float = 0.8, start: float = 0.0) -> Vector:
+    """x' = memory x + noise: mean 0 in the long run."""
+    noise = np.random.Generator(np.random.Philox(seed)).standard_normal(count)
+    x, out = start, np.empty(count)
+    for k in range(count):
+        x = memory * x + noise[k]
+        out[k] = x
+    return out
+
+
+def decay(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -x[0]
+
+
+DECAY = Model("decay", Signals("x [1] = 1"), decay)
+
+
+def decaying(step: Duration, solver: str = "rk4") -> Scenario:
+    out = Scenario("decay", until=2)
+    out.plant("d", DECAY, step=step, solver=solver)
+    return out
+
+
+# -- estimates ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_an_interval_holds_the_mean_as_often_as_it_says(level: float) -> None:
+    """4000 intervals: the share is within 4 of its standard deviations (once in 16,000)."""
+    samples = np.random.Generator(np.random.Philox(1)).standard_normal((4000, 6)) + 3.0
+    held = sum(3.0 in interval(row, level) for row in samples) / 4000
+    assert abs(held - level) < 4 * math.sqrt(level * (1 - level) / 4000)
+
+
+def test_an_interval_is_students() -> None:
+    """t(4, 0.975) = 2.776 445."""
+    found = interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found.mean == 3.0
+    assert found.half_width == pytest.approx(2.7764451 * math.sqrt(2.5 / 5), rel=1e-7)
+    assert (found.low, found.high) == (3.0 - found.half_width, 3.0 + found.half_width)
+    assert str(found) == "3 ± 2 (0.95, n = 5)"
+
+
+def test_batch_means_know_that_neighbours_depend_and_a_plain_interval_does_not() -> None:
+    """300 series: 95 % hold it, give or take 4 standard deviations; without batches, far fewer."""
+    series = [autoregressive(2000, seed)[100:] for seed in range(300)]
+    batched = sum(0.0 in batch_means(one) for one in series) / 300
+    naive = sum(0.0 in interval(one) for one in series) / 300
+    assert batched > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 300)
+    assert naive < 0.6
+
+
+def test_an_average_over_time_weighs_by_how_long_it_held() -> None:
+    ns = np.array([10, 30, 60], dtype=np.int64)
+    values = np.array([1.0, 5.0, 2.0])
+    assert time_average(ns, values, 0, 100, before=4.0) == (40 + 20 + 150 + 80) / 100
+    assert time_average(ns, values, 30, 50) == 5.0
+    assert time_average(ns, values, 20, 40) == 3.0
+    assert time_average(ns[:0], values[:0], 5, 9, before=7.0) == 7.0
+    with pytest.raises(ScenarioError, match="the end is later"):
+        time_average(ns, values, 9, 9)
+
+
+def test_warm_up_is_found_where_there_is_one() -> None:
+    series = autoregressive(2000, 3, start=0.0)
+    cut = warm_up(series + 30.0 * np.exp(-np.arange(2000) / 50))
+    assert 100 <= cut <= 500
+    assert warm_up(series) < 300
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda: interval([1.0]), "at least 2"),
+        (lambda: interval([1.0, 2.0], 1.0), "between 0 and 1"),
+        (lambda: batch_means([1.0] * 10, 20), "2 or more values each"),
+        (lambda: warm_up([1.0] * 10), "too few"),
+        (lambda: replicate(queue, lambda _: {}, count=1), "2 or more"),
+        (lambda: order_of([1.0], [1.0]), "two or more"),
+    ],
+)
+def test_what_says_nothing_is_refused(act: object, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        act()  # type: ignore[operator]
+
+
+# -- replications ---------------------------------------------------------------------------------
+
+
+def test_replications_differ_and_come_again() -> None:
+    def measure(recording: object) -> dict[str, float]:
+        return {
+            "wait": mean_after(recording, "messages/customers.wait"),  # type: ignore[arg-type]
+            "busy": held_average(recording, "messages/queue.served", 10),  # type: ignore[arg-type]
+        }
+
+    found = replicate(lambda: queue(until=40), measure, count=3, seed=5)
+    assert found.seeds == (5, 6, 7)
+    assert len(set(found["wait"])) == 3
+    again = replicate(lambda: queue(until=40), measure, count=3, seed=5)
+    assert found["busy"].tolist() == again["busy"].tolist()
+    assert found.estimate("busy").count == 3
+    assert str(found).startswith("wait: ")
+    with pytest.raises(UnknownName, match="did you mean wait"):
+        found["waits"]
+
+
+def test_a_mean_after_the_last_message_is_none() -> None:
+    with pytest.raises(ScenarioError, match="run longer"):
+        mean_after(trace_of(queue(until=40)), "messages/customers.wait", after=40)
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def test_a_right_mean_fails_as_often_as_is_said_and_a_wrong_one_nearly_always() -> None:
+    """2000 checks at one in 20: within 4 standard deviations of that."""
+    samples = np.random.Generator(np.random.Philox(4)).standard_normal((2000, 20))
+
+    def failed(shift: float) -> int:
+        count = 0
+        for row in samples:
+            try:
+                check_mean(row + shift, 0.0, chance=0.05)
+            except AssertionError:
+                count += 1
+        return count
+
+    assert abs(failed(0.0) - 100) < 4 * math.sqrt(2000 * 0.05 * 0.95)
+    assert failed(1.5) > 1990
+
+
+def test_analytic() -> None:
+    recording = trace_of(decaying(0.1))
+    assert check_analytic(recording, "d.x", lambda t: np.exp(-t), atol=1e-6) < 1e-6
+    with pytest.raises(AssertionError, match=r"d\.x is .* exactly .* off by .*allowed 1e-09"):
+        check_analytic(recording, "d.x", lambda t: np.exp(-t), atol=1e-9)
+
+
+def test_order() -> None:
+    def make(solver: str) -> float:
+        return check_order(
+            lambda step: decaying(step, solver), "d.x", math.exp(-2),
+            ["1/10", "1/20", "1/40"], {"euler": 1, "rk4": 4}[solver],
+        )  # fmt: skip
+
+    assert make("rk4") == pytest.approx(4.0, abs=0.2)
+    assert make("euler") == pytest.approx(1.0, abs=0.2)
+    with pytest.raises(AssertionError, match=r"order 1\.01, not 2 \(errors 1/10 s"):
+        check_order(lambda step: decaying(step, "euler"), "d.x", math.exp(-2), ["1/10", "1/20"], 2)
+    with pytest.raises(AssertionError, match="nothing is left to converge"):
+        order_of([0.0, 1.0], [1.0, 2.0])
+
+
+def test_degenerate() -> None:
+    """Nobody comes: nobody waits.  Servers without number: nobody waits either."""
+
+    def longest(**rates: Any) -> float:
+        track = trace_of(queue(until=50, **rates)).track("messages/queue")
+        return float(track.column("waiting").max()) if len(track) else 0.0
+
+    check_degenerate(longest, [({"arrival": 1e-9}, 0.0), ({"servers": 1000}, 0.0)], atol=0.0)
+    with pytest.raises(AssertionError, match=r"arrival = 5\.0: .* expected 0"):
+        check_degenerate(longest, [({"arrival": 5.0}, 0.0)], atol=0.0)
+
+
+def test_limit() -> None:
+    """A thousand servers are no more than a hundred, where nobody waits for one."""
+    waits = [
+        trace_of(queue(2.0, servers=n, until=50), seed=2)["messages/customers.total"]
+        for n in (100, 1000)
+    ]
+    assert check_limit(*waits) == 0.0
+    assert check_limit([2.0, 1.0], [2.0, 1.1], rtol=0.1) == pytest.approx(0.1)
+    with pytest.raises(AssertionError, match=r"wait 1 is 1 in full and 1\.1 in the simple"):
+        check_limit([2.0, 1.0], [2.0, 1.1], atol=0.09, what="wait")
+    with pytest.raises(AssertionError, match="shape"):
+        check_limit([2.0], [2.0, 1.1])

@@ -6,7 +6,9 @@ import ast
 import inspect
 import itertools
 import math
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -455,3 +457,14 @@ def test_it_is_drawn() -> None:
 def test_what_is_not_finished_is_drawn_too() -> None:
     d = wired(("x", Integrator(), "nothing"), ("g", Gain(), "x"))
     assert "x --> g" in d.mermaid()
+
+
+def test_the_picture_in_the_docs_is_what_is_drawn() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/blocks.md").read_text()
+    code = re.search(r"^```python file=oscillator.py\n(.*?)^```", page, re.M | re.S)
+    picture = re.search(r"^```mermaid\n(.*?)^```", page, re.M | re.S)
+    assert code is not None
+    assert picture is not None
+    found: dict[str, Diagram] = {}
+    exec(code[1], found)
+    assert found["spring"].mermaid() == picture[1]

@@ -155,24 +155,24 @@ def watch(devices: Devices, read: Read, console: Console) -> None:
 
 def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Path) -> str:
     """Step by step until the file is written; what was found, in a few lines."""
-    calibration, said = Calibration(stick), ""
+    calibration, said, looks = Calibration(stick), "", 0
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not calibration.done:
-            for _ in range(_DRAWN_EACH):
-                look = devices.look()
-                calibration.look(look)
-                for key in read(_LOOK_S):
-                    if key in _LEAVE:
-                        raise KeyboardInterrupt(f"left; {path} is as it was")
-                    if key in ("\r", "\n") and not calibration.done:
-                        said = calibration.go_on()
-                    elif key in ("s", "S") and not calibration.done:
-                        said = calibration.skip()
-                    elif key in ("b", "B"):
-                        calibration, said = Calibration(stick), ""
-            if not calibration.done:
+            look = devices.look()
+            calibration.look(look)
+            if looks % _DRAWN_EACH == 0:
                 missing = "" if look.sticks else why_none()
                 live.update(step_screen(calibration, look, said or missing), refresh=True)
+            looks += 1
+            key = next(iter(read(_LOOK_S)), "")  # one answer to a question
+            if key in _LEAVE:
+                raise KeyboardInterrupt(f"left; {path} is as it was")
+            if key in ("\r", "\n"):
+                said = calibration.go_on()
+            elif key in ("s", "S"):
+                said = calibration.skip()
+            elif key in ("b", "B"):
+                calibration, said = Calibration(stick), ""
     return write(calibration, stick, path)
 
 

@@ -1,17 +1,31 @@
-"""The real path from a device to the stick's values, by SDL's virtual joystick and no display."""
+"""The real path from a device to the stick's values, by SDL's virtual joystick: with no display,
+and with a window on an X server."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pygame
 import pytest
-from virtual_joystick import FLIGHT_STICK, GAMEPAD, VirtualJoystick
+from virtual_joystick import (
+    FLIGHT_STICK,
+    GAMEPAD,
+    HAT_DOWN,
+    HAT_LEFT,
+    HAT_RIGHT,
+    HAT_UP,
+    VirtualJoystick,
+)
 
+from rtsim.clock import stopwatch
 from rtsim.pilot.devices.controls import HOLD_NS, Controls
 from rtsim.pilot.devices.mapping import mapping_of
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.signals import Signal, Signals
+from rtsim.tag import NS_PER_S
+from tools.x11 import Screen, missing, xvfb
 
 STICK = Signals(
     Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.3)
@@ -26,10 +40,27 @@ MAPPING = mapping_of(
 )
 
 
-@pytest.fixture
-def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[pygame.Surface]:
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+@pytest.fixture(scope="module")
+def display() -> Iterator[str]:
+    """Of an X server without a screen."""
+    why = missing()
+    if sys.platform != "linux" or why:
+        pytest.skip(why or "X11 is for Linux")
+    with xvfb(320, 240) as name:
+        kept = Screen(name)  # a server whose last client goes begins anew, and is away meanwhile
+        yield name
+        kept.close()
+
+
+@pytest.fixture(params=["dummy", "x11"])
+def window(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pygame.Surface]:
+    monkeypatch.setenv("SDL_VIDEODRIVER", request.param)
+    if request.param == "x11":
+        monkeypatch.setenv("DISPLAY", request.getfixturevalue("display"))
     pygame.display.init()
+    assert pygame.display.get_driver() == request.param
     yield pygame.display.set_mode((200, 100))
     pygame.display.quit()
 
@@ -137,3 +168,161 @@ def test_every_event_is_handed_on_and_the_mouse_flies_when_told(window: pygame.S
     assert mouse is not None
     assert all(-1.0 <= position <= 1.0 for position in mouse)
     devices.close()
+
+
+def test_buttons_and_hats_of_a_joystick(devices: Devices) -> None:
+    joystick = VirtualJoystick(buttons=12, hats=2)
+    devices.look()
+
+    def held() -> set[str]:
+        devices.look()
+        return set(devices.look().sticks[joystick.number].buttons)
+
+    assert held() == set()
+    joystick.press(0)
+    joystick.press(11)
+    joystick.point(0, HAT_UP | HAT_RIGHT)
+    joystick.point(1, HAT_DOWN | HAT_LEFT)
+    assert held() == {
+        "button0", "button11", "hat0up", "hat0right", "hat1down", "hat1left"
+    }  # fmt: skip
+    joystick.press(0, down=False)
+    joystick.point(0, 0)
+    joystick.point(1, HAT_LEFT)
+    assert held() == {"button11", "hat1left"}
+    joystick.unplug()
+
+
+def test_buttons_of_a_gamepad_have_its_names(devices: Devices) -> None:
+    gamepad = VirtualJoystick(axes=6, buttons=15, type_=GAMEPAD)
+    gamepad.press(0)
+    gamepad.press(11)
+    devices.look()
+    assert devices.look().sticks[gamepad.number].buttons == {"a", "dpup"}
+    gamepad.unplug()
+
+
+def test_a_button_moves_a_value_and_an_unplugged_one_lets_it_go_to_its_safe_value(
+    devices: Devices,
+) -> None:
+    mapping = mapping_of(
+        {
+            "throttle": {
+                "buttons": {"minus": "hat0down", "plus": "hat0up", "rate": 1.0, "spring": False},
+                "safe": 0.6,
+            }
+        },
+        STICK,
+        "here",
+    )
+    controls = Controls(mapping, STICK)
+    joystick = VirtualJoystick(axes=2, hats=1)
+    joystick.point(0, HAT_UP)
+    devices.look()
+    for k in range(5):
+        values = controls.update(devices.look(), k * 50_000_000)
+    assert values[1] == pytest.approx(0.3 + 4 * 0.05 / 2)
+    joystick.point(0, 0)
+    devices.look()
+    assert controls.update(devices.look(), 10**9)[1] == values[1]  # it stays where it was put
+    assert controls.flying == {joystick.number}
+    joystick.unplug()
+    controls.update(devices.look(), 2 * 10**9)
+    assert "throttle held" in controls.lost[0]
+    assert controls.update(devices.look(), 2 * 10**9 + 3 * HOLD_NS)[1] == pytest.approx(0.6)
+    assert controls.flying == set()
+
+
+def test_two_alike_by_turns_unplugged_and_plugged_in_again(devices: Devices) -> None:
+    """An index is used again at once, an instance id never."""
+    first, second = (VirtualJoystick(name="Twin") for _ in range(2))
+    seen = {first.number, second.number}
+    devices.look()
+    for _ in range(3):
+        first.unplug()
+        first = VirtualJoystick(name="Twin")
+        assert first.number not in seen
+        seen.add(first.number)
+        first.move(0, 0.5)
+        second.move(0, -0.5)
+        devices.look()
+        sticks = devices.look().sticks
+        assert set(sticks) == {first.number, second.number}
+        assert sticks[first.number].axes[0] == pytest.approx(0.5, abs=1e-4)
+        assert sticks[second.number].axes[0] == pytest.approx(-0.5, abs=1e-4)
+    first.unplug()
+    second.unplug()
+
+
+def lose_focus(devices: Devices) -> None:
+    """The server is told that nobody has it, and the window is told in its turn."""
+    screen, until = Screen(os.environ["DISPLAY"]), stopwatch() + 10 * NS_PER_S
+    while not pygame.key.get_focused() and stopwatch() < until:
+        devices.look()  # it may not have it yet
+    screen.focus(0)
+    while pygame.key.get_focused() and stopwatch() < until:
+        devices.look()
+    screen.close()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_window_without_the_focus_is_told_of_sticks_too(
+    window: pygame.Surface,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+    allowed: bool,
+) -> None:
+    """As SDL is by itself it is not: that the hint is set is what makes the difference."""
+    if not allowed:
+        monkeypatch.setenv("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "0")
+    devices = Devices()
+    joystick = VirtualJoystick()
+    devices.look()
+    if pygame.display.get_driver() == "x11":
+        lose_focus(devices)
+    assert not pygame.key.get_focused()
+    joystick.move(0, 0.8)
+    devices.look()
+    seen = devices.look().sticks[joystick.number].axes[0]
+    assert seen == pytest.approx(0.8 if allowed else 0.0, abs=1e-4)
+    joystick.unplug()
+    devices.close()
+
+
+def test_a_device_is_felt_to_rumble_and_others_are_left_alone(devices: Devices) -> None:
+    felt, other, cannot = (
+        VirtualJoystick(rumbles=True), VirtualJoystick(rumbles=True), VirtualJoystick(),
+    )  # fmt: skip
+    devices.look()
+    assert devices.rumble(1.0, 0.5, 100, {felt.number, cannot.number})
+    assert felt.felt[0] == pytest.approx((1.0, 0.5), abs=1e-4)
+    assert devices.rumble(0.0, 0.0, 0, {felt.number}) is False
+    assert felt.felt[-1] == (0.0, 0.0)
+    assert not devices.rumble(1.0, 1.0, 100, {cannot.number})
+    assert not devices.rumble(1.0, 1.0, 100, {10**6})
+    assert other.felt == cannot.felt == []
+    for joystick in (felt, other, cannot):
+        joystick.unplug()
+
+
+def test_what_is_said_of_a_device(devices: Devices) -> None:
+    joystick = VirtualJoystick(3, 5, hats=1, name="T.16000M", rumbles=True)
+    pad = VirtualJoystick(6, 15, GAMEPAD, name="Pad")
+    joystick.move(2, -1.0)
+    joystick.press(4)
+    joystick.point(0, HAT_LEFT)
+    devices.look()
+    devices.look()
+    one, two = devices.describe()
+    assert (one.number, one.name, one.rumble, one.gamepad) == (
+        joystick.number, "T.16000M", True, None,
+    )  # fmt: skip
+    assert len(one.guid) == 32
+    assert one.axes == pytest.approx((0.0, 0.0, -1.0), abs=1e-4)
+    assert one.buttons == (False, False, False, False, True)
+    assert one.hats == ((-1, 0),)
+    assert (two.name, two.rumble) == ("Pad", False)
+    assert two.gamepad is not None
+    assert two.gamepad["lefty"] == "a1"
+    assert max(low for low, _ in joystick.felt) < 0.001  # asked without anybody feeling it
+    joystick.unplug()
+    pad.unplug()

@@ -174,6 +174,7 @@ class Calibration:
             if len(moved.lately) < LEAST_LOOKS:
                 return "too early: wait a second"
             if moved.noise > _STILL:
+                self._moved = {}  # what was before is not held against who lets go now
                 return f"{self._called(axis)} moves: let go of everything, wait a second"
         if self.step[0] == REST:
             self._rests = self._moved

@@ -1,0 +1,300 @@
+"""``rtsim joystick``: what it shows, what it asks, what it writes; by sticks that SDL makes up."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from virtual_joystick import GAMEPAD, HAT_UP, VirtualJoystick
+
+from rtsim.cli import main
+from rtsim.cli.joystick import ask, open_devices, watch
+from rtsim.errors import RtsimError
+from rtsim.models.f16.by_wire import STICK
+from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.pilot.devices.missing import why_none
+from rtsim.pilot.devices.sdl import Devices
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+
+
+@pytest.fixture
+def devices() -> Iterator[Devices]:
+    with open_devices() as found:
+        yield found
+
+
+def told(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, ["joystick", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> list[VirtualJoystick]:
+    """Two sticks that come at the third look: before that, SDL is not open."""
+    sticks: list[VirtualJoystick] = []
+    looks = [0]
+    real, real_close = Devices.look, Devices.close
+
+    def look(self: Devices) -> object:
+        looks[0] += 1
+        if looks[0] == 3:
+            sticks.append(VirtualJoystick(3, 12, hats=1, name="[red]T.16000M[/", rumbles=True))
+            sticks.append(VirtualJoystick(6, 15, GAMEPAD, name="Pad"))
+            sticks[0].move(0, 1.0)
+            sticks[0].press(7)
+            sticks[0].point(0, HAT_UP)
+        return real(self)
+
+    def close(self: Devices) -> None:
+        for stick in sticks:
+            stick.unplug()
+        real_close(self)
+
+    monkeypatch.setattr(Devices, "look", look)
+    monkeypatch.setattr(Devices, "close", close)
+    return sticks
+
+
+def test_a_list_for_people(plugged: list[VirtualJoystick]) -> None:
+    code, out, _ = told("--once")
+    assert code == 0
+    assert len(plugged) == 2
+    for line in (
+        "[red]T.16000M[/",
+        "3 axes, 12 buttons, 1 hat; rumbles; joystick",
+        "axis 0  ───────────────┼──────────────█ +1.000",
+        "buttons 7",
+        "hat 0   up",
+        "6 axes, 15 buttons, 0 hats; does not rumble; gamepad",
+        "gamepad mapping a:b0 b:b1",
+    ):
+        assert line in out
+
+
+def test_a_list_for_machines(plugged: list[VirtualJoystick]) -> None:
+    code, out, _ = told("--json")
+    assert code == 0
+    first, second = json.loads(out)["devices"]
+    assert [first["number"], second["number"]] == [stick.number for stick in plugged]
+    assert first["axes"] == pytest.approx([1.0, 0.0, 0.0], abs=1e-4)
+    assert first["buttons"][7] is True
+    assert first["hats"] == [[0, 1]]
+    assert (first["rumble"], first["gamepad"]) == (True, None)
+    assert second["gamepad"]["rightx"] == "a2"
+    assert len(second["guid"]) == 32
+
+
+def test_without_a_device_it_is_said_what_is_missing() -> None:
+    code, out, error = told("--json")
+    assert code == 2
+    assert json.loads(out)["error"]["message"] in error
+    assert "no joystick or gamepad" in error
+    assert told("--once")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ((), "rtsim joystick --once, or --json"),
+        (("calibrate",), "in a terminal"),
+        (("--json", "calibrate"), "before no subcommand"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], what: str) -> None:
+    code, _, error = told(*arguments)
+    assert code == 2
+    assert what in error
+
+
+def test_an_older_mapping_is_not_written_over() -> None:
+    Path("joystick.toml").write_text("mine")
+    code, _, error = told("calibrate")
+    assert code == 2
+    assert "joystick.toml exists; add --force" in error
+    assert Path("joystick.toml").read_text() == "mine"
+    assert "in a terminal" in told("calibrate", "--force")[2]
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
+
+
+def test_live_until_a_key_and_a_shake_on_demand(devices: Devices) -> None:
+    stick = VirtualJoystick(name="Moving", rumbles=True)
+    screen, presses = console(), iter("r")
+    reads = [0]
+
+    def read(_: float) -> list[str]:
+        reads[0] += 1
+        if reads[0] < 100:
+            stick.move(0, 0.5 if reads[0] < 60 else -0.5)
+        if reads[0] == 40:
+            return [next(presses)]
+        if reads[0] == 100:
+            stick.unplug()
+        return ["q"] if reads[0] == 130 else []
+
+    watch(devices, read, screen)
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    for words in (": Moving ", "+0.500", "-0.500", "Moving is gone", "no joystick or gamepad"):
+        assert words in shown
+    assert max(stick.felt) == (1.0, 1.0)
+
+
+class Hand:
+    """Does with a virtual stick what each step asks: where its axes are, then a key."""
+
+    def __init__(self, stick: VirtualJoystick, *steps: tuple[dict[int, float], str]) -> None:
+        self._stick, self._steps = stick, list(steps)
+        self._reads = 0
+
+    def __call__(self, _: float) -> list[str]:
+        assert self._steps, "it asks for more"
+        held, key = self._steps[0]
+        self._reads += 1
+        jitter = 0.01 * math.sin(2.4 * self._reads)
+        for axis in range(4):
+            self._stick.move(axis, max(-1.0, min(1.0, held.get(axis, 0.0) + jitter)))
+        if self._reads % 50:
+            return []
+        self._steps.pop(0)
+        return [key]
+
+
+def test_a_calibration_from_the_first_question_to_a_flying_stick(devices: Devices) -> None:
+    """Aft is negative on this stick, its middle is off, its lever opens at -0.9."""
+    stick = VirtualJoystick(name="Worn")
+    rest, lever = {1: 0.1}, {3: 0.9}
+    hand = Hand(
+        stick,
+        ({**rest, **lever}, "\r"),  # its axes jump from SDL's zeros to where they are
+        ({**rest, **lever}, "\r"),
+        ({1: -0.8, **lever}, "\r"),
+        ({**rest, **lever}, "\r"),  # let go too early: it is asked again
+        ({1: 0.95, **lever}, "\r"),
+        ({**rest, **lever, 0: 1.0}, "\r"),
+        ({**rest, **lever, 0: -1.0}, "\r"),
+        ({**rest, **lever}, "s"),
+        ({**rest, 3: -0.9}, "\r"),
+        ({**rest, **lever}, "\r"),
+        ({**rest, **lever}, "\r"),
+    )
+    screen = console()
+    said = ask(devices, hand, screen, STICK, Path("mine.toml"))
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    assert "pitch (aft is positive: nose up): move its control all the way that way" in shown
+    assert "of Worn moves: let go of everything" in shown
+    assert "axis 1 of Worn is at rest: hold it at its other end" in shown
+    assert "step 10 of 10" in shown
+    assert "pitch: axis 1 of Worn" in said
+    assert "inverted" in said
+    tables = tomllib.loads(Path("mine.toml").read_text())
+    assert tables["pitch"]["joystick"]["invert"] is True
+    assert 0.01 <= tables["pitch"]["joystick"]["dead_zone"] < 0.05
+    assert tables["yaw"]["joystick"] == {"axis": 2}  # left out: as it was
+    assert tables["pitch"]["curve"] == 0.4
+    controls = Controls(read_mapping(Path("mine.toml"), STICK), STICK)
+    for k, (held, wanted) in enumerate(
+        [
+            ({0: 0.0, 1: 0.1, 3: 0.9}, (0.0, 0.0, 0.0, 0.0)),
+            ({0: 1.0, 1: -0.8, 3: -0.9}, (1.0, 1.0, 0.0, 1.0)),
+            ({0: -1.0, 1: 0.95, 3: 0.0}, (-1.0, -1.0, 0.0, 0.5)),
+        ]
+    ):
+        for axis in range(4):
+            stick.move(axis, held.get(axis, 0.0))
+        devices.look()
+        values = controls.update(devices.look(), k)
+        assert values.tolist() == pytest.approx(wanted, abs=0.02)
+    stick.unplug()
+
+
+def test_a_calibration_that_is_left_writes_nothing(devices: Devices) -> None:
+    stick = VirtualJoystick()
+    hand = Hand(stick, ({}, "\r"), ({1: 1.0}, "\r"), ({}, "b"), ({}, "q"))
+    with pytest.raises(KeyboardInterrupt, match="as it was"):
+        ask(devices, hand, console(), STICK, Path("mine.toml"))
+    hand = Hand(stick, ({}, "\r"), *[({}, "s")] * 4, ({}, "\r"))
+    with pytest.raises(RtsimError, match=r"every value was left out; mine\.toml is as it was"):
+        ask(devices, hand, console(), STICK, Path("mine.toml"))
+    assert not Path("mine.toml").exists()
+    stick.unplug()
+
+
+def linux(root: Path, *nodes: str, sticks: dict[str, str] | None = None) -> Path:
+    """A tree as the kernel shows it: device nodes, and joysticks with their event nodes."""
+    for node in nodes:
+        (root / "dev/input").mkdir(parents=True, exist_ok=True)
+        (root / "dev/input" / node).touch()
+    for k, (name, event) in enumerate((sticks or {}).items()):
+        folder = root / f"sys/class/input/js{k}/device"
+        (folder / event).mkdir(parents=True)
+        (folder / "name").write_text(f"{name}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sticks", "readable", "what"),
+    [
+        ((), {}, True, "no /dev/input here.*--device /dev/input"),
+        (("event0",), {}, True, "lsusb.*modprobe -a joydev xpad"),
+        (("event7",), {"X-52": "event7"}, False, "X-52 .*/event7: type sudo usermod -aG input"),
+        (("event7",), {"X-52": "event7"}, True, "X-52.*SDL_JOYSTICK_DEVICE=/dev/input/event7"),
+    ],
+)
+def test_where_the_way_to_a_device_ends(
+    tmp_path: Path, nodes: tuple[str, ...], sticks: dict[str, str], readable: bool, what: str
+) -> None:
+    root = linux(tmp_path, *nodes, sticks=sticks)
+    said = why_none(root, "linux", lambda _: readable)
+    assert re.search(what, said), said
+
+
+def test_where_the_way_to_a_device_ends_elsewhere(tmp_path: Path) -> None:
+    assert "joy.cpl" in why_none(tmp_path, "win32")
+    assert "Input Monitoring" in why_none(tmp_path, "darwin")
+
+
+def test_two_that_are_installed_over_one_another_are_told(tmp_path: Path) -> None:
+    """Both are there as far as their metadata goes, which is what pip leaves."""
+    other = "pygame_ce" if not _has("pygame-ce") else "pygame"
+    folder = tmp_path / "site" / f"{other}-2.5.6.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {other}\nVersion: 2.5.6\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "rtsim", "joystick", "--once"],
+        env={**os.environ, "PYTHONPATH": str(folder.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "pip uninstall -y pygame pygame-ce" in done.stderr
+
+
+def _has(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rtsim.pilot.wire import RECORDS, Changes, Format, Head, Message, Offset
+from rtsim.pilot.wire import RECORDS, WHOLE, Changes, Format, Head, Message, Offset
 
 MOST_UNDER_WAY = 4
 """Messages that were sent and are not heard yet."""
@@ -16,7 +16,7 @@ _EVERY_NS = 2_000_000
 _QUIET_NS = 100_000_000
 """So often something is said at the least."""
 _LOST_NS = 1_000_000_000
-"""What was not heard by then is not under way any more: the line was cut meanwhile."""
+"""What was not heard by then is not under way any more: the line was cut, and all is told again."""
 
 
 class Flow:
@@ -32,14 +32,18 @@ class Flow:
         self._sent_ns = now - _QUIET_NS
         self._moved_ns = now
         self._owed = False
+        self._whole = True
+        """The next one tells all that there is."""
 
     def hear(self, message: Message, now: int) -> None:
         head = message.head
         self.heard_ns = now
         self.offset.add(head, now)
         self._echo, self._received = head.sent, now
-        self._theirs = head.number
-        self._owed = self._owed or bool(message.records)
+        if message.records:
+            self._owed = True
+            if head.kind == WHOLE or head.number in (self._theirs, self._theirs + 1):
+                self._theirs = head.number  # else one before it is missing, and is not heard
         if self._acknowledged < head.heard <= self._number:
             self._acknowledged, self._moved_ns = head.heard, now
 
@@ -50,6 +54,7 @@ class Flow:
         if self._number > self._acknowledged and now - self._moved_ns >= _LOST_NS:
             self._acknowledged, self._moved_ns = self._number, now
             self._changes.again()
+            self._whole = True
         records = {}
         if self._number - self._acknowledged < MOST_UNDER_WAY:
             records = self._changes.take(later_ns)
@@ -60,5 +65,7 @@ class Flow:
                 self._moved_ns = now
             self._number += 1
         self._sent_ns, self._owed = now, False
-        head = Head(RECORDS, self._number, self._theirs, clock(), self._echo, self._received)
+        kind = WHOLE if self._whole and records else RECORDS
+        self._whole = self._whole and not records
+        head = Head(kind, self._number, self._theirs, clock(), self._echo, self._received)
         return self._format.records(head, records)

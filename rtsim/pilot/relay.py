@@ -20,7 +20,7 @@ from rtsim.pilot.flow import Flow
 from rtsim.pilot.seat import Seat
 from rtsim.pilot.sequence import Writer
 from rtsim.pilot.shared import STICK, Shared
-from rtsim.pilot.wire import HELLO, RECORDS, TO_RUN, Changes, Format, Message, WireError, put
+from rtsim.pilot.wire import HELLO, RECORDS, TO_RUN, WHOLE, Changes, Format, Message, WireError, put
 from rtsim.sockets import Listener
 from rtsim.tag import NS_PER_S
 
@@ -80,7 +80,7 @@ class Relay:
             return
         if message.head.kind == HELLO:
             self._line.send(who, self._format.schema())
-        elif message.head.kind == RECORDS and self._known(who):
+        elif message.head.kind in (RECORDS, WHOLE) and self._known(who):
             self._viewers[who].hear(message, self._clock())
             self._pass_on(who, message)
         else:

@@ -66,11 +66,13 @@ class Remote:
         return cls.by(Caller(endpoint, keys), patience_s)
 
     @classmethod
-    def by(cls, line: Line, patience_s: float = PATIENCE_S) -> Self:
+    def by(
+        cls, line: Line, patience_s: float = PATIENCE_S, clock: Callable[[], int] = stopwatch
+    ) -> Self:
         """The same over a line that is there."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
-            self = cls(line, _ask(line, until))
+            self = cls(line, _ask(line, until), clock)
             while not self.complete:
                 if stopwatch() > until:
                     raise SharedError(f"{line.endpoint} answers, but no state of its run came")

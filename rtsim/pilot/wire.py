@@ -6,9 +6,9 @@ A message is a head, a body, and a CRC-32 over both, little-endian::
     | sent i64 | echo i64 | received i64 | body | crc u32
 
 The body of ``SCHEMA`` is JSON.  That of ``RECORDS`` is any number of entries, an index u16 and that
-record's payload: its length follows from the schema, so that no length is believed.  ``number``
-counts messages that carry records, ``heard`` is the other side's latest that came; what is sent and
-not heard is bounded by that.  The last three are for the clocks (:class:`Offset`), ns of each
+record's payload: its length follows from the schema, so that no length is believed; ``WHOLE`` is
+the same with all that there is.  ``number`` counts messages that carry records, ``heard`` is the
+other side's latest up to which none is missing; what is sent and not heard is bounded by that.  The last three are for the clocks (:class:`Offset`), ns of each
 side's own.
 """
 
@@ -29,7 +29,7 @@ from rtsim.signals import Vector
 
 MOST_BYTES = 1 << 20
 """Of a message; what sockets of ours take at most."""
-HELLO, SCHEMA, RECORDS = 1, 2, 3
+HELLO, SCHEMA, RECORDS, WHOLE = 1, 2, 3, 4
 TO_RUN = ("stick", "orders", "viewer")
 """Records that a viewer writes; all others, and the first two again, go to it."""
 _MAGIC = b"RTPV"
@@ -130,7 +130,7 @@ class Format:
                 return Message(head, schema=body.decode())
             except UnicodeDecodeError as error:
                 raise WireError(f"a schema that is no text: {error}") from None
-        if kind != RECORDS or digest != self._hash:
+        if kind not in (RECORDS, WHOLE) or digest != self._hash:
             raise WireError("a message of another run, or of no known kind")
         return Message(head, records=self._entries(body))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rtsim.clock import stopwatch
 from rtsim.pilot.interpolation import Interpolation, Pair
 from rtsim.pilot.orders import words_to_reason
@@ -96,11 +98,11 @@ class Said:
 class Telling:
     """What goes to the run, as long as nobody else has the stick."""
 
-    def __init__(self, shared: Exchange) -> None:
+    def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
         """It has the stick: what is told is heard."""
-        self._shared, self._who = shared, newcomer()
-        self._seat = Seat(shared.reader("stick"))
+        self._shared, self._who, self._clock = shared, newcomer(), clock
+        self._seat = Seat(shared.reader("stick"), clock)
         self._told = b""
         self._told_ns = 0
         self._sit()
@@ -149,7 +151,7 @@ class Telling:
         self._count += 1
         self._orders.integers[0] = self._count
         self._orders.integers[1 + at] = kind
-        self._orders.integers[1 + MOST_ORDERS + at] = stopwatch()
+        self._orders.integers[1 + MOST_ORDERS + at] = self._clock()
         self._orders.floats[at] = value
         self._orders.publish()
         return True
@@ -158,7 +160,7 @@ class Telling:
         """How the viewer does."""
         if not self.flies:
             return
-        told = {"wall": stopwatch(), **values}
+        told = {"wall": self._clock(), **values}
         self._viewer.integers[:] = [told.get(name, 0) for name in VIEWER]
         self._viewer.publish()
 

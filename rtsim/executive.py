@@ -50,6 +50,8 @@ class Executive:
         self.checkpoints: Taking | None = None
         self.began: tuple[Mapping[str, int], int] = {}, 0
         """Rows and events that were recorded before this recording began."""
+        self.resumed = False
+        """The first instant is done: the system was restored, be it to the start."""
         self._waiting = False
         self._pacer = pacer
         self._clock: Clock = pacer.clock
@@ -166,7 +168,7 @@ class Executive:
         for task in system.controllers:
             if task.request is not None:
                 task.request.sent = self._clock.now()
-        if system.ns > 0:
+        if self.resumed or system.ns > 0:
             return
         for plant in system.plants:
             plant.read_wires()

@@ -173,7 +173,7 @@ def simulate(
         about = header(scenario, seed, pace, until_ns, compile)
         if start is not None:
             about["continues"] = start.reference()
-            executive.began = start.rows, start.events
+            executive.began, executive.resumed = (start.rows, start.events), True
         if checkpoints is not None:
             checkpoints.begin(executive, about, system.ns, until_ns)
             executive.keep(checkpoints)

@@ -92,7 +92,7 @@ class Checkpoint:
         try:
             data = unpack(body, _LIMITS)
             out = cls(
-                ns=_whole(data["ns"], 1),
+                ns=_whole(data["ns"]),
                 header=_map(json.loads(data["header"])),
                 state=_map(data["state"]),
                 rows={str(name): _whole(count) for name, count in _map(data["rows"]).items()},

@@ -8,8 +8,8 @@ A message is a head, a body, and a CRC-32 over both, little-endian::
 The body of ``SCHEMA`` is JSON.  That of ``RECORDS`` is any number of entries, an index u16 and that
 record's payload: its length follows from the schema, so that no length is believed; ``WHOLE`` is
 the same with all that there is.  ``number`` counts messages that carry records, ``heard`` is the
-other side's latest up to which none is missing; what is sent and not heard is bounded by that.  The last three are for the clocks (:class:`Offset`), ns of each
-side's own.
+other side's latest up to which none is missing; what is sent and not heard is bounded by that.  The
+last three are for the clocks (:class:`Offset`), ns of each side's own.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class Recording:
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
     """Both from where the later of them goes on from a checkpoint, and when that is."""
-    later = max((a, b), key=lambda one: int(one.continues.get("ns", 0))).continues
+    later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:
         return a, b, None
     rows, events = later["rows"], int(later["events"])

@@ -200,7 +200,7 @@ def _project_at(_: Any, handle: Any, x: Any) -> Any:
 
 
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call a solver's step on a block, in compiled code, by its address."""
+    """Call a solver's step on a block; in compiled code by its address."""
     return int(handle(words, t, h))
 
 
@@ -270,9 +270,14 @@ def _double_pointer(_: Any, address: Any) -> Any:
     return kind(address), generate
 
 
-def vector_at(words: Any, i: int) -> Any:  # noqa: ARG001
-    """In compiled code: the vector whose address is ``words[i]`` and whose length follows it."""
-    raise ModelError("vector_at exists in compiled code only")
+def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> list[Any]:
+    """What a :class:`Block` is to compiled code, for the same source run plain."""
+    return [*functions, *(word for v in vectors for word in (v.reshape(-1), v.size))]
+
+
+def vector_at(words: Any, i: int) -> Any:
+    """The vector at ``words[i]``: in compiled code its address, and its length follows."""
+    return words[i]
 
 
 @overload(vector_at, strict=False)
@@ -280,9 +285,9 @@ def _(words: Any, i: Any) -> Any:  # noqa: ARG001
     return lambda words, i: numba.carray(_double_pointer(words[i]), (words[i + 1],))
 
 
-def matrix_at(words: Any, i: int, columns: int) -> Any:  # noqa: ARG001
-    """In compiled code: the same as a matrix of so many ``columns``."""
-    raise ModelError("matrix_at exists in compiled code only")
+def matrix_at(words: Any, i: int, columns: int) -> Any:
+    """The same as a matrix of so many ``columns``."""
+    return words[i].reshape(-1, max(columns, 1))
 
 
 @overload(matrix_at, strict=False)

@@ -70,26 +70,22 @@ class Plant:
         """Its solver may run out of its budget, which is recorded."""
         self.watch: Watch | None = None
         if model.guards:
-            self.watch = Watch(name, bound, (self.x, self.z, self.u, self.p), self.next_x)
+            vectors = (self.x, self.z, self.u, self.p)
+            self.watch = Watch(name, bound, self.stepper, vectors, self.next_x)
         self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
         self.sample()
 
     def propagate(self, limit_ns: int) -> None:
         """Step provisionally to the next grid point, to ``limit_ns``, or to where a guard fires."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
-        self._take(target)
-        watch = self.watch
-        if watch is not None and watch.may_cross(self.ns, target):
-            first = watch.first(self.ns, target, self._take)
-            target = target if first is None else first
-            self._take(target)
-        self.target_ns = target
-
-    def _take(self, target: int) -> Vector:
-        bad = self.stepper.advance(self.ns, target, self.x, self.z, self.u, self.p, self.next_x)
+        if self.watch is None:
+            vectors = (self.x, self.z, self.u, self.p, self.next_x)
+            bad, reached = self.stepper.advance(self.ns, target, *vectors), target
+        else:
+            bad, reached = self.watch.advance(self.ns, target)
         if bad != GOOD:
             self._complain(bad, target)
-        return self.next_x
+        self.target_ns = reached
 
     def _complain(self, bad: int, target: int) -> None:
         if bad == TOO_SMALL:
@@ -115,7 +111,6 @@ class Plant:
         run = getattr(self.stepper, "run", None)
         if (
             run is None
-            or self.watch is not None
             or self.budgeted
             or self.target_ns != NONE_NS
             or self.step.tick(self._k + 1) >= limit_ns
@@ -127,15 +122,19 @@ class Plant:
             self._k += 1
             self._grid_ns = self.step.tick(self._k)
         before = self.values.copy()
-        vectors = (self.x, self.z, self.u, self.p, self.next_x)
-        at = np.array(times)
-        rows = run(at, vectors, self.y, self.values)
+        at, ahead = np.array(times), 0
+        if self.watch is None:
+            rows = run(at, (self.x, self.z, self.u, self.p, self.next_x), self.y, self.values)
+        else:
+            rows, ahead = self.watch.run(at, self.y, self.values)
         good = len(rows)
         if good < len(times) - 1:  # the step that failed is taken again, alone, and then tells why
             self.values[:] = rows[-1] if good else before
             self._k -= len(times) - 1 - good
             self._grid_ns = self.step.tick(self._k)
         self.ns = times[good]
+        if ahead:
+            self.target_ns = self.ns + ahead
         return at[1 : good + 1], rows
 
     @property
@@ -159,11 +158,11 @@ class Plant:
         self.target_ns = NONE_NS
         self.x[:] = self.next_x
         self.stepper.accept()
+        if self.watch is not None:
+            self.watch.commit()
         if self.ns == self._grid_ns:
             self._k += 1
             self._grid_ns = self.step.tick(self._k)
-        if self.watch is not None:
-            self.watch.note(self.ns)
         self.sample()
         return self._unbounded() - before if self.budgeted else 0
 

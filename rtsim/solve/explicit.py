@@ -108,4 +108,4 @@ class ExplicitRungeKutta:
         n, tableau = bound.model.states.size, self.tableau
         coefficients = (lower_triangle(tableau.a), weights(tableau.b), weights(tableau.c))
         work = (np.zeros((len(tableau.b), n)), np.zeros(n))
-        return stepper(Method(explicit_step, resident_explicit, (*coefficients, *work)), bound)
+        return stepper(Method(resident_explicit, (*coefficients, *work)), bound)

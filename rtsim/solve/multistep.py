@@ -121,7 +121,7 @@ class AdamsBashforthMoulton:
         coefficients = (lower_triangle(table.a), weights(table.b), weights(table.c))
         own = (*coefficients, np.zeros((len(table.b), n)), np.zeros(n), np.zeros(n))
         memory = HISTORY + PAST * n
-        return stepper(Method(adams_step, resident_adams, own, memory), bound)
+        return stepper(Method(resident_adams, own, memory), bound)
 
 
 ABM4 = AdamsBashforthMoulton()

@@ -1,12 +1,9 @@
 """A method at work: its vectors stay where they are, and one call of compiled code steps them.
 
-A method is one function, in two forms.  The plain one takes everything one by one::
-
-    step(f, project, x, z, u, p, out, memory, after, *own, t, h) -> -1, or what went wrong
-
-``own`` are its coefficients and its scratch; ``memory`` is what it knows of the past, and ``after``
-what it will know when the step is committed; all zeros is nothing.  The resident one finds the same
-in a :class:`rtsim.compiling.Block`, at the places below, and calls the plain one.
+A method is one function ``resident(words, t, h)`` that answers :data:`GOOD` or what went wrong.
+``words`` is a :class:`rtsim.compiling.Block`, or its plain likeness; the places below say what
+is where.  ``memory`` is what the method knows of the past, ``after`` what it will know when the
+step is committed; all zeros is nothing.  Its own are its coefficients and its scratch.
 """
 
 from __future__ import annotations
@@ -29,11 +26,13 @@ from rtsim.compiling import (
     compile_function,
     compiled,
     evaluate,
+    plain_block,
     vector_at,
 )
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve.base import GOOD, Stepper
+from rtsim.solve.legs import Legs, by_slopes, by_weights
 from rtsim.tag import NS_PER_S
 
 F, PROJECT, X, Z, U, P, OUT, MEMORY, AFTER, OWN = 0, 1, 2, 4, 6, 8, 10, 12, 14, 16
@@ -43,10 +42,21 @@ _evaluate = compiled(evaluate)
 
 
 @dataclass(frozen=True)
+class Inner:
+    """Of a method that takes several steps up to a tag: one of them, and what it leaves."""
+
+    leg: Callable[..., int]
+    retake: Callable[..., int]
+    now: Vector
+    notes: Vector
+    k: NDArray[np.float64]
+    dense: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Method:
     """What :class:`MethodStepper` is made of."""
 
-    step: Callable[..., int]
     resident: Callable[..., int]
     own: tuple[NDArray[Any], ...]
     memory: int = 0
@@ -55,6 +65,8 @@ class Method:
     """The first of them that it keeps where something changed from outside."""
     unbounded: int | None = None
     """Where in the memory it counts steps with no bound on their error; ``None``: it takes none."""
+    inner: Inner | None = None
+    """``None``: a step is one leg."""
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
@@ -101,17 +113,50 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
 
 class _Plain:
+    """Takes the vectors up once, and again only where it is given others."""
+
     def __init__(self, method: Method, bound: BoundModel) -> None:
         self._method = method
         self._functions = (bound.derivative.handle, bound.project.handle)
         self._memory, self._after = np.zeros(method.memory), np.zeros(method.memory)
+        self._x = self._z = self._u = self._p = self._out = np.zeros(0)
+        self._words: Any = None
+        self._step: Callable[..., int] = method.resident
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        t, h = from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
-        vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
-        return self._method.step(*self._functions, *vectors, t, h)
+        self._settle(x, z, u, p, out)
+        return self._step(self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
+
+    def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
+        """Its way on these vectors, for :class:`rtsim.solve.guarded.Guarded`."""
+        self._settle(x, z, u, p, out)
+        inner, whole = self._method.inner, self._of(self._method.resident)
+        if inner is None:
+            return Legs(whole, whole, self._of(by_slopes), self._words, x, self._compiled)
+        leg, retake, between = (self._of(f) for f in (inner.leg, inner.retake, by_weights))
+        return Legs(
+            leg, retake, between, self._words, inner.now, self._compiled, inner.notes, inner.k,
+            inner.dense,
+        )  # fmt: skip
+
+    _compiled = False
+
+    def _of(self, function: Callable[..., int]) -> Any:
+        """What calls ``function`` from a solver."""
+        return function
+
+    def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
+        return plain_block(self._functions, vectors)
+
+    def _settle(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
+        if not (
+            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
+        ):
+            self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
+            vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
+            self._words = self._block(vectors)
 
     def accept(self) -> None:
         self._memory[:] = self._after
@@ -134,33 +179,24 @@ class _Plain:
 
 
 class _Resident(_Plain):
-    """Hands the vectors over once, and again only where it is given others."""
+    """The same in compiled code."""
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
         super().__init__(method, bound)
         native, run = _native(method.resident), _native_run()
         self._step, self._step_handle, self._run = native.call, native.handle, run.call
         self._output = bound.output
-        self._x = self._z = self._u = self._p = self._out = np.zeros(0)
-        self._words = self._output_words = np.zeros(0, dtype=np.int64)
+        self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
 
-    def advance(
-        self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
-    ) -> int:
-        self._settle(x, z, u, p, out)
-        return self._step(  # type: ignore[no-any-return]
-            self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S
-        )
+    _compiled = True
 
-    def _settle(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
-        if not (
-            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
-        ):
-            self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
-            self._y = np.zeros(0)
-            vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
-            self._words = Block.of(self._functions, vectors).words
+    def _of(self, function: Callable[..., int]) -> Any:
+        return _native(function).handle
+
+    def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
+        self._y = np.zeros(0)
+        return Block.of(self._functions, vectors).words
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector

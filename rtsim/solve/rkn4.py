@@ -138,7 +138,7 @@ class Nystrom:
         work = (np.zeros((len(table.b), n)), np.zeros(n))
         pairs = paired_states(bound.model, self.name)
         own = (pairs, *squares, *rows, *work)
-        return stepper(Method(nystrom_step, resident_nystrom, own), bound)
+        return stepper(Method(resident_nystrom, own), bound)
 
 
 def paired_states(model: Model, solver: str) -> Vector:

@@ -21,6 +21,7 @@ from rtsim.compiling import first_not_finite
 from rtsim.errors import ScenarioError
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
+from rtsim.solve import legs
 from rtsim.solve.adaptive import Tolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
 from rtsim.tag import NS_PER_S
@@ -85,64 +86,132 @@ class _Stepper:
         self._bad = GOOD
         """Element of the derivative that was not finite in the step under way."""
         self._memory, self._after = [0.0] * 3, [0.0] * 3
+        self._now, self._notes = np.zeros(n), np.zeros(legs.NOTES)
+        self._vectors: tuple[Vector, ...] = ()
+        self._solver: Any = None
+        """On its way to a tag."""
+        self._dense: Any = None
+        self._took = 0.0
+        """Length of the leg before the last one (s)."""
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        def slope(t: float, y: Vector) -> Vector:
-            self._after[EVALUATIONS] += 1
-            self._at[:] = y  # a column of a matrix, it may be
-            self._derivative(float(t), self._at, z, u, p, self._slope)
-            bad = first_not_finite(self._slope)
-            if bad != GOOD:
-                self._bad = bad
-            return self._slope.copy()
+        self._vectors = (x, z, u, p, out)
+        start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
+        notes[legs.PHASE], done = 0.0, start
+        while True:
+            answer = self._leg(None, done, end - done)
+            if answer != GOOD or notes[legs.LAST] != 0.0:
+                return answer
+            done += notes[legs.TAKEN]
 
-        start, end = from_ns / NS_PER_S, to_ns / NS_PER_S
-        self._after[:] = self._memory
-        self._bad = GOOD
-        bad = first_not_finite(x)
-        if bad == GOOD:
-            slope(start, x)
-            bad = self._bad
-        out[:] = x
-        if bad != GOOD:
-            return bad
+    def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> legs.Legs:
+        """Its way on these vectors; at an event the state is that of the dense output."""
+        vectors = (x, z, u, p, out)
+
+        def leg(_: Any, t: float, rest: float) -> int:
+            self._vectors = vectors
+            return self._leg(_, t, rest)
+
+        def retake(_: Any, t: float, h: float) -> int:
+            out[:] = self._between(t + h)
+            return self._finish(ends=True)
+
+        def between(look: Any, part: float, _: float) -> int:
+            solver = self._solver
+            look[legs.Y][:] = self._between(solver.t_old + part * (solver.t - solver.t_old))
+            return GOOD
+
+        own = np.zeros((1, x.size))  # no cubic is needed
+        return legs.Legs(leg, retake, between, None, self._now, False, self._notes, own)
+
+    def _between(self, t: float) -> Vector:
+        if t == self._solver.t:
+            return self._solver.y  # type: ignore[no-any-return]
+        if self._dense is None:
+            self._dense = self._solver.dense_output()
+        return self._dense(t)  # type: ignore[no-any-return]
+
+    def _leg(self, _: Any, t: float, rest: float) -> int:
+        """One step of SciPy's."""
+        remembered: float | None = None
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # what went wrong is in the answer
-            remembered = min(self._memory[STEP], end - start)
-            answer = self._solve(slope, start, end, x, out, remembered or None)
-            if answer != GOOD and remembered:  # BDF and LSODA give up where it is far too long
-                answer = self._solve(slope, start, end, x, out, None)
-        if answer == GOOD and self._project.handle != 0:
-            self._project.call(out)
-        return answer if answer != GOOD else first_not_finite(out)
+            answer = GOOD
+            if self._notes[legs.PHASE] == 0.0:
+                self._after[:] = self._memory
+                self._now[:] = self._vectors[0]
+                remembered = min(self._memory[STEP], rest) or None
+                answer = self._begin(t, t + rest, remembered)
+            else:
+                self._now[:] = self._solver.y
+            if answer == GOOD:
+                answer = self._step()
+            if answer != GOOD and self._memory[STEP] and first_not_finite(self._now) == GOOD:
+                # BDF and LSODA give up where the first step was far too long
+                answer = self._begin(t, t + rest, None)
+                answer = self._step() if answer == GOOD else answer
+        self._vectors[-1][:] = self._now if answer != GOOD else self._solver.y
+        if answer != GOOD:
+            return answer
+        return self._finish(ends=self._notes[legs.LAST] != 0.0)
 
-    def _solve(
-        self, slope: Any, start: float, end: float, x: Vector, out: Vector, first: float | None
-    ) -> int:
-        self._bad = GOOD
+    def _slope_at(self, t: float, y: Vector) -> Vector:
+        self._after[EVALUATIONS] += 1
+        self._at[:] = y  # a column of a matrix, it may be
+        self._derivative(float(t), self._at, *self._vectors[1:-1], self._slope)
+        bad = first_not_finite(self._slope)
+        if bad != GOOD:
+            self._bad = bad
+        return self._slope.copy()
+
+    def _begin(self, start: float, end: float, first: float | None) -> int:
+        """A new one of SciPy's objects, from :attr:`_now`."""
+        self._bad = first_not_finite(self._now)
+        if self._bad == GOOD:
+            self._slope_at(start, self._now)
+        if self._bad != GOOD:
+            return self._bad
+        self._notes[legs.PHASE] = 1.0
+        self._took = self._memory[STEP] if first else 0.0
         try:
-            solver = self._make(slope, start, x.copy(), end, first_step=first, **self._options)
-            before, last = 0.0, self._memory[STEP] if first else 0.0
-            while solver.status == "running":
-                solver.step()
-                if solver.status == "failed" or not solver.t > solver.t_old:
-                    return TOO_SMALL if self._bad == GOOD else self._bad
-                bad = first_not_finite(solver.y)
-                if bad != GOOD:
-                    return bad
-                before, last = last, solver.t - solver.t_old
-                self._bad = GOOD
-                self._after[STEPS] += 1
+            self._solver = self._make(
+                self._slope_at, start, self._now.copy(), end, first_step=first, **self._options
+            )
         except ValueError:  # of the linear algebra, which refuses what is not finite
             if self._bad == GOOD:
                 raise
             return self._bad
-        # the last one was cut to end at the tag and says little of how long it might have been
-        self._after[STEP] = float(max(before, last))
-        out[:] = solver.y
         return GOOD
+
+    def _step(self) -> int:
+        solver, self._dense = self._solver, None
+        self._bad = GOOD
+        try:
+            solver.step()
+        except ValueError:
+            if self._bad == GOOD:
+                raise
+            return self._bad
+        if solver.status == "failed" or not solver.t > solver.t_old:
+            return TOO_SMALL if self._bad == GOOD else self._bad
+        bad = first_not_finite(solver.y)
+        if bad != GOOD:
+            return bad
+        taken, last = float(solver.t - solver.t_old), solver.status == "finished"
+        self._notes[legs.TAKEN], self._notes[legs.LAST] = taken, 1.0 if last else 0.0
+        self._after[STEPS] += 1
+        # one that was cut to end at the tag says little of how long it might have been
+        self._after[STEP] = max(self._took, taken)
+        self._took = taken
+        return GOOD
+
+    def _finish(self, ends: bool) -> int:
+        out = self._vectors[-1]
+        if ends and self._project.handle != 0:
+            self._project.call(out)
+        return first_not_finite(out)
 
     def accept(self) -> None:
         self._memory[:] = self._after

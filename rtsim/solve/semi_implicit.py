@@ -74,7 +74,7 @@ class SemiImplicitEuler:
 
     def stepper(self, bound: BoundModel) -> Stepper:
         own = (paired_states(bound.model, self.name), np.zeros(bound.model.states.size))
-        return stepper(Method(semi_implicit_step, resident_semi_implicit, own), bound)
+        return stepper(Method(resident_semi_implicit, own), bound)
 
 
 SEMI_IMPLICIT_EULER = SemiImplicitEuler()

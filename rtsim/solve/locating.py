@@ -1,0 +1,164 @@
+"""The first whole ns at which a guard has crossed: the leg taken again, up to other ends.
+
+The dense output (:mod:`rtsim.solve.flips`) says where to look; the state at an event is the
+solver's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rtsim.compiling import call_equation, call_step, in_both, matrix_at, vector_at
+from rtsim.solve.flips import FROM, NOWHERE, POINTS, RATE, SIDE, WHERE, sign
+from rtsim.solve.legs import DIRECTIONS, FIRED, FLIPS, GUARD, LAST, LEG, OUT, TAKEN, G, P, U, Z
+from rtsim.tag import NS_PER_S
+
+_NEAR = 1 / 16
+"""Part of a leg by which the dense output may have the order of two guards wrong."""
+_CORRECTIONS = 6
+
+
+@in_both
+def taken_to(
+    retake: Any, words: Any, look: Any, from_ns: int, done: float, ns: int
+) -> Any:  # fmt: skip
+    """The leg that began ``done`` s after ``from_ns``, taken again to ``ns``: all guards (m,)."""
+    g = matrix_at(look, G, vector_at(look, DIRECTIONS).size)[POINTS]
+    call_step(retake, words, from_ns / NS_PER_S + done, (ns - from_ns) / NS_PER_S - done)
+    z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
+    call_equation(look[GUARD], ns / NS_PER_S, vector_at(look, OUT), z, u, p, g)
+    return g
+
+
+@in_both
+def crossed(value: float, behind: float, ns: int, end_ns: int) -> bool:
+    """Beyond zero; at the end of the way zero will do."""
+    return sign(value) == behind or (value == 0.0 and ns == end_ns)
+
+
+@in_both
+def first_ns(
+    retake: Any, words: Any, look: Any, from_ns: int, done: float, i: int, low: int, high: int,
+    guess: int, end_ns: int,
+) -> int:  # fmt: skip
+    """The first ns in (low, high] at which guard ``i`` has crossed; ``low`` where it never has."""
+    flips = matrix_at(look, FLIPS, vector_at(look, DIRECTIONS).size)
+    behind, rate = flips[SIDE, i], flips[RATE, i] / NS_PER_S
+    not_yet, already, n = low, high + 1, min(max(guess, low + 1), high)
+    for _ in range(_CORRECTIONS):  # the leg taken again is off its dense output by so much
+        value = taken_to(retake, words, look, from_ns, done, n)[i]
+        if crossed(value, behind, n, end_ns):
+            already = min(already, n)
+        else:
+            not_yet = max(not_yet, n)
+        move = -value / rate if rate != 0.0 else 0.0
+        if not abs(move) > 1.0 or not abs(move) < 1e9:
+            break
+        n = min(max(n + math.ceil(move), not_yet + 1), already - 1, high)
+        if n <= not_yet or n >= already:
+            break
+    step = 1
+    while already > high and not_yet < high:
+        n = min(not_yet + step, high)
+        if crossed(taken_to(retake, words, look, from_ns, done, n)[i], behind, n, end_ns):
+            already = n
+        else:
+            not_yet = n
+        step *= 2
+    if already > high:
+        return low
+    step = 1
+    while already - not_yet > 1:
+        n = max(already - step, not_yet + 1)
+        if step > 1 << 20 or n == not_yet + 1:
+            n = (not_yet + already) // 2
+        if crossed(taken_to(retake, words, look, from_ns, done, n)[i], behind, n, end_ns):
+            already = n
+            step *= 2
+        else:
+            not_yet = n
+            step = 1
+    return already
+
+
+@in_both
+def seen_ns(look: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
+    """The last ns at which guard ``i`` was seen before it flips."""
+    flips = matrix_at(look, FLIPS, vector_at(look, DIRECTIONS).size)
+    if flips[FROM, i] <= 0.0:
+        return begin
+    at: float = (done + flips[FROM, i] * vector_at(look, LEG)[TAKEN]) * NS_PER_S
+    return max(begin, min(from_ns + math.floor(at), high - 1))
+
+
+@in_both
+def flips_ns(look: Any, i: int, from_ns: int, done: float, high: int) -> int:
+    """The first ns after guard ``i`` flips, by the dense output."""
+    flips = matrix_at(look, FLIPS, vector_at(look, DIRECTIONS).size)
+    if flips[WHERE, i] >= 1.0:
+        return high
+    at: float = (done + flips[WHERE, i] * vector_at(look, LEG)[TAKEN]) * NS_PER_S
+    return min(from_ns + math.ceil(at), high)
+
+
+@in_both
+def first_flip(look: Any) -> int:
+    """The guard that flips first, by the dense output; -1: none."""
+    m = vector_at(look, DIRECTIONS).size
+    flips = matrix_at(look, FLIPS, m)
+    first = -1
+    for i in range(m):
+        here = flips[WHERE, i]
+        if here != NOWHERE and (first < 0 or here < flips[WHERE, first]):
+            first = i
+    return first
+
+
+@in_both
+def locate(
+    retake: Any, words: Any, look: Any, from_ns: int, done: float, end_ns: int
+) -> int:  # fmt: skip
+    """The first ns of the leg at which a guard has crossed, with the leg taken up to there.
+
+    ``from_ns`` where the dense output said so and the leg taken again shows none: then ``out`` is
+    the end of the whole leg.
+    """
+    notes, fired = vector_at(look, LEG), vector_at(look, FIRED)
+    m, taken = fired.size, notes[TAKEN]
+    flips = matrix_at(look, FLIPS, m)
+    high = end_ns
+    if notes[LAST] == 0.0:
+        high = min(end_ns, from_ns + math.ceil((done + taken) * NS_PER_S))
+    begin = min(from_ns + math.floor(done * NS_PER_S), high - 1)
+    while True:
+        first = first_flip(look)
+        if first < 0:
+            call_step(retake, words, from_ns / NS_PER_S + done, taken)
+            return from_ns
+        low = seen_ns(look, first, from_ns, done, begin, high)
+        guess = flips_ns(look, first, from_ns, done, high)
+        ns = first_ns(retake, words, look, from_ns, done, first, low, high, guess, end_ns)
+        if ns > low:
+            break
+        flips[WHERE, first] = NOWHERE
+    margin = flips[WHERE, first] + _NEAR
+    again = m > 1
+    while again and ns - 1 > begin:  # the dense output may have the order of two wrong
+        again = False
+        g = taken_to(retake, words, look, from_ns, done, ns - 1)
+        for i in range(m):
+            if i == first or flips[WHERE, i] == NOWHERE or flips[WHERE, i] > margin:
+                continue
+            low = seen_ns(look, i, from_ns, done, begin, high)
+            if low < ns - 1 and crossed(g[i], flips[SIDE, i], ns - 1, end_ns):
+                guess = flips_ns(look, i, from_ns, done, high)
+                ns = first_ns(retake, words, look, from_ns, done, i, low, ns - 1, guess, end_ns)
+                again = True
+                break
+    g = taken_to(retake, words, look, from_ns, done, ns)
+    for i in range(m):
+        fired[i] = 0.0
+        if flips[WHERE, i] != NOWHERE and crossed(g[i], flips[SIDE, i], ns, end_ns):
+            fired[i] = 1.0 if seen_ns(look, i, from_ns, done, begin, high) < ns else 0.0
+    return ns

@@ -1,0 +1,227 @@
+"""Guards between a plant's tags: found on each step inside, on the solver's dense output."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim.model import Guard, Model
+from rtsim.models.ball import BALL
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+from rtsim.simulation import Outcome, simulate
+from rtsim.solve import Adaptive, SciPy, Solver
+from rtsim.solve.adaptive import EVALUATIONS
+from rtsim.solve.embedded import BS32_TABLEAU
+from rtsim.tag import Duration
+
+MS = 1_000_000
+TIGHT = [
+    Adaptive(rtol=1e-10, atol=1e-12),
+    Adaptive(tableau=BS32_TABLEAU, rtol=1e-10, atol=1e-12),
+    *(SciPy(method=m, rtol=1e-10, atol=1e-12) for m in ("DOP853", "Radau", "LSODA")),
+    SciPy(method="BDF", rtol=1e-11, atol=1e-13),
+]
+
+
+def count(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[i] += 1.0
+
+
+def turns(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = x[1]
+    dx[1] = -x[0]
+
+
+def runs(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 1.0
+
+
+def watched(
+    guard: Any, *guards: Guard, derivative: Any = runs, states: Signals | None = None,
+    solver: str | Solver = "dp54", step: Duration = 10, until: Duration = 10, reset: Any = count,
+) -> Scenario:  # fmt: skip
+    """x = t in s unless told otherwise; one tag of its own; each guard counts."""
+    model = Model(
+        "watched", states or Signals("x"), derivative, guards=guards, guard=guard, reset=reset,
+        discrete=Signals(*(f"n{i}" for i in range(len(guards)))),
+    )  # fmt: skip
+    scenario = Scenario("watched", until=until)
+    scenario.plant("w", model, step=step, solver=solver)
+    return scenario
+
+
+def flown(scenario: Scenario, **how: Any) -> tuple[Recording, Outcome]:
+    recorder = MemoryRecorder()
+    outcome = simulate(scenario, recorder=recorder, **how)
+    return recorder.recording(), outcome
+
+
+def crossed(recording: Recording) -> list[tuple[str, int]]:
+    """Which guard, and when (ns)."""
+    return [(e.source.partition(".")[2], e.tag.ns) for e in recording.events if e.kind == "Crossed"]
+
+
+CIRCLE = Signals(Signal("x", initial=1.0), Signal("v"))
+
+
+@pytest.mark.rule("guards")
+@pytest.mark.parametrize("solver", TIGHT, ids=lambda s: s.name.partition("(")[0])
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+def test_crossings_that_cancel_between_two_tags_are_found(solver: Solver, compile: bool) -> None:
+    """x = cos t: three zeros in 10 s, one tag; the guard's own tags come on top."""
+
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0]
+        g[1] = x[1] + 0.5
+
+    scenario = watched(
+        level, Guard("zero"), Guard("fast", -1), derivative=turns, states=CIRCLE, solver=solver
+    )
+    found = crossed(flown(scenario, compile=compile)[0])
+    exact = {"zero": [math.pi / 2, 3 * math.pi / 2, 5 * math.pi / 2], "fast": [math.pi / 6]}
+    exact["fast"].append(math.pi / 6 + 2 * math.pi)
+    wanted = sorted((at, name) for name, times in exact.items() for at in times)
+    assert [name for name, _ in found] == [name for _, name in wanted]
+    late = [ns - at * 1e9 for (_, ns), (at, _) in zip(found, wanted, strict=True)]
+    assert np.abs(late).max() < 50
+
+
+@pytest.mark.parametrize("solver", TIGHT, ids=lambda s: s.name.partition("(")[0])
+def test_a_ball_with_tags_far_apart(solver: Solver) -> None:
+    """Bounces from 1.16 s on come several to a step of the grid."""
+    scenario = Scenario("ball", until=4)
+    scenario.plant("ball", BALL, step=2, solver=solver)
+    recording, outcome = flown(scenario)
+    v1, g, e = math.sqrt(2 * 9.81), 9.81, 0.7
+    exact = [v1 / g]
+    for k in range(1, 12):
+        exact.append(exact[-1] + 2 * v1 * e**k / g)
+    found = [ns for _, ns in crossed(recording)]
+    assert np.abs(np.array(found[:12]) / 1e9 - exact).max() < 50e-9
+    assert outcome.system.plants[0].x.tolist() == [0.0, 0.0]
+    assert outcome.system.plants[0].z.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("solver", ["dp54", "lsoda"])
+def test_several_in_one_step_fire_in_the_order_of_time(solver: str, compile: bool) -> None:
+    def four(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] - 6.3
+        g[1] = x[0] - 6.1
+        g[2] = x[0] - 6.3
+        g[3] = 6.100000002 - x[0]
+
+    scenario = watched(four, *(Guard(name) for name in "abcd"), solver=solver)
+    found = crossed(flown(scenario, compile=compile)[0])
+    assert [name for name, _ in found] == ["b", "d", "a", "c"]
+    assert found[1][1] - found[0][1] == 2
+    assert found[2][1] == found[3][1]
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
+@pytest.mark.parametrize("wide", [1e-1, 1e-3, 1e-5])
+def test_one_that_crosses_twice_within_a_step_of_the_solver(solver: str, wide: float) -> None:
+    """10 s in a step; twice within ``wide`` s of each other."""
+
+    def dips(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = (x[0] - 6.6) * (x[0] - 6.6 - p[0])
+
+    model = Model("dips", Signals("x"), runs, parameters=Signals("wide"), guard=dips,
+                  guards=(Guard("dip"),), reset=count, discrete=Signals("n"))  # fmt: skip
+    scenario = Scenario("dips", until=10)
+    scenario.plant("w", model, step=10, solver=solver, parameters={"wide": wide})
+    found = [ns for _, ns in crossed(flown(scenario)[0])]
+    assert np.abs(np.array(found) - [6.6e9, 6.6e9 + wide * 1e9]).max() < 2
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54"])
+def test_one_that_leaves_and_turns_back_at_once_is_seen(solver: str) -> None:
+    """It starts 1e-4 above zero, is below from 10 to 20 ms of a step of 10 s, and stays above."""
+
+    def dips(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = (x[0] - 0.01) * (x[0] - 0.02)
+
+    found = crossed(flown(watched(dips, Guard("dip"), solver=solver))[0])
+    assert np.abs(np.array([ns for _, ns in found]) - [10 * MS, 20 * MS]).max() < 2
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "bdf"])
+def test_one_that_grazes_does_not_fire(solver: str) -> None:
+    def grazes(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = (x[0] - 6.6) ** 2 + 1e-12
+        g[1] = (x[0] - 5.0) ** 2  # touches, to the last bit
+
+    assert crossed(flown(watched(grazes, Guard("near"), Guard("at"), solver=solver))[0]) == []
+
+
+def test_what_is_not_seen() -> None:
+    """There and back between two points of a step, with no turning point at either of them."""
+
+    def needle(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = min(abs(x[0] - 6.6) - 1e-3, 0.1)
+
+    assert crossed(flown(watched(needle, Guard("needle")))[0]) == []
+    assert len(crossed(flown(watched(needle, Guard("needle"), step="1/5"))[0])) == 2
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
+def test_one_that_is_at_zero_at_a_tag_fires_once(solver: str) -> None:
+    """x = t: at 1/2 s it is 0 to the last bit, at a tag of its own, and goes on."""
+
+    def half(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = t - 0.5
+
+    for direction in (0, 1):
+        scenario = watched(half, Guard("half", direction), solver=solver, step="1/4", until=1)
+        assert crossed(flown(scenario)[0]) == [("half", 500 * MS)]
+    assert crossed(flown(watched(half, Guard("half", -1), solver=solver, step="1/4"))[0]) == []
+
+
+def test_a_ball_that_does_not_bounce_lies_and_does_not_fall_through() -> None:
+    """It lands, to the last bit at zero or not; put on the floor it would fall again: Zeno."""
+    scenario = Scenario("ball", until=1)
+    scenario.plant("ball", BALL, step=1, solver="dp54", parameters={"restitution": 0.0})
+    _, outcome = flown(scenario)
+    assert outcome.system.plants[0].values.tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("solver", ["rk4", "abm4", "dp54", "bs32", "bdf"])
+def test_a_guard_that_never_fires_changes_nothing(solver: str) -> None:
+    def never(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0] + 2.0
+
+    ends = []
+    for guards in ((Guard("never"),), ()):
+        model = Model("circle", CIRCLE, turns, guards=guards, guard=never if guards else None)
+        scenario = Scenario("circle", until=10)
+        scenario.plant("w", model, step="1/8", solver=solver)
+        ends.append(flown(scenario)[0].tracks["w"].words.tobytes())
+    assert ends[0] == ends[1]
+
+
+# -- what it costs ---------------------------------------------------------------------------------
+
+
+def sawtooth(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    x[0] = 0.0
+
+
+def ramp(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = x[0] - 0.01
+
+
+@pytest.mark.parametrize("events", [100, 1000, pytest.param(10_000, marks=pytest.mark.full)])
+def test_the_cost_of_an_event_does_not_grow_with_their_number(events: int) -> None:
+    """Evaluations of the whole run, by the solver's own count; tags a second apart."""
+    scenario = watched(ramp, Guard("full", +1), step=1, until=events // 100, reset=sawtooth)
+    recording, outcome = flown(scenario)
+    found = len(crossed(recording))
+    assert abs(found - events) <= 1
+    made = outcome.system.plants[0].stepper.save()["memory"][EVALUATIONS]
+    assert made / found < 30

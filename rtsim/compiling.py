@@ -102,7 +102,12 @@ def compile_function(function: Callable[..., Any], signature: Any, what: str) ->
         announce = _announce.get()
         if announce is not None and not folder.is_dir():
             announce(what)
-        jitted = numba.njit(cache=_has_source_file(plain), error_model="numpy")(plain)
+        cached = _has_source_file(plain)
+        jitted = numba.njit(cache=cached, error_model="numpy")(plain)
+        if cached:
+            # The folder says what the function is.  numba's own key would pickle a closure, and a
+            # compiled function in it pickles otherwise in each process.
+            jitted._cache._index_key = lambda signature, codegen: (signature, codegen.magic_tuple())
         try:
             jitted.compile(signature)
         except Exception as error:  # the compiler's own errors are not all of one kind

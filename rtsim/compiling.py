@@ -104,7 +104,7 @@ def compile_function(function: Callable[..., Any], signature: Any, what: str) ->
             announce(what)
         cached = _has_source_file(plain)
         jitted = numba.njit(cache=cached, error_model="numpy")(plain)
-        if cached:
+        if cached and plain.__closure__:
             # The folder says what the function is.  numba's own key would pickle a closure, and a
             # compiled function in it pickles otherwise in each process.
             jitted._cache._index_key = lambda signature, codegen: (signature, codegen.magic_tuple())

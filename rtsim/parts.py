@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -267,6 +267,13 @@ def functions_of(part: Part) -> list[Any]:
         if not (controller.outside or isinstance(controller, FedController)):
             return [getattr(controller, "law", type(controller))]
     return []
+
+
+def stated(own: Sequence[str], parts: Mapping[str, Part], what: str) -> list[str]:
+    """A scenario's ``assumptions`` or ``limits`` and those of its models, each once."""
+    models = [getattr(part, "model", getattr(part, "processes", None)) for part in parts.values()]
+    theirs = [getattr(model, what) for model in models if model is not None]
+    return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))
 
 
 def describe_part(part: Part) -> dict[str, Any]:

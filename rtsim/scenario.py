@@ -39,6 +39,7 @@ from rtsim.parts import (
     own_copy,
     part_parameters,
     settable,
+    stated,
     taking_over,
 )
 from rtsim.ports import Source
@@ -380,15 +381,14 @@ class Scenario:
 
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
-        parts = [part for _, part in sorted(self.parts.items())]
-        models = [getattr(part, "model", getattr(part, "processes", None)) for part in parts]
-        stating = [model for model in models if model is not None]
         return {
             "name": self.name,
             "until": self.until_ns,
             "origin": self.origin,
-            "assumptions": [*self.assumptions, *(a for m in stating for a in m.assumptions)],
-            "limits": [*self.limits, *(limit for m in stating for limit in m.limits)],
+            "assumptions": stated(
+                self.assumptions, dict(sorted(self.parts.items())), "assumptions"
+            ),
+            "limits": stated(self.limits, dict(sorted(self.parts.items())), "limits"),
             "parts": {name: describe_part(part) for name, part in sorted(self.parts.items())},
             "order": [list(pair) for pair in sorted(self._orders)],
             "changes": [

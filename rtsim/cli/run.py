@@ -22,6 +22,7 @@ from rtsim.cli.latency import (
     parse_latencies,
     print_latencies,
 )
+from rtsim.cli.processes import outputs_at_end, print_outputs
 from rtsim.cli.tables import console
 from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.errors import ScenarioError
@@ -119,8 +120,12 @@ def _show(
 ) -> None:
     """What came of it, and the exit status that says so."""
     seen = {} if viewed is None else {"view": viewed.figures(flown.outcome.reason)}
+    system = flown.outcome.system
+    processes = outputs_at_end(system)
+    more = {**more, **({"processes": processes} if processes else {})}
 
     def rest() -> None:
+        print_outputs(console(), system)
         print_more()
         for figures in seen.values():
             for line in told_of(figures):

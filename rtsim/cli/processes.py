@@ -1,0 +1,37 @@
+"""What discrete-event parts came to, in a table behind the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from rtsim.cli.tables import Column, print_table
+from rtsim.discrete.task import ProcessesTask
+from rtsim.system import System
+
+
+def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
+    """By part and output: a number, or a list of them."""
+    out: dict[str, dict[str, Any]] = {}
+    for task in system.tasks:
+        port = system.ports.get(task.name)
+        if not isinstance(task, ProcessesTask) or port is None or not len(port.signals):
+            continue
+        values = {s.name: port.value[port.signals.slice(s.name)].tolist() for s in port.signals}
+        out[task.name] = {
+            s.name: values[s.name] if s.shape else values[s.name][0] for s in port.signals
+        }
+    return out
+
+
+def print_outputs(out: Console, system: System) -> None:
+    """One line for each output, as it is at the end; nothing where there are no processes."""
+    rows = [
+        (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
+        for part, outputs in outputs_at_end(system).items()
+        for name, value in outputs.items()
+    ]
+    if rows:
+        columns = (Column("part"), Column("output"), Column("at the end", fold=True))
+        print_table(out, "Discrete events", columns, rows)

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from rtsim.checkpoint.taking import Taking
 from rtsim.clock import Clock, Wake
-from rtsim.control.desk import Desk, Inbox
+from rtsim.control.desk import Desk
+from rtsim.control.inbox import Inbox
 from rtsim.instant import Instant
 from rtsim.plant import NONE_NS, Plant
 from rtsim.record.tape import Recorder
@@ -62,6 +63,8 @@ class Executive:
         self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
         system.bus.record = self._trace.message
         self.desk = None if inbox is None else Desk(inbox, system, pacer, self._trace)
+        if system.wake is None and self.desk is not None:  # an edge would come too late
+            pacer.overhear = self._overhear
         latch = None if self.desk is None else self.desk.latch
         self._instant = Instant(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
@@ -99,8 +102,8 @@ class Executive:
                 )
             ns = self._propagate(discrete)
             if not self._wait(ns):
-                if desk is not None and pacer.frozen:
-                    desk.frozen(system.ns)
+                if desk is not None:
+                    self._look_again(desk, ns)
                     if desk.quitting:
                         return
                 continue
@@ -224,6 +227,24 @@ class Executive:
             now = self._clock.simulated(self._clock.now())
             self.system.insert(max(self.system.ns + 1, min(now, ns)))
         return due
+
+    def _overhear(self, ns: int) -> bool:
+        """In a long wait for the tag at ``ns``: whether something was told that ends it."""
+        assert self.desk is not None
+        self._waiting = False  # an interrupt may not cut a command in two
+        try:
+            return self.desk.overhear(self.system.ns, ns) or self.stopping
+        finally:
+            self._waiting = True
+
+    def _look_again(self, desk: Desk, ns: int) -> None:
+        """The wait for the tag at ``ns`` was cut short: by a freeze, or by what was told."""
+        if self._pacer.frozen:
+            desk.frozen(self.system.ns)
+        elif self._wake is None:
+            for plant in self.system.plants:
+                self._discard(plant)
+            desk.begin(self.system.ns, ns)
 
     def _commit(self, ns: int) -> bool:
         """The steps that end here; true where a guard fires."""

@@ -12,7 +12,8 @@ import numpy as np
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.control.commands import CommandError, from_json
-from rtsim.control.desk import AT_A_TAG, Waiting
+from rtsim.control.desk import AT_A_TAG
+from rtsim.control.inbox import Waiting
 from rtsim.controller import Controller, FedController
 from rtsim.errors import CheckpointError, RecordingError, RtsimError
 from rtsim.inlets import FedInlet, Inlet

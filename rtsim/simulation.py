@@ -13,7 +13,7 @@ from rtsim import __version__
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking, check_savable
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
-from rtsim.control.desk import Inbox, Waiting
+from rtsim.control.inbox import Inbox, Waiting
 from rtsim.controller import Controller
 from rtsim.errors import CheckpointError, ScenarioError
 from rtsim.executive import Executive, Publisher

@@ -13,8 +13,7 @@ from click.shell_completion import CompletionItem
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.errors import RtsimError, ScenarioError
-from rtsim.gateway.client import NEXT_TAG, Run, connected, runs
-from rtsim.tag import NS_PER_S
+from rtsim.gateway.client import At, Run, connected, runs
 
 _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -62,8 +61,8 @@ _signal = click.argument(
 )
 
 
-def _told(at_ns: int) -> None:
-    click.echo("at the next tag" if at_ns == NEXT_TAG else f"at {at_ns / NS_PER_S:.9f} s")
+def _told(at: At) -> None:
+    click.echo(str(at))
 
 
 @ctl.command("runs")
@@ -152,9 +151,14 @@ def get(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
-    """Set a parameter or a source's value: rtsim ctl set f16.cg 0.3"""
+    """Set a parameter or a source's value: rtsim ctl set f16.mass 9000 kg
+
+    The unit may be left out.  It must be the declared one ('rtsim ctl parameters'): nothing is
+    converted.
+    """
+    numbers, unit = _measured(value)
     with _run(ctx) as run:
-        _told(run.set(target, _numbers(value)))
+        _told(run.set(target, numbers, unit))
 
 
 @ctl.command()
@@ -258,6 +262,22 @@ def mark(ctx: click.Context, text: str) -> None:
     """Put a text into the recording, at the next tag."""
     with _run(ctx) as run:
         _told(run.mark(text))
+
+
+def _measured(texts: tuple[str, ...]) -> tuple[Any, str | None]:
+    """Numbers, and the unit where one follows them."""
+    words = " ".join(texts).replace(",", " ").split()
+    many = next((k for k, word in enumerate(words) if not _is_number(word)), len(words))
+    unit = " ".join(words[many:]).removeprefix("[").removesuffix("]")
+    return _numbers(tuple(words[: max(1, many)])), unit or None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _numbers(texts: tuple[str, ...]) -> Any:

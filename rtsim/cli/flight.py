@@ -29,7 +29,7 @@ from rtsim.cli.telemetry import (
     told,
 )
 from rtsim.compiling import announced
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.errors import ScenarioError
 from rtsim.executive import Publisher
 from rtsim.loading import load_scenario

@@ -12,7 +12,7 @@ from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Files
 from rtsim.cli.checkpoints import Wanted, in_a_file
 from rtsim.clock import stopwatch
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.errors import ScenarioError
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder

@@ -12,7 +12,7 @@ from rtsim.gateway.listening import FOXGLOVE, check_foxglove, listen, read_addre
 from rtsim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from rtsim.control.desk import Inbox
+    from rtsim.control.inbox import Inbox
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001

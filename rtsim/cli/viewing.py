@@ -14,7 +14,7 @@ import click
 
 from rtsim.cli.common import F
 from rtsim.clock import stopwatch
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.executive import Publisher
 from rtsim.gateway.registry import VIEWED, Entry, enter

@@ -19,6 +19,8 @@ MOST_NUMBERS = 4096
 """Elements of one value."""
 MOST_TEXT = 1000
 """Characters of one text."""
+MOST_TAGS = 10**9
+"""Of one step."""
 SLOWEST, FASTEST = 0.01, 1e6
 """Rates: slower, a run would hear its next command only after minutes."""
 Argument = float | str | tuple[float, ...]
@@ -106,6 +108,13 @@ def _values(value: object) -> Argument:
     return _number(value)
 
 
+def _count(value: object) -> float:
+    number = _positive(value)
+    if number != round(number) or number > MOST_TAGS:
+        raise CommandError(f"expected a whole number from 1 to {MOST_TAGS}, got {number:g}")
+    return number
+
+
 def _start_or_clear(value: object) -> Argument:
     if not isinstance(value, str) or value not in ("start", "clear"):
         raise CommandError(f"expected start or clear, got {_shown(value)}")
@@ -114,11 +123,12 @@ def _start_or_clear(value: object) -> Argument:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a kind of command takes; ``choice`` names arguments of which one is given."""
+    """What a kind of command takes; of ``choice`` at most one is given, ``may`` can be left out."""
 
     says: str
     needs: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
     choice: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
+    may: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
 
 
 KINDS: dict[str, Kind] = {
@@ -126,10 +136,14 @@ KINDS: dict[str, Kind] = {
     "resume": Kind("It goes on."),
     "step": Kind(
         "Go on to the next tag, to the next tick of a task, or for a duration, and pause.",
-        choice={"tags": _positive, "task": _text, "duration": _positive},
+        choice={"tags": _count, "task": _text, "duration": _positive},
     ),
     "rate": Kind("Simulated seconds a second, or max.", {"rate": _rate}),
-    "set": Kind("A parameter or a source's value.", {"target": _text, "value": _values}),
+    "set": Kind(
+        "A parameter or a source's value; the unit, where one is given, must be the declared one.",
+        {"target": _text, "value": _values},
+        may={"unit": _text},
+    ),
     "inject": Kind("A message on a topic, as if its source had sent it.", {
         "topic": _text, "value": _values}),
     "fault": Kind("A declared fault begins, or is over.", {
@@ -153,7 +167,7 @@ def read_command(data: object) -> Command:
         raise CommandError(str(UnknownName("command", name[:MOST_TEXT], KINDS)))
     kind = KINDS[name]
     given = {str(k): v for k, v in data.items() if k != "kind"}
-    known = {**kind.needs, **kind.choice}
+    known = {**kind.needs, **kind.choice, **kind.may}
     for argument in given:
         if argument not in known:
             raise CommandError(str(UnknownName("argument", argument[:100], known, name)))

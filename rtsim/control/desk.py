@@ -6,17 +6,14 @@ became of them.  A replay leaves there what the recording holds, by tag.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking, check_savable
-from rtsim.clock import Wake
 from rtsim.control.commands import Command, CommandError
+from rtsim.control.inbox import MOST_WAITING, NEXT_TAG, Inbox, Waiting
 from rtsim.errors import RtsimError
 from rtsim.faults.schedule import Schedule
 from rtsim.signals import Vector
@@ -25,80 +22,11 @@ from rtsim.tag import NS_PER_S, Tag, to_ns
 from rtsim.timing.pacing import Pacer
 from rtsim.trace import RESTORED, Trace
 
-MOST_WAITING = 1024
-"""Commands that may wait for a tag; more are refused."""
-NEXT_TAG = -1
-"""Told instead of a tag's ns: simulated time stands, and it acts when that goes on."""
 _LOOK_S = 1.0
 ALONE = "Unreachable"
 """Kind of the event at the tag from which nobody can tell the run anything."""
 AT_A_TAG = ("set", "inject", "fault", "mark")
 """Commands that act at a tag, and again in a replay; the others concern the wall alone."""
-
-Answer = Callable[[str, int], None]
-"""Told ``(what went wrong or "", ns of the tag at which it acts)``; called from the loop."""
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A command that has arrived and acts at the next tag, or, in a replay, at that of ``ns``."""
-
-    command: Command
-    answer: Answer | None = None
-    ns: int = 0
-
-
-class Inbox:
-    """Handed over by whoever gives commands; never blocks either side."""
-
-    def __init__(self, fed: Sequence[Waiting] = ()) -> None:
-        self.waiting: deque[Waiting] = deque(fed)
-        self.wake = Wake()
-        self.closed = ""
-        """Why nothing more is taken."""
-        self.trouble = ""
-        """Why nobody is heard any more, before the run was over."""
-        self.standing = False
-        """The run stands where it begins: it was restored while it stood."""
-
-    def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
-        """Before the run: what can be told and what it would be told of."""
-
-    def poll(self) -> None:
-        """At a tag, before what waits is taken: where it comes through a pipe, look there."""
-
-    def goes_on(self, **about: object) -> None:
-        """The run was restored and goes on: what is new ``about`` it, before it does."""
-
-    def figures(self) -> dict[str, Any]:
-        """For the recording's footer: what is known at the end of who was at the other side."""
-        return {}
-
-    def after(self, ns: int, standing: bool) -> None:
-        """The tag at ``ns`` is done, or simulated time stands there: a place to tell of it."""
-
-    def wait(self, seconds: float) -> None:
-        """While simulated time stands: until something comes."""
-        self.wake.clear()
-        if not self.waiting:
-            self.wake.wait(seconds)
-
-    def give(self, command: Command, answer: Answer | None = None) -> None:
-        """Leave a command; :class:`CommandError` where no more are taken."""
-        if self.closed:
-            raise CommandError(f"{command.kind}: {self.closed}")
-        if len(self.waiting) >= MOST_WAITING:
-            raise CommandError(f"{MOST_WAITING} commands wait for the run; give them more slowly")
-        self.waiting.append(Waiting(command, answer))
-        self.wake.set()
-
-    def close(self, why: str) -> None:
-        """Refuse what waits and what is still to come."""
-        self.closed = why
-        while self.waiting:
-            waiting = self.waiting.popleft()
-            if waiting.answer is not None:
-                waiting.answer(f"{waiting.command.kind}: {why}", -1)
 
 
 class Desk:
@@ -118,6 +46,8 @@ class Desk:
         """Tags that a single step has still to take."""
         self._changes: list[Change] = []
         self._alone = False
+        self._between_ns: int | None = None
+        """How far simulated time is, in the midst of a wait for the next tag."""
         self._follow: dict[str, Callable[[Command, Tag], None]] = {
             "pause": self._pause, "resume": self._resume, "step": self._step, "rate": self._rate,
             "set": self._set, "inject": self._inject, "mark": self._mark, "quit": self._quit,
@@ -154,13 +84,27 @@ class Desk:
                 waiting.answer(str(error), tag.ns)
             return
         stamps = {"initiated": command.initiated_ns, "completed": command.completed_ns}
+        if self._between_ns is not None:
+            stamps["between"] = self._between_ns
         self._trace.command(tag, command.kind, command.to_json(), stamps)
         if waiting.answer is not None:
             waiting.answer("", tag.ns)
 
     def _set(self, command: Command, tag: Tag) -> None:
-        target = str(command.arguments["target"])
-        self._changes.append(self._system.change(tag.ns, target, command.arguments["value"]))
+        self._changes.append(self._change(command, tag.ns))
+
+    def _change(self, command: Command, ns: int) -> Change:
+        target, value = str(command.arguments["target"]), command.arguments["value"]
+        known = self._system.changeable.get(target)
+        unit = command.arguments.get("unit")
+        if known is not None and unit is not None:
+            declared = known.signals[known.name]
+            if unit != declared.unit:
+                raise CommandError(
+                    f"set: {target} is in {declared.unit}, from {declared.low:g} to "
+                    f"{declared.high:g}; {unit} was given, and nothing is converted"
+                )
+        return self._system.change(ns, target, value)
 
     def _inject(self, command: Command, tag: Tag) -> None:
         topic, payload = self._message(command)
@@ -235,14 +179,15 @@ class Desk:
         elif "duration" in arguments:
             until = tag.ns + to_ns(float(arguments["duration"]), "duration")  # type: ignore[arg-type]
         else:
-            tags = max(1, round(float(arguments.get("tags", 1.0))))  # type: ignore[arg-type]
+            tags = round(float(arguments.get("tags", 1.0)))  # type: ignore[arg-type]
         self._standing, self._until_ns, self._tags = False, until, tags
 
     def _rate(self, command: Command, tag: Tag) -> None:
         rate = command.arguments["rate"]
         if rate != 1.0:
             self._held_anyway(f"a rate of {rate}")
-        self._pacer.set_rate(None if rate == "max" else float(rate), tag.ns)  # type: ignore[arg-type]
+        asked = None if rate == "max" else float(rate)  # type: ignore[arg-type]
+        self._pacer.set_rate(asked, tag.ns if self._between_ns is None else self._between_ns)
 
     def _held_anyway(self, what: str) -> None:
         for task in self._system.controllers:
@@ -254,10 +199,13 @@ class Desk:
 
     # -- between tags
 
-    def begin(self, ns: int) -> None:
-        """The run stands at ``ns``, where it begins; it may be wanted to."""
-        if self._standing:
-            self._stand(ns)
+    def begin(self, ns: int, next_ns: int = 0) -> None:
+        """The run is behind the tag at ``ns``, where it begins or was cut short on the way to
+        ``next_ns``: stand there, if that was asked for."""
+        if next_ns and self.checkpoints is not None:
+            self.checkpoints.observe(ns)  # one that was asked for just now
+        if self._standing and not self.quitting:
+            self._stand(ns, next_ns)
 
     def after(self, ns: int) -> None:
         """The tag at ``ns`` is done: stand where that was asked for, until told otherwise."""
@@ -270,9 +218,45 @@ class Desk:
             self._stand(ns)
         self.inbox.after(ns, standing=False)
 
-    def _stand(self, ns: int) -> None:
-        self._pacer.hold()
+    def overhear(self, ns: int, next_ns: int) -> bool:
+        """In a long wait behind the tag at ``ns``: follow what needs no tag; True if that was any.
+
+        What acts at one is checked now, and followed at ``next_ns``.
+        """
+        inbox, later, cut = self.inbox, list[Waiting](), False
+        inbox.poll()
+        self._between_ns = self._on_the_way(ns, next_ns)
+        try:
+            while inbox.waiting and not (self.quitting or self._standing):
+                waiting = inbox.waiting.popleft()
+                if waiting.ns > ns:
+                    later.append(waiting)
+                elif waiting.command.kind in AT_A_TAG:
+                    later += self._put_off(waiting, Tag(ns), next_ns)
+                else:
+                    cut = True
+                    self._take(waiting, Tag(ns))
+        finally:
+            self._between_ns = None
+            self._keep(later)
+        if not cut:
+            inbox.after(ns, standing=False)
+        return cut
+
+    def _on_the_way(self, ns: int, next_ns: int) -> int:
+        clock = self._pacer.clock
+        return max(ns, min(clock.simulated(clock.now()), next_ns))
+
+    def _keep(self, later: list[Waiting]) -> None:
+        """For the next tag; after a restore what has not acted yet is undone with all the rest."""
+        if self.restored is None:
+            self.inbox.waiting.extendleft(reversed(later))
+
+    def _stand(self, ns: int, next_ns: int = 0) -> None:
+        self._between_ns = self._on_the_way(ns, next_ns) if next_ns else None
+        self._pacer.hold(self._between_ns)
         self._listen(ns)
+        self._between_ns = None
         self._stood(self._pacer.go_on(ns))
 
     def frozen(self, ns: int) -> None:
@@ -304,8 +288,7 @@ class Desk:
                 if self.checkpoints is not None and self.checkpoints.next_ns <= ns:
                     self.checkpoints.observe(ns)
                     self.checkpoints.write()
-        if self.restored is None:  # else what has not acted yet is undone with all the rest
-            inbox.waiting.extendleft(reversed(later))
+        self._keep(later)
 
     def _stood(self, ns: int) -> None:
         """What is under way is that much older on the wall, and no later."""
@@ -313,13 +296,12 @@ class Desk:
             if task.request is not None:
                 task.request.sent += ns
 
-    def _put_off(self, waiting: Waiting, tag: Tag) -> list[Waiting]:
-        """While time stands there is no tag to act at: checked now, followed at the next."""
+    def _put_off(self, waiting: Waiting, tag: Tag, next_ns: int = NEXT_TAG) -> list[Waiting]:
+        """Between two tags: checked now, followed at the next, which is known where time passes."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":
-                arguments = command.arguments
-                self._system.change(tag.ns, str(arguments["target"]), arguments["value"])
+                self._change(command, tag.ns)
             elif command.kind == "inject":
                 self._message(command)
             elif command.kind == "fault":
@@ -327,8 +309,8 @@ class Desk:
         except RtsimError as error:
             wrong = str(error)
         if waiting.answer is not None:
-            waiting.answer(wrong, NEXT_TAG)
-        return [] if wrong else [Waiting(command)]
+            waiting.answer(wrong, next_ns)
+        return [] if wrong else [Waiting(command, None, max(0, next_ns))]
 
 
 def _wanted_ns(command: Command, now: int) -> int:

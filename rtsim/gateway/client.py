@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from threading import Event
@@ -17,13 +16,13 @@ from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
 from rtsim.gateway.registry import find, runs
 from rtsim.gateway.requests import VERSION
+from rtsim.gateway.shown import NEXT_TAG, At, Glance, Parameters, Sample, State, Units
 from rtsim.keys import CLIENT, Keys
 from rtsim.messagepack import EncodingError, Limits, pack, unpack
 from rtsim.sockets import Caller
 from rtsim.tag import NS_PER_S
 
 PATIENCE_S = 5.0
-NEXT_TAG = -1
 _RENEW_NS = 2 * NS_PER_S
 _LOOK_MS = 250
 _LOOK_AGAIN_S = 0.05
@@ -32,62 +31,6 @@ _LIMITS = Limits(depth=8, values=200_000)
 
 class ControlError(RtsimError):
     """A run that cannot be reached, or that refused."""
-
-
-@dataclass(frozen=True)
-class State:
-    """How a run stands: ``ns`` is simulated, ``rate`` 0 where it is as fast as possible.
-
-    ``leg`` is 1, and one more each time the run was restored.
-    """
-
-    ns: int
-    wall_ns: int
-    rate: float
-    standing: bool
-    late: int
-    missed: int
-    overruns_compute: int
-    overruns_wake: int
-    margin_ns: int
-    frames: int
-    leg: int
-
-    @property
-    def seconds(self) -> float:
-        return self.ns / NS_PER_S
-
-    @property
-    def overruns(self) -> int:
-        return self.overruns_compute + self.overruns_wake
-
-    def __str__(self) -> str:
-        pace = "standing" if self.standing else f"rate {self.rate:g}" if self.rate else "rate max"
-        return (
-            f"{self.seconds:.3f} s, {pace}, {self.overruns} overruns, {self.late} late, "
-            f"{self.missed} missed"
-        )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One look at what is watched; ``lost`` counts those that did not get through before it."""
-
-    state: State
-    values: Mapping[str, float]
-    lost: int
-
-
-@dataclass(frozen=True)
-class Glance:
-    """How the run stands, values by name, and by link how many messages took how long.
-
-    The classes of a count are those of :mod:`rtsim.timing.tally`.
-    """
-
-    state: State
-    values: Mapping[str, float]
-    latency: Mapping[str, list[int]]
 
 
 class Run:
@@ -120,14 +63,14 @@ class Run:
         return self._run
 
     @property
-    def signals(self) -> dict[str, str]:
+    def signals(self) -> Units:
         """Unit by name."""
-        return {row["name"]: row["unit"] for row in self._run["signals"]}
+        return Units({row["name"]: row["unit"] for row in self._run["signals"]})
 
     @property
-    def parameters(self) -> list[dict[str, Any]]:
+    def parameters(self) -> Parameters:
         """What can be set: name, unit, shape, low, high, and the value at the start."""
-        return list(self._run["parameters"])
+        return Parameters(self._run["parameters"])
 
     @property
     def status(self) -> State:
@@ -187,52 +130,57 @@ class Run:
 
     # -- what it is told
 
-    def set(self, target: str, value: float | Sequence[float]) -> int:
-        """``part.name`` becomes ``value``: the tag (ns) at which it does; -1 while time stands."""
-        return self.tell("set", target=target, value=_plain(value))
+    def set(self, target: str, value: float | Sequence[float], unit: str | None = None) -> At:
+        """``part.name`` becomes ``value``, which has the declared unit.
 
-    def inject(self, topic: str, value: float | Sequence[float]) -> int:
+        :class:`ControlError` where ``unit`` is given and is another one: nothing is converted.
+        """
+        given = {} if unit is None else {"unit": unit}
+        return self.tell("set", target=target, value=_plain(value), **given)
+
+    def inject(self, topic: str, value: float | Sequence[float]) -> At:
         """A message on ``topic``, as if its source had sent it."""
         return self.tell("inject", topic=topic, value=_plain(value))
 
-    def pause(self) -> int:
+    def pause(self) -> At:
         return self.tell("pause")
 
-    def resume(self) -> int:
+    def resume(self) -> At:
         return self.tell("resume")
 
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
-    ) -> int:
+    ) -> At:
         """Go on by ``tags``, to the next tick of ``task``, or for ``duration`` s; then pause."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 
-    def rate(self, rate: float | str) -> int:
+    def rate(self, rate: float | str) -> At:
         """Simulated seconds a second, or ``"max"``."""
         return self.tell("rate", rate=rate)
 
-    def fault(self, name: str, do: str) -> int:
+    def fault(self, name: str, do: str) -> At:
         """``start`` or ``clear`` a fault that the scenario declares."""
         return self.tell("fault", name=name, do=do)
 
-    def checkpoint(self) -> int:
+    def checkpoint(self) -> At:
         """Keep the whole of the run, beside its recording: written at once while it stands or
         runs as fast as possible, otherwise when it stands or ends."""
         return self.tell("checkpoint")
 
-    def mark(self, text: str) -> int:
+    def mark(self, text: str) -> At:
         return self.tell("mark", text=text)
 
-    def quit(self) -> int:
+    def quit(self) -> At:
         return self.tell("quit")
 
-    def tell(self, kind: str, **arguments: Any) -> int:
+    def tell(self, kind: str, **arguments: Any) -> At:
         """Any command; :class:`ControlError` says why it is refused."""
         command = {"kind": kind, **arguments}
-        return int(self._asked("command", command=command, initiated=stopwatch())["ns"])
+        said = self._asked("command", command=command, initiated=stopwatch())
+        return At(int(said["ns"]), int(said.get("wait_ns", 0)))
 
-    def restore(self, *, at: float | None = None, back: float | None = None) -> int:
+    def restore(self, *, at: float | None = None, back: float | None = None) -> At:
         """Go back to the checkpoint at or before ``at`` s, or ``back`` s ago, or the last one.
 
         What was flown stays in its recording; the run goes on from there in the next one.
@@ -313,14 +261,13 @@ class Run:
         return f"<run of {self.scenario}, process {self.pid}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(p['name'])}</td><td>{escape(str(p['value']))}</td>"
-            f"<td>{escape(p['unit'])}</td></tr>"
-            for p in self.parameters
-        )
+        try:
+            found = str(self.status)
+        except ControlError as error:
+            found = str(error)
         return (
-            f"<b>{escape(self.scenario)}</b>, process {self.pid}: {escape(str(self.status))}"
-            f"<table><tr><th>parameter</th><th>at the start</th><th>unit</th></tr>{rows}</table>"
+            f"<b>{escape(self.scenario)}</b>, process {self.pid}: {escape(found)}"
+            f"{self.parameters._repr_html_()}"
         )
 
 
@@ -370,4 +317,7 @@ def connected(which: str, keys: Path | None = None) -> Iterator[Run]:
         run.close()
 
 
-__all__ = ["ControlError", "Glance", "Run", "Sample", "State", "connect", "connected", "runs"]
+__all__ = [
+    "NEXT_TAG", "At", "ControlError", "Glance", "Run", "Sample", "State", "connect", "connected",
+    "runs",
+]  # fmt: skip

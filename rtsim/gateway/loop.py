@@ -12,7 +12,7 @@ from typing import Any
 
 from rtsim.clock import civil, stopwatch
 from rtsim.control.commands import CommandError, read_command
-from rtsim.control.desk import Inbox, Waiting
+from rtsim.control.inbox import Inbox, Waiting
 from rtsim.errors import ScenarioError
 from rtsim.gateway.catalogue import Counters, Look, catalogue
 from rtsim.gateway.pipe import Pipe, PipeError
@@ -59,6 +59,13 @@ class PipedInbox(Inbox):
         check_rates(run.get("telemetry", {}), run["signals"])
         self._pipe.send({"run": run})
 
+    def _left_ns(self, ns: int) -> int:
+        """Of the wall until the tag at ``ns``."""
+        clock = None if self._pacer is None else self._pacer.clock
+        if clock is None or not clock.paced or ns < 0:
+            return 0
+        return max(0, clock.wall(ns) - clock.now())
+
     def goes_on(self, **about: object) -> None:
         self._about = {**self._about, **about}
 
@@ -90,7 +97,8 @@ class PipedInbox(Inbox):
         number = message.get("id")
 
         def answer(wrong: str, ns: int) -> None:
-            self._pipe.send({"answer": number, "wrong": wrong, "ns": ns})
+            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._left_ns(ns)}
+            self._pipe.send(told)
 
         try:
             command = read_command(message["command"])

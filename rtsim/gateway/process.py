@@ -108,7 +108,7 @@ class Gate:
             if message["wrong"]:
                 self._say(place, who, theirs, error=message["wrong"])
             else:
-                self._say(place, who, theirs, ns=message["ns"])
+                self._say(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
         elif "ended" in message:
             self.ended = str(message["ended"])
             self._pipe.send({"published": self._publisher.counts})

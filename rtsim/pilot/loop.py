@@ -13,7 +13,7 @@ from typing import Any
 
 from rtsim.clock import stopwatch
 from rtsim.control.commands import Command, CommandError, read_command
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.inlets import Inlet
 from rtsim.parts import InletPart, PlantPart, readable
 from rtsim.pilot.cues import checked

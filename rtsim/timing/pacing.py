@@ -32,6 +32,8 @@ from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy, advice
 
 _SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
+_LONG_NS = 150_000_000  # a wait that somebody may want to cut short
+_PIECE_NS = 50_000_000  # how often it is looked whether somebody does
 
 DEFAULT_TOLERANCE_NS = 1_000_000
 REST = "(not in a job)"
@@ -86,6 +88,8 @@ class Pacer:
         """Own ns that were taken on purpose, by the fault that did."""
         self.margin_ns = 0
         """Of the latest frame."""
+        self.overhear: Callable[[int], bool] | None = None
+        """Called now and then in a long wait, with the simulated ns waited for: True ends it."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
@@ -94,7 +98,8 @@ class Pacer:
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
         self._running = False
-        self._frozen_ns = self._frozen_at = self._held_at = self._used_ns = 0
+        self._frozen_ns = self._frozen_at = self._held_at = 0
+        self._stands_ns = self._used_ns = 0
         self._held = False
         self._reset(0)
 
@@ -157,11 +162,15 @@ class Pacer:
         self.clock.anchor(ns)
         self._late_by_wake = 0
 
-    def hold(self) -> None:
-        """Simulated time stands from now on, because somebody asked for it: no overrun."""
+    def hold(self, ns: int | None = None) -> None:
+        """Simulated time stands from now on, because somebody asked for it: no overrun.
+
+        At ``ns``, where that is on the way to the next tag.
+        """
         self.stop()
         self._held, self._held_at = True, self._read()
-        self._used_ns = self._held_at - self.clock.wall(self._tag_ns) if self.clock.paced else 0
+        self._stands_ns = self._tag_ns if ns is None else ns
+        self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
         """After a :meth:`hold` behind the tag at ``ns``: it was due as long ago as it was then.
@@ -176,7 +185,7 @@ class Pacer:
         self.held_ns += stood
         self.start(ns)
         if self.clock.paced:
-            self._hand_on(ns, now, self._used_ns)
+            self._hand_on(self._stands_ns, now, self._used_ns)
         return stood
 
     def resume(self) -> None:
@@ -217,9 +226,9 @@ class Pacer:
     def wait(self, ns: int, wake: Wake | None = None) -> bool:
         """Wait until simulated ``ns`` is due.  True: begin that tag; False: look again.
 
-        False is an event input's wake, or a freeze (:attr:`frozen`; it goes on at the next call
-        until :meth:`resume`).  :attr:`overrun` then says whether the tag was one.  Raises
-        :class:`OverrunError` where the policy's limit is exceeded.
+        False is an event input's wake, :attr:`overhear`, or a freeze (:attr:`frozen`; it goes on at
+        the next call until :meth:`resume`).  :attr:`overrun` then says whether the tag was one.
+        Raises :class:`OverrunError` where the policy's limit is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -247,13 +256,23 @@ class Pacer:
         self._close(self.margin_ns)
         before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
-        if self._until(ns, wake):
+        if (late > -_LONG_NS or self._listen(ns, due)) and self._until(ns, wake):
             return self._woken(ns, due)
         self._tag_ns, self._spent, self._next = before, spent, ready
         self._jobs, self._jobs_before = self._jobs_before, self._jobs
         self._woke_late = self.log.reopen()
         self._closed = False
         return self._look_again()
+
+    def _listen(self, ns: int, due: int) -> bool:
+        """The first, long part of a wait; False where somebody cut it short."""
+        overhear, clock = self.overhear, self.clock
+        while overhear is not None and (rest := due - self._read()) > _LONG_NS:
+            piece = min(_PIECE_NS, rest - _PIECE_NS)
+            clock.wait_until(min(ns, clock.simulated(due - rest + piece) + 1))
+            if overhear(ns):
+                return False
+        return True
 
     def _woken(self, ns: int, due: int) -> bool:
         """The wait is over; every line here makes the tag later, so all else is done before."""

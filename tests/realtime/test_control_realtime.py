@@ -19,7 +19,7 @@ import pytest
 
 from rtsim.clock import Wake, WallClock, stopwatch
 from rtsim.control.commands import from_json, read_command
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.gateway.client import Run, connect
 from rtsim.models import unstable
 from rtsim.record.reading import Recording

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rtsim.clock import stopwatch
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.errors import RtsimError
 from rtsim.loading import load_scenario
 from rtsim.pilot.launching import ViewerError, ViewerProcess, Window

@@ -9,7 +9,7 @@ from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking
 from rtsim.clock import Wake
 from rtsim.control.commands import Command, read_command
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.errors import RtsimError
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -42,6 +42,8 @@ class Script(Wake):
 class Flown:
     """A run that was told ``at`` (ns of the tag before: commands) and what became of it."""
 
+    make_inbox: type[Inbox] = Inbox
+
     def __init__(
         self,
         scenario: Scenario,
@@ -58,7 +60,9 @@ class Flown:
         """``before`` is the leg that ended with a restore: this one goes on from there."""
         self.clock: FakeClock = FakeClock(rate) if before is None else before.clock
         self.answers: list[tuple[Command, str, int]] = []
-        self.inbox: Inbox = Inbox() if before is None else before.inbox
+        self.answered_ns: list[int] = []
+        """When each was, by the clock."""
+        self.inbox: Inbox = self.make_inbox() if before is None else before.inbox
         self.start = None if before is None else before.restored
         self.restored: Checkpoint | None = None
         wake = Script(standing, self.clock, lasts_ns)
@@ -87,8 +91,12 @@ class Flown:
 
     def give(self, told: Told) -> None:
         command = read_command(told)
-        answers = self.answers
-        self.inbox.give(command, lambda wrong, ns: answers.append((command, wrong, ns)))
+
+        def answer(wrong: str, ns: int) -> None:
+            self.answers.append((command, wrong, ns))
+            self.answered_ns.append(self.clock.now())
+
+        self.inbox.give(command, answer)
 
     @property
     def events(self) -> list[tuple[int, str]]:

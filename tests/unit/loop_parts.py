@@ -9,7 +9,7 @@ from command_parts import Script
 from fault_parts import ramp
 
 from rtsim.control.commands import read_command
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.errors import OverrunError
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording

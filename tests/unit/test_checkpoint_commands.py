@@ -7,7 +7,7 @@ import pytest
 
 from rtsim.checkpoint.taking import Ring, Taking
 from rtsim.control.commands import Command
-from rtsim.control.desk import Waiting
+from rtsim.control.inbox import Waiting
 from rtsim.model import Model
 from rtsim.record.exact import compare_exact
 from rtsim.record.tape import MemoryRecorder

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtsim.control.commands import KINDS, CommandError, from_json, read_command
-from rtsim.control.desk import MOST_WAITING, NEXT_TAG, Inbox
+from rtsim.control.inbox import MOST_WAITING, NEXT_TAG, Inbox
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
@@ -41,6 +41,23 @@ def test_a_parameter_set_while_it_runs_acts_at_the_next_tag_and_in_the_replay() 
     assert same(rerun(told.recording, scenario()), told.recording)
 
 
+def test_a_value_with_its_declared_unit_is_taken_and_the_unit_recorded() -> None:
+    told = {"kind": "set", "target": TARGET, "value": VALUE, "unit": UNIT}
+    flown = Flown(scenario(), {200 * MS: [told]})
+    assert [wrong for _, wrong, _ in flown.answers] == [""]
+    assert [told for _, told in flown.recording_of("set")] == [told]
+    bare = Flown(scenario(), {200 * MS: [{k: v for k, v in told.items() if k != "unit"}]})
+    assert same(flown.recording, bare.recording)
+    assert same(rerun(flown.recording, scenario()), flown.recording)
+
+
+def test_the_unit_of_what_is_set_while_time_stands_is_checked_at_once() -> None:
+    told = {"kind": "set", "target": TARGET, "value": VALUE, "unit": "kg"}
+    flown = Flown(scenario(), {300 * MS: [{"kind": "pause"}]}, [told])
+    assert "kg was given" in next(w for c, w, _ in flown.answers if c.kind == "set")
+    assert "set" not in [source for _, source in flown.events]
+
+
 @pytest.mark.parametrize(
     ("told", "says"),
     [
@@ -49,6 +66,15 @@ def test_a_parameter_set_while_it_runs_acts_at_the_next_tag_and_in_the_replay() 
         ({"kind": "inject", "topic": "nobody", "value": 1.0}, "unknown topic"),
         ({"kind": "inject", "topic": "controller", "value": [1.0] * 9}, "values"),
         ({"kind": "step", "task": "nobody"}, "unknown task"),
+        (
+            {"kind": "set", "target": "TARGET", "value": 2.5, "unit": "N/m"},
+            "plant.stiffness is in 1/s^2, from -inf to inf; N/m was given",
+        ),
+        (
+            {"kind": "set", "target": "TARGET", "value": 2.5, "unit": "1/S^2"},
+            "nothing is converted",
+        ),
+        ({"kind": "set", "target": "plant.stif", "value": 2.5, "unit": "N/m"}, "unknown value"),
     ],
 )
 def test_what_a_run_cannot_follow_is_refused_and_changes_nothing(told: Told, says: str) -> None:
@@ -71,6 +97,10 @@ def test_what_a_run_cannot_follow_is_refused_and_changes_nothing(told: Told, say
         {"kind": "set", "target": "a.b", "value": [1.0] * 5000}, {"kind": "mark", "text": ""},
         {"kind": "set", "target": "a.b", "value": [[1.0]]}, {"kind": "mark", "text": "x" * 2000},
         {"kind": "pause", "more": 1}, {"kind": "step", "tags": 1, "duration": 1.0},
+        {"kind": "step", "tags": 0.3}, {"kind": "step", "tags": 1.5}, {"kind": "step", "tags": 0},
+        {"kind": "step", "tags": 1e300}, {"kind": "pause", "unit": "s"},
+        {"kind": "set", "target": "a.b", "value": 1, "unit": 3},
+        {"kind": "set", "target": "a.b", "value": 1, "unit": ""},
         {"kind": "fault", "name": "f", "do": "stop"}, {"kind": "checkpoint", "path": "/etc/x"},
         {"kind": "mark", "text": "a\x1b[2J"}, {"kind": "set", "target": "a", "value": 10**400},
     ],
@@ -187,11 +217,12 @@ def test_an_injected_message_is_recorded_and_replayed() -> None:
     assert same(rerun(flown.recording, scenario()), flown.recording)
 
 
-TARGET, VALUE = "plant.stiffness", 2.5
+TARGET, VALUE, UNIT = "plant.stiffness", 2.5, "1/s^2"
 EXAMPLES: list[dict[str, object]] = [
     {"kind": "pause"}, {"kind": "resume"}, {"kind": "step"}, {"kind": "step", "task": "controller"},
     {"kind": "rate", "rate": "max"}, {"kind": "rate", "rate": 0.1}, {"kind": "quit"},
     {"kind": "set", "target": "a.b", "value": 0.1}, {"kind": "set", "target": "a", "value": [1, 2]},
+    {"kind": "set", "target": "a.b", "value": 0.1, "unit": "kg m^2"},
     {"kind": "inject", "topic": "controller", "value": [0.1]}, {"kind": "mark", "text": "öl"},
     {"kind": "fault", "name": "f", "do": "clear"}, {"kind": "checkpoint"},
     {"kind": "restore", "back": 0.5},

@@ -10,7 +10,7 @@ from command_parts import Flown, Told
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Files, Ring, Taking
-from rtsim.control.desk import NEXT_TAG
+from rtsim.control.inbox import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording

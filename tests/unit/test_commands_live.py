@@ -16,7 +16,8 @@ from test_cli import rtsim
 
 from rtsim.clock import Wake
 from rtsim.control.commands import KINDS, read_command
-from rtsim.control.desk import AT_A_TAG, NEXT_TAG
+from rtsim.control.desk import AT_A_TAG
+from rtsim.control.inbox import NEXT_TAG
 from rtsim.faults import Fault
 from rtsim.faults.writing import write_faults
 from rtsim.gateway.client import ControlError, Run, connect

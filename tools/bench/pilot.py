@@ -37,7 +37,7 @@ import numpy as np
 
 from rtsim.clock import stopwatch
 from rtsim.control.commands import read_command
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.loading import load_scenario
 from rtsim.model import Model
 from rtsim.models.f16.piloted import Untouched

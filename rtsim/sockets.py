@@ -19,8 +19,11 @@ MOST_BYTES = 1 << 20
 """Nothing longer is taken from a socket."""
 LINGER_MS = 200
 TROUBLE = (OSError, zmq.ZMQError)
-_HEARTBEAT_MS, _SILENT_PEER_MS = 1000, 3000
+MOST_QUEUED = 256
+"""Messages that wait for one peer, or from it."""
+_FEEL_S, _SILENT_PEER_S = 1, 3
 """Over TCP: how often the other end is felt for, and when it counts as gone."""
+_PARTS_AT_ONCE = 1000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -47,8 +50,8 @@ class Listener:
         self._gate: ThreadAuthenticator | None = None
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+        self._parts = _Parts(self._socket, named=True)
+        _bound(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # who is gone shows when sent to
 
     def _bind(self, endpoint: str) -> None:
@@ -82,12 +85,8 @@ class Listener:
         self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """Who says what, or ``None``."""
-        try:
-            parts = self._socket.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
-            return None
-        return parts[0], parts[-1]
+        """Who says what, or ``None``; nothing where it is no message of one part."""
+        return self._parts.receive()
 
     def send(self, who: bytes, data: bytes | memoryview) -> bool:
         """False where nobody of that name is there any more."""
@@ -127,10 +126,8 @@ class Caller:
         self.endpoint = endpoint
         self._context = zmq.Context(io_threads=1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
-        # With a full queue libzmq 4.3 aborts the process at the heartbeat after the peer has gone.
-        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._parts = _Parts(self._socket, named=False)
+        _bound(self._socket)
         try:
             feel(self._socket)
             if keys is not None:
@@ -151,13 +148,14 @@ class Caller:
         return True
 
     def receive(self, milliseconds: int) -> bytes | None:
-        """The next message, waited for at most so long."""
+        """The next message, waited for at most so long; empty where it has several parts."""
         try:
             if not self._socket.poll(milliseconds):
                 return None
-            return self._socket.recv(zmq.NOBLOCK)
+            said = self._parts.receive()
         except zmq.ZMQError:
             return None
+        return None if said is None else said[1]
 
     def close(self) -> None:
         self._socket.close()
@@ -192,6 +190,36 @@ class Broadcast:
         self._context.term()
 
 
+class _Parts:
+    """Takes messages of one part from a socket, behind the name of who sent it where it has one.
+
+    libzmq bounds a part and not how many there are.  Of a message of several nothing is kept, and
+    no more than so many are looked at in one go.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:
+        self._socket, self._first = socket, 0 if named else 1
+        self._at, self._who, self._data = self._first, b"", b""
+
+    def receive(self) -> tuple[bytes, bytes] | None:
+        """Who and what; ``None`` where no message is there, whole."""
+        for _ in range(_PARTS_AT_ONCE):
+            try:
+                part = self._socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return None
+            if self._at == 0:
+                self._who = part
+            else:
+                self._data = part if self._at == 1 else b""
+            self._at += 1
+            if not self._socket.getsockopt(zmq.RCVMORE):
+                said = self._who, self._data
+                self._at, self._who, self._data = self._first, b"", b""
+                return said
+        return None
+
+
 class _Only:
     """Admits one key."""
 
@@ -202,11 +230,26 @@ class _Only:
         return key == self._key
 
 
+def _bound(socket: zmq.Socket[bytes]) -> None:
+    """Nobody at the other end makes it hold more than that."""
+    socket.setsockopt(zmq.LINGER, LINGER_MS)
+    socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+    socket.setsockopt(zmq.RCVHWM, MOST_QUEUED)
+    socket.setsockopt(zmq.SNDHWM, MOST_QUEUED)
+
+
 def feel(socket: zmq.Socket[bytes]) -> None:
-    """A peer that vanished without a word is noticed."""
-    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENT_PEER_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, _SILENT_PEER_MS)
+    """A peer that vanished without a word is noticed, by TCP itself.
+
+    Not by ZeroMQ's heartbeats: with a full queue libzmq 4.3 aborts the process at the first one
+    after the peer has gone.
+    """
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _FEEL_S)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _FEEL_S)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, _SILENT_PEER_S)
+    socket.setsockopt(zmq.TCP_MAXRT, 1000 * _SILENT_PEER_S)  # where something is under way
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 1000 * _SILENT_PEER_S)
 
 
 def key_pair() -> tuple[str, str]:

@@ -36,6 +36,8 @@ from rtsim.tag import NS_PER_S
 LEASE_NS = 5 * NS_PER_S
 """A watch that is not renewed for so long is over."""
 MOST_CLIENTS = 64
+MOST_MEMORY = 1 << 29
+"""Bytes of this process; it needs a quarter of it."""
 MOST_GETS = 4
 """Of one client, that wait for a look."""
 _LOOK_MS = 100
@@ -228,6 +230,19 @@ def _viewers(given: argparse.Namespace) -> list[Viewer]:
     return viewers
 
 
+def _bound_memory() -> None:
+    """A message whose parts never end grows within libzmq, where nobody sees it.
+
+    So this process is allowed that much and no more: it may fall then, and the machine not.
+    """
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        least = MOST_MEMORY if most < 0 else min(most, MOST_MEMORY)
+        resource.setrlimit(resource.RLIMIT_DATA, (least, most))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """From the command line that :class:`rtsim.gateway.loop.Gateway` makes."""
     parser = argparse.ArgumentParser(prog="rtsim.gateway")
@@ -237,6 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--foxglove", type=int, default=-1, help="a listening socket")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
+    _bound_memory()
     # step_back()
     pipe = Pipe(socket.socket(fileno=given.pipe))
     with ExitStack() as stack:

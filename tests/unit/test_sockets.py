@@ -1,0 +1,133 @@
+"""What comes through a socket is bounded as a whole, and a peer that floods ends nobody."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from rtsim.gateway.loop import Gateway
+from rtsim.gateway.process import MOST_MEMORY
+from rtsim.sockets import MOST_BYTES, MOST_QUEUED, Caller, Listener
+
+PARTS = [
+    [b"a", b"b"], [b"", b"a"], [b"a", b""], [b"", b"", b"a"], [b"a"] * 5000,
+    [bytes(MOST_BYTES)] * 3,
+]  # fmt: skip
+
+
+@contextmanager
+def raw(kind: int) -> Iterator[zmq.Socket[bytes]]:
+    """A socket of ZeroMQ itself, which keeps to nothing."""
+    with zmq.Context() as context, context.socket(kind) as end:
+        end.setsockopt(zmq.LINGER, 0)
+        end.setsockopt(zmq.SNDHWM, 0)
+        yield end
+
+
+def heard(listener: Listener) -> tuple[bytes, bytes]:
+    for _ in range(1000):
+        listener.wait(20)
+        said = listener.receive()
+        if said is not None:
+            return said
+    raise AssertionError("nothing came")
+
+
+def said_to(caller: Caller) -> bytes:
+    for _ in range(1000):
+        said = caller.receive(20)
+        if said is not None:
+            return said
+    raise AssertionError("nothing came")
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: f"{len(parts)}x{len(parts[0])}")
+def test_of_a_message_of_several_parts_a_listener_keeps_nothing(parts: list[bytes]) -> None:
+    listener = Listener.local()
+    with raw(zmq.DEALER) as peer:
+        peer.connect(listener.endpoint)
+        peer.send_multipart(parts)
+        peer.send(b"whole")
+        (one, nothing), (other, whole) = heard(listener), heard(listener)
+        assert (nothing, whole) == (b"", b"whole")
+        assert one == other
+        assert listener.receive() is None
+    listener.close()
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=lambda parts: f"{len(parts)}x{len(parts[0])}")
+def test_of_a_message_of_several_parts_a_caller_keeps_nothing(
+    parts: list[bytes], tmp_path: Path
+) -> None:
+    endpoint = f"ipc://{tmp_path}/s"
+    with raw(zmq.ROUTER) as peer:
+        peer.bind(endpoint)
+        caller = Caller(endpoint)
+        assert caller.send(b"here")
+        who, _ = peer.recv_multipart()
+        peer.send_multipart([who, *parts])
+        peer.send_multipart([who, b"whole"])
+        assert [said_to(caller), said_to(caller)] == [b"", b"whole"]
+        caller.close()
+
+
+FLOODED = """
+import sys, time
+from rtsim.sockets import Caller, Listener
+listener, caller = Listener(sys.argv[1]), Caller(sys.argv[2])
+caller.send(b"here")
+print("up", flush=True)
+sys.stdin.readline()
+many = 0
+while listener.receive() is not None: many += 1
+more = 0
+while caller.receive(0) is not None: more += 1
+print(many, more, flush=True)
+"""
+
+
+@pytest.mark.realtime
+def test_a_peer_that_floods_and_goes_ends_neither_a_listener_nor_a_caller() -> None:
+    with raw(zmq.DEALER) as to_listener, raw(zmq.ROUTER) as to_caller:
+        port = to_caller.bind_to_random_port("tcp://127.0.0.1")
+        with raw(zmq.ROUTER) as held:  # a free port
+            free = held.bind_to_random_port("tcp://127.0.0.1")
+        here, there = f"tcp://127.0.0.1:{free}", f"tcp://127.0.0.1:{port}"
+        process = subprocess.Popen(
+            [sys.executable, "-c", FLOODED, here, there],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        to_listener.connect(here)
+        who, _ = to_caller.recv_multipart()
+        for _ in range(6000):
+            to_listener.send(bytes(2000))
+            to_caller.send_multipart([who, bytes(2000)])
+        select.select([], [], [], 0.5)  # it is under way
+    select.select([], [], [], 2.0)  # some heartbeats, where there were any
+    said, wrong = process.communicate("\n", timeout=60)
+    assert (process.returncode, wrong) == (0, "")
+    many, more = map(int, said.split())
+    assert MOST_QUEUED <= many < 6000
+    assert MOST_QUEUED <= more < 6000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells limits on Linux")
+def test_a_gateway_has_no_more_memory_than_it_may_need() -> None:
+    gateway = Gateway({"scenario": "none"})
+    with gateway:
+        limits = Path(f"/proc/{gateway.pid}/limits")
+        for _ in range(600):
+            if f" {MOST_MEMORY} " in limits.read_text():
+                break
+            select.select([], [], [], 0.05)
+        (line,) = [x for x in limits.read_text().splitlines() if x.startswith("Max data size")]
+        assert line.split()[3] == str(MOST_MEMORY)

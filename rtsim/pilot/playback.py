@@ -5,15 +5,18 @@ Nothing is simulated: between two recorded states the same interpolation is used
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from rtsim.errors import RecordingError
+from rtsim.errors import RecordingError, RtsimError
+from rtsim.pilot.cues import checked
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.interpolation import Interpolation, Pair
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
 from rtsim.record.reading import Recording, TrackData
+from rtsim.scene import Cue
 
 LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
 _POINTS = 1000
@@ -39,6 +42,7 @@ class Playback:
         self.about: dict[str, Any] = seen_as(str(origin.get("reference", "")))
         if self.about.get("plant") not in self._plants:  # its scene would look in vain
             self.about.pop("scene", None)
+        self.cues = _cues(recording, self._plants)
         self.first_ns = min(plant.first_ns for plant in self._plants.values())
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
@@ -60,6 +64,15 @@ class Playback:
         return out
 
 
+def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:
+    """What warned in flight; without those of a recording that was changed by hand."""
+    try:
+        cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
+        return checked(cues, {name: plant.signals for name, plant in plants.items()})
+    except (RtsimError, TypeError, AttributeError):
+        return ()
+
+
 class _Plant:
     """Its rows: x- and x+ of a tag lie side by side, in this order."""
 
@@ -67,6 +80,7 @@ class _Plant:
         rows = track.rows
         self._ns, self._values = np.ascontiguousarray(rows.ns), rows.floats
         self._between = Interpolation(track.signals)
+        self.signals = track.signals
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:

@@ -17,6 +17,8 @@ _PATTERNS = (
 )
 _Rumble = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint16, ctypes.c_uint16)
 _VERSION = 1
+_ATTACHED: list[ctypes.Structure] = []
+"""SDL goes on to call them, also of a stick that a failing test did not unplug."""
 
 
 class _Description(ctypes.Structure):
@@ -70,6 +72,7 @@ class VirtualJoystick:
             version=_VERSION, type=type_, naxes=axes, nbuttons=buttons, nhats=hats,
             name=name.encode() or None, Rumble=_Rumble(self._feel) if rumbles else _Rumble(),
         )  # fmt: skip
+        _ATTACHED.append(self._keep)
         index = sdl.SDL_JoystickAttachVirtualEx(ctypes.byref(self._keep))
         if index < 0:
             raise OSError("SDL attached no virtual joystick")

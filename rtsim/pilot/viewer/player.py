@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pygame
 
 from rtsim.clock import Clock, WallClock
+from rtsim.pilot.cues import Cues
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
+from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, scene_named
 from rtsim.pilot.viewer.process import Saving
 from rtsim.pilot.viewer.seekbar import SeekBar
@@ -52,6 +55,7 @@ class Player:
         self.rate = rate
         self._surface, self._scene, self._playback = surface, scene, playback
         self._frames = frames
+        self._cues = Cues(playback.cues)
         self._first, self._end = within or (playback.first_ns, playback.end_ns)
         self._bar = SeekBar(self._first, self._end)
         self._at = float(self._first if rate >= 0 else self._end)
@@ -91,8 +95,10 @@ class Player:
         if self.playing and not self._dragging:
             self.seek(self._at + self.rate * passed)
         span = round(_SPAN_NS * max(LEAST_RATE, abs(self.rate)))
-        moment = self._playback.at(self.ns, span)
-        self._scene.draw(self._surface, moment.seen(self._view, self._page))
+        moment = self._playback.at(self.ns, span).seen(self._view, self._page)
+        warned = self._cues.look(moment.plants)
+        self._scene.draw(self._surface, replace(moment, warned=warned))
+        draw_cues(self._surface, warned, self.ns)
         self._bar.draw(self._surface, self.ns, self._says())
         if self._help:
             draw_help(self._surface, {}, KEYS)

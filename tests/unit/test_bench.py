@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tools.bench import frame, gateway, memory, sil, speed, step
+from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, speed, step
+from tools.bench.blocks_cases import Case
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -151,3 +152,16 @@ def test_the_gateway_bench_measures_with_a_client_that_got_something() -> None:
     assert not result.skipped, result.skipped
     assert [row.what for row in result.rows][:2] == [gateway.ALONE, gateway.REACHED]
     assert all(row.figures["median [ns]"] is not None for row in result.rows[:2])
+
+
+def test_block_cases_end_where_they_end_exactly() -> None:
+    """Each case against what it should come to, and no ratio where ours is worse."""
+    for case in blocks_cases.CASES:
+        _, error = blocks.ours(case)()
+        assert error < 3e-3, case.name
+    slow = Case("slow", (), blocks_cases.oscillator, lambda: 0.0, "x", 1.0, 0.1)
+    row = blocks.row("slow", slow, {"ours": [1.0], "theirs": [100.0]}, 0.5, 0.1)
+    assert "VOID" in row.what
+    assert row.ok is False
+    assert blocks.row("x", slow, {"ours": [1.0], "theirs": [49.0]}, 0.1, 0.5).ok is False
+    assert blocks.row("x", slow, {"ours": [1.0], "theirs": [51.0]}, 0.1, 0.5).ok is True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -34,7 +34,7 @@ LINEAR = 1.5
 OPPONENTS = {"PathSim": blocks_pathsim.contender, "bdsim": blocks_bdsim.contender}
 
 
-def _ours(case: Case) -> Callable[[], tuple[float, float]]:
+def ours(case: Case) -> Callable[[], tuple[float, float]]:
     """One run: ns, and the error at its end."""
     scenario = Scenario(case.name, until=case.until)
     scenario.plant("d", case.diagram().model(), step=case.step, solver=case.solver)
@@ -56,7 +56,7 @@ def _against(case: Case, opponent: str, rounds: int) -> Row:
         return Row(f"{what}: skipped, {error.name} is not installed (rtsim[bench])", {})
     if theirs is None:
         return Row(f"{what}: skipped, its examples have none", {})
-    ours, errors = _ours(case), {"ours": 0.0, "theirs": 0.0}
+    errors = {"ours": 0.0, "theirs": 0.0}
 
     def timed(name: str, fly: Callable[[], tuple[float, float]]) -> Callable[[], float]:
         def once() -> float:
@@ -70,21 +70,31 @@ def _against(case: Case, opponent: str, rounds: int) -> Row:
         ns, end = theirs()
         return ns, abs(end - case.end())
 
-    times = in_turns({"ours": timed("ours", ours), "theirs": timed("theirs", their_run)}, rounds)
-    ratio = 1.0 / median_ratio(times["ours"], times["theirs"])
-    as_good = errors["ours"] <= max(errors["theirs"], case.floor)
-    return Row(
-        what if as_good else f"{what}: VOID, our error is larger",
-        {
-            "ours [ns]": float(np.median(times["ours"])),
-            "theirs [ns]": float(np.median(times["theirs"])),
-            "ratio [x]": ratio,
-            "our error": errors["ours"],
-            "their error": errors["theirs"],
-        },
-        f">= {FASTER:g} x",
-        as_good and ratio >= FASTER,
+    times = in_turns(
+        {"ours": timed("ours", ours(case)), "theirs": timed("theirs", their_run)}, rounds
     )
+    return row(what, case, times, errors["ours"], errors["theirs"])
+
+
+def row(
+    what: str,
+    case: Case,
+    times: Mapping[str, Sequence[float]],
+    our_error: float,
+    their_error: float,
+) -> Row:
+    """``times`` [ns] of ``ours`` and ``theirs``, in turns."""
+    ratio = 1.0 / median_ratio(times["ours"], times["theirs"])
+    as_good = our_error <= max(their_error, case.floor)
+    figures = {
+        "ours [ns]": float(np.median(times["ours"])),
+        "theirs [ns]": float(np.median(times["theirs"])),
+        "ratio [x]": ratio,
+        "our error": our_error,
+        "their error": their_error,
+    }
+    said = what if as_good else f"{what}: VOID, our error is larger"
+    return Row(said, figures, f">= {FASTER:g} x", as_good and ratio >= FASTER)
 
 
 # -- by size ---------------------------------------------------------------------------------------

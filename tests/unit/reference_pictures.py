@@ -42,7 +42,7 @@ FOLDER = Path(__file__).with_name("pictures")
 Pixels = NDArray[np.int16]
 """Width, height, red green blue."""
 
-NEAR, BESIDE, BLOCK, FEW = 40, 1, 24, 6
+NEAR, BESIDE, BLOCK, FEW = 40, 1, 24, 10
 """Two pixels are alike within NEAR of each channel, at most BESIDE to the side: lines and areas of
 other releases of SDL may lie a pixel off.  Of a square of BLOCK by BLOCK pixels FEW may be unlike:
 less than the smallest thing that is drawn."""

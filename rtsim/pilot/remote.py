@@ -55,11 +55,10 @@ class Remote:
         self._writers = {n: Writer(memory, shapes[n]) for n, memory in self._in.items()}
         own = {n: Reader(memory, shapes[n]) for n, memory in self._out.items()}
         self._flow = Flow(self._format, Changes(own), clock())
-        self._complete = {"run", *(f"plant/{name}" for name, _ in schema.plants)}
 
     @classmethod
     def connect(cls, endpoint: str, keys: Keys | None, patience_s: float = PATIENCE_S) -> Self:
-        """Ask for the schema, and wait until the first states are here.
+        """Ask for the schema, and wait for what the run has said so far.
 
         Raises :class:`SharedError` where nobody answers, or in another release's way.
         """
@@ -75,7 +74,7 @@ class Remote:
             self = cls(line, _ask(line, until), clock)
             while not self.complete:
                 if stopwatch() > until:
-                    raise SharedError(f"{line.endpoint} answers, but no state of its run came")
+                    raise SharedError(f"{line.endpoint} answers, and then says no more")
                 self._hear(line.receive(_LOOK_MS))
                 self.look()
         except BaseException:
@@ -85,8 +84,8 @@ class Remote:
 
     @property
     def complete(self) -> bool:
-        """How far apart the clocks are is known, and every plant was seen."""
-        return self._flow.offset.known and not self._complete
+        """What the run had said so far is here, and how far apart the clocks are."""
+        return self._flow.offset.known
 
     @property
     def offset_ns(self) -> int:
@@ -121,7 +120,6 @@ class Remote:
         self._flow.hear(message, self._clock())
         for name, (integers, floats) in message.records.items():
             put(self._writers[name], shifted(name, integers, -self.offset_ns), floats)
-            self._complete.discard(name)
 
     @property
     def over(self) -> str:

@@ -18,8 +18,9 @@ from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.scenes.scene import scene_named
+from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, VIEWER, Shared
-from rtsim.pilot.viewer.frames import Display
+from rtsim.pilot.viewer.frames import BACK_S, FAR_BACK_S, Display
 from rtsim.pilot.viewer.process import _mapping
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.signals import Signals
@@ -173,6 +174,48 @@ def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
     viewer.press(pygame.K_ESCAPE)
     assert [*closed, viewer.display.closed] == [False, True]
     assert viewer.ordered()[-1] == orders.QUIT
+
+
+def test_closing_the_window_is_no_order_and_leaves_the_stick(viewer: Viewer) -> None:
+    viewer.publish()
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    viewer.display.frame()
+    assert (viewer.display.closed, viewer.display.quit) == (True, False)
+    viewer.display.close()
+    assert viewer.ordered() == []
+    record = viewer.cockpit.shared.reader("stick").read()
+    assert record is not None
+    assert record.integers[-1] == NOBODY
+
+
+def test_back_and_to_the_beginning_by_keys(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
+    viewer.publish()
+    viewer.press(pygame.K_r, pygame.K_BACKSPACE)
+    monkeypatch.setattr(pygame.key, "get_mods", lambda: pygame.KMOD_LSHIFT)
+    viewer.press(pygame.K_BACKSPACE)
+    assert viewer.ordered() == [orders.RESET, orders.REWIND, orders.REWIND]
+    record = viewer.cockpit.shared.reader("orders").read()
+    assert record is not None
+    assert record.floats[1:3].tolist() == [BACK_S, FAR_BACK_S]
+
+
+def test_a_second_window_says_that_it_watches_and_why_an_order_was_refused(viewer: Viewer) -> None:
+    seen: list[str] = []
+    viewer.publish()
+    other = Telling(viewer.shared)
+    values = viewer.stick_signals.initial()
+    viewer.display._telling.leave()
+    assert other.stick(values, 0, 0, lost=False)
+    viewer.press(pygame.K_p)
+    seen += [text for _, text in viewer.display._notes]
+    assert seen[-1].endswith("another window has the stick; this one watches")
+    assert viewer.ordered() == []
+    other.leave()
+    viewer.press(pygame.K_p)
+    viewer.cockpit.inbox._answer(orders.PAUSE, "it runs freely", -1)
+    viewer.display.frame()
+    assert viewer.ordered() == [orders.PAUSE]
+    assert viewer.display._notes[-1][1] == "refused: it runs freely"
 
 
 def test_pages_are_turned_by_keys(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,14 +146,14 @@ class Display:
         refusal = self._said.refusal()
         if refusal:
             self._note(f"refused: {refusal}")
-        watches = [] if self._telling.flies else [WATCHES]
-        draw_notes(self._surface, [*watches, *self._controls.lost, *notes])
         fps = 0.0
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
         if self._helped():
             draw_help(self._surface, self._controls.movers)
+        watches = [] if self._telling.flies else [WATCHES]
+        draw_notes(self._surface, [*watches, *self._controls.lost, *notes])
 
     def _follow(self, now: int, due: int) -> None:
         self._done.append(now)
@@ -211,8 +211,8 @@ class Display:
     def _helped(self) -> bool:
         """Who flies is told the keys at first."""
         until = self._help_until
-        unasked = bool(self._controls.movers) and (until is None or stopwatch() < until)
-        return self._help or unasked
+        flies = bool(self._controls.movers) and self._telling.flies
+        return self._help or (flies and (until is None or stopwatch() < until))
 
     def _next_view(self) -> None:
         self._view = VIEWS[(VIEWS.index(self._view) + 1) % len(VIEWS)]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rtsim.clock import stopwatch
-from rtsim.control.desk import Inbox
+from rtsim.control.inbox import Inbox
 from rtsim.gateway.registry import VIEWED, runs
 from rtsim.loading import load_scenario
 from rtsim.pilot.launching import RelayProcess, ViewerError, ViewerProcess, Window

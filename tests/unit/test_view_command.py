@@ -1,0 +1,140 @@
+"""``rtsim view`` and ``--view tcp://``: what is refused, with what to type; what help says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from rtsim.cli import main
+from rtsim.cli.flight import FOR_A_PERSON
+from rtsim.cli.viewing import HERE, Viewable, Viewed, told_of
+from rtsim.gateway.registry import RUNS, VIEWED, Entry, enter, runs
+from rtsim.loading import load_scenario
+from rtsim.pilot.launching import Window
+from rtsim.sockets import keys_of
+from rtsim.timing.policy import Slip, parse_policy
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path / "runtime"))
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exit_code == 2, result.output
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("view",), "no run can be viewed; start one with: rtsim run SCENARIO --view"),
+        (("view", "--keys", "k"), "--keys k go with tcp://HOST:PORT"),
+        (("view", "tcp://127.0.0.1:5998"), "asks for keys; give those that rtsim keys made"),
+        (("view", "tcp://127.0.0.1:5998", "--keys", "none"), "none: No such file"),
+        (("run", "ball", "--view", "tcp://127.0.0.1:5998"), "is given without keys"),
+        (("run", "ball", "--view", "tcp://0.0.0.0:5998"), "rtsim keys view.keys"),
+        (("run", "ball", "--view=tcp://nowhere"), "write tcp://HOST:PORT"),
+        (("run", "ball", "--view", "ipc:///x"), "write tcp://HOST:PORT"),
+        (("run", "ball", "--view", "--view-keys", "k"), "--view-keys k go with --view tcp://"),
+        (("run", "ball", "--view-keys", "k"), "--view-keys k go with --view tcp://"),
+        (("fly", "f16", "--view", "tcp://127.0.0.1:5998"), "whoever reaches it flies the run"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
+    assert told in refused(*arguments)
+
+
+def test_a_window_elsewhere_has_no_options_of_a_window_here(tmp_path: Path) -> None:
+    keys_of(tmp_path / "k")
+    served = ("--view", "tcp://127.0.0.1:5998", "--view-keys", "k")
+    for more in (("--headless",), ("--frames", "x"), ("--fps", "30")):
+        assert "go with a window here" in refused("run", "ball", *served, *more)
+    assert "go to rtsim view" in refused("fly", "f16", *served, "--mapping", "m.toml")
+    clients = ("--view", "tcp://127.0.0.1:5998", "--view-keys", "k.client")
+    assert "k.client names no client" in refused("run", "ball", *clients)
+
+
+def test_an_address_belongs_to_view_and_a_scenario_does_not() -> None:
+    @click.command(cls=Viewable)
+    @click.argument("scenario")
+    @click.option("--view", default="")
+    def command(scenario: str, view: str) -> None:
+        click.echo(f"{scenario} {view}")
+
+    def said(*arguments: str) -> str:
+        return CliRunner().invoke(command, list(arguments)).stdout.strip()
+
+    assert said("ball") == "ball"
+    assert said("ball", "--view") == said("--view", "ball") == f"ball {HERE}"
+    for place in ("tcp://h:1", "ipc://h"):
+        assert said("--view", place, "ball") == said("ball", f"--view={place}") == f"ball {place}"
+
+
+def test_which_of_several_runs_is_asked(tmp_path: Path) -> None:
+    enter(Entry(os.getpid(), os.getpid(), "ball", str(tmp_path / "none")), VIEWED)
+    assert runs(RUNS) == []
+    assert "none cannot be opened" in refused("view", "ball")
+    assert "no run 'orbit'; going on: " in refused("view", "orbit")
+    enter(Entry(os.getppid(), os.getpid(), "orbit", str(tmp_path / "none")), VIEWED)
+    assert "several runs are going on; name one of " in refused("view")
+
+
+def test_help_tells_the_pace_and_the_policy_that_hold() -> None:
+    flown, run, view = (
+        " ".join(CliRunner().invoke(main, [name, "--help"]).stdout.split())
+        for name in ("fly", "run", "view")
+    )
+    assert "1.0 is real time. [default: 1.0]" in flown
+    assert f"[default: {FOR_A_PERSON}]" in flown
+    assert "1.0 is real time. [default: max]" in run
+    assert f"--pace 1 and --overrun {FOR_A_PERSON}" in run
+    assert "rtsim view opens another" in flown
+    assert "tcp://HOST:PORT" in view
+
+
+def test_a_stall_is_not_made_up_for_and_a_slow_machine_goes_on() -> None:
+    policy = parse_policy(FOR_A_PERSON)
+    assert isinstance(policy, Slip)
+    assert policy.max_frames >= 60 * 1000  # a minute at 1 kHz
+
+
+def figures(**more: Any) -> dict[str, Any]:
+    nothing = {"window_lost": False, "ended_there": False, "skipped": 0}
+    return {"frames": 5, "frames_dropped": 1, **nothing, **more}
+
+
+def test_what_became_of_the_window_is_told() -> None:
+    assert told_of(figures()) == ["window: 5 frames, 1 dropped"]
+    told = " ".join(told_of(figures(window_lost=True, ended_there=True, skipped=3)))
+    for words in ("gone before the end", "ended from the window, by Esc", "3 messages from other"):
+        assert words in told
+
+
+def test_a_run_that_cannot_be_entered_is_viewed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runtime").write_text("in the way")
+    child = SimpleNamespace(running=True)
+
+    class Beside:
+        def __enter__(self) -> object:
+            return child
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    viewed = Viewed(Window())
+    monkeypatch.setattr(viewed, "_child", lambda _: Beside())
+    with viewed.watch(load_scenario("ball", {}), None) as (publisher, inbox):
+        assert publisher is not None
+        assert inbox.closed == ""
+    assert "rtsim view will not find this run" in capsys.readouterr().err

@@ -27,7 +27,8 @@ from rtsim.scenario import Scenario
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
-    help="Which axis and key moves what; rtsim/pilot/devices/aircraft.toml is the one in use.",
+    help="Which axis and key moves what; 'rtsim joystick calibrate' writes one. "
+    "rtsim/pilot/devices/aircraft.toml is the one in use.",
 )
 @json_option
 @reports_errors

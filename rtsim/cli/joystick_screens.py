@@ -96,7 +96,9 @@ def step_screen(calibration: Calibration, look: Look, said: str) -> RenderableTy
         Text(f"step {number} of {count}", style="dim"),
         Text(asked, style="bold"),
         Text(said, style="yellow"),
+        Text(),
         axes(look, calibration.moving if kind in (PLUS, MINUS) else None),
+        Text(),
         keys(_STEP_KEYS if kind in (PLUS, MINUS) else (_STEP_KEYS[0], *_STEP_KEYS[2:])),
     ]
     return Group(*parts)

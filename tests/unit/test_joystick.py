@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+import pygame
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -27,6 +28,7 @@ from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import read_mapping
 from rtsim.pilot.devices.missing import why_none
 from rtsim.pilot.devices.sdl import Devices
+from rtsim.pilot.viewer import strip
 
 
 @pytest.fixture(autouse=True)
@@ -298,3 +300,20 @@ def _has(name: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("movers", "asks"),
+    [
+        ({"pitch": "", "throttle": "keyboard"}, True),
+        ({"pitch": "Worn", "throttle": "keyboard"}, False),
+        ({}, False),
+    ],
+)
+def test_who_flies_by_keys_reads_where_to_ask_for_a_joystick(
+    monkeypatch: pytest.MonkeyPatch, movers: dict[str, str], asks: bool
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(strip, "write", lambda _, text, *__: said.append(text))
+    strip.draw_help(pygame.Surface((640, 600)), movers)
+    assert any("rtsim joystick" in text for text in said) == asks

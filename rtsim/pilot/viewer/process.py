@@ -16,7 +16,8 @@ from rtsim.clock import WallClock, stopwatch
 from rtsim.errors import RtsimError
 from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.devices.controls import Controls
-from rtsim.pilot.devices.mapping import Value, mapping_of, read_mapping
+from rtsim.pilot.devices.mapping import Value, read_mapping
+from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.shared import Exchange, Schema, Shared
@@ -26,7 +27,6 @@ from rtsim.scene import Cue
 from rtsim.tag import NS_PER_S
 from rtsim.timing.scheduling import Request, request
 
-_OWN_MAPPING = Path(__file__).resolve().parents[1] / "devices" / "aircraft.toml"
 CLOSED = "the window is closed, and the run goes on; rtsim view opens another"
 QUIT = "the run was ended from the window"
 ENDED = "the run is over"
@@ -117,13 +117,7 @@ class Saving:
 
 def _mapping(path: Path | None, schema: Schema) -> tuple[Value, ...]:
     """The given one; else what rtsim's own says of the values that this run has."""
-    if path is not None:
-        return read_mapping(path, schema.stick)
-    import tomllib
-
-    tables = tomllib.loads(_OWN_MAPPING.read_text(encoding="utf-8"))
-    known = {name: table for name, table in tables.items() if name in schema.stick}
-    return mapping_of(known, schema.stick, str(_OWN_MAPPING))
+    return own_mapping(schema.stick) if path is None else read_mapping(path, schema.stick)
 
 
 def _arguments(arguments: Sequence[str] | None) -> tuple[Path, Window]:

@@ -77,6 +77,8 @@ def draw_help(surface: pygame.Surface, movers: Mapping[str, str], keys: Keys = K
     """Keys, and which device moves which value; nothing of a stick where none is moved."""
     moved = [(name, by or "keyboard") for name, by in movers.items()]
     rows = [*keys, *STICK, ("", ""), *moved] if moved else list(keys)
+    if moved and all(by in ("", "keyboard", "mouse") for by in movers.values()):
+        rows.append(("no joystick?", "rtsim joystick says what is missing"))
     box = pygame.Rect(0, 0, 560, round(1.25 * _SIZE * len(rows)) + 24)
     box.center = surface.get_rect().center
     _panel(surface, box)

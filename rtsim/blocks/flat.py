@@ -58,6 +58,14 @@ class _Scope:
             else:
                 yield self, name, block
 
+    def within(self) -> Iterator[_Scope]:
+        """All diagrams in this one."""
+        for name, block in self.diagram.blocks.items():
+            if isinstance(block, Diagram):
+                inner = self.inner(name)
+                yield inner
+                yield from inner.within()
+
     def resolve(self, end: End, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
         """The block and the output behind ``end``, through diagrams in and out; ``None``: none."""
         step = (self.prefix, str(end))
@@ -110,7 +118,20 @@ def flatten(diagram: Diagram) -> Flat:
     whole = Flat(diagram, diagram.inputs, blocks, outputs, _carried(diagram, blocks))
     for one in blocks.values():
         _check(whole, one)
+    for scope in top.within():
+        _check_inputs(whole, scope)
     return whole
+
+
+def _check_inputs(flat: Flat, scope: _Scope) -> None:
+    """What a diagram within another declares of its inputs; an event may come in there too."""
+    assert scope.outer is not None
+    for signal in scope.diagram.signals:
+        end = scope.outer.diagram.wires.get((scope.name, signal.name))
+        place = None if end is None else scope.outer.resolve(end)
+        if place is not None:
+            port = Port(signal.name, None, signal.size, signal.unit)
+            _check_wire(flat, scope.prefix + signal.name, port, place, flat.carried[place])
 
 
 def _shown(top: _Scope, name: str, end: End) -> Place:
@@ -160,13 +181,13 @@ def _circle(flat: FlatBlock, blocks: dict[str, FlatBlock], known: dict[Place, Wi
 def _check(flat: Flat, one: FlatBlock) -> None:
     for port in one.block.inputs:
         if port.name in one.wires:
-            _check_wire(flat, one, port, one.sources[port.name], one.wires[port.name])
+            end = f"{one.path}.{port.name}"
+            _check_wire(flat, end, port, one.sources[port.name], one.wires[port.name])
     one.block.check(one.path, one.wires)
 
 
-def _check_wire(flat: Flat, one: FlatBlock, port: Port, place: Place, wire: Wire) -> None:
+def _check_wire(flat: Flat, end: str, port: Port, place: Place, wire: Wire) -> None:
     source = f"{flat.blocks[place[0]].path}.{place[1]}" if place[0] else place[1]
-    end = f"{one.path}.{port.name}"
     if port.kind not in (None, wire.kind):
         if wire.kind == "event":
             raise ScenarioError(

@@ -370,6 +370,21 @@ def test_what_two_diagrams_hide_is_found() -> None:
         outer.model()
 
 
+def test_a_diagram_within_declares_its_inputs() -> None:
+    inner = Diagram("inner")
+    inner.input("a [m]")
+    inner.add("x", Integrator(), "a")
+    for source, words in (
+        (Constant(1.0, unit="s"), r"c\.y is in s, one\.a takes m: nothing converts"),
+        (Constant((1.0, 2.0)), r"c\.y has 2 elements, and one\.(x\.u|a) takes 1"),
+    ):
+        outer = Diagram("outer")
+        outer.add("one", inner, "c")
+        outer.add("c", source)
+        with pytest.raises(ScenarioError, match=words):
+            outer.model()
+
+
 def test_events_are_no_outputs() -> None:
     d = wired(("x", Integrator(), "x"), ("s", PeriodicSampler(1), "x"))
     d.output("s")

@@ -18,10 +18,13 @@ from rtsim.blocks import (
     Gain,
     Integrator,
     LevelCrossing,
+    Noise,
     PeriodicSampler,
+    Product,
     Quantiser,
     SampledPID,
     Sampler,
+    Saturation,
     Sine,
     StateSpace,
     Step,
@@ -31,7 +34,13 @@ from rtsim.blocks import (
     UnitDelay,
     ZeroOrderHold,
 )
+from rtsim.checkpoint.taking import Ring, Taking
+from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.simulation import simulate
 
 S = 1_000_000_000
 
@@ -286,3 +295,46 @@ def test_a_sampled_pid_is_what_its_recurrence_says() -> None:
         y = min(max(v, -4.0), 4.0)
         integral += h * (3.0 * e + 1.5 * (y - v))
         assert abs(both(recording, f"{k}/20", "pid")[1] - y) < 1e-12
+
+
+def test_algebra_works_on_events() -> None:
+    d = ramp()
+    d.add("s", PeriodicSampler("1/10"), "ramp")
+    d.add("ten", Gain(10.0), "s")
+    d.add("quantised", Quantiser(2.0), "ten")
+    d.add("cut", Saturation(1.0, 7.0), "quantised")
+    d.add("product", Product("**"), "cut", "ramp")
+    d.add("squared", Expression(lambda t, a: a * a + 0.0 * t), "product")
+    d.add("held", ZeroOrderHold(), "squared")
+    recording = flown(d, 1)
+    assert not recording.events, "nothing is located"
+    for k, wanted in ((1, 1.0), (2, 2.0), (4, 4.0), (5, 6.0), (8, 7.0)):
+        assert abs(both(recording, f"{k}/10", "held")[1] - (wanted * k / 10) ** 2) < 1e-9
+
+
+def test_a_diagram_replays_and_goes_on_from_any_checkpoint_bit_for_bit() -> None:
+    def scenario() -> Scenario:
+        d = Diagram("all")
+        d.add("noise", Noise(0.3, "1/50"))
+        d.add("x", Integrator(reset_to=0.0), "sum", reset="top")
+        d.add("top", LevelCrossing(0.5, 1), "x")
+        d.add("sum", Sum("+++"), "noise", "late", "bias")
+        d.add("late", TransportDelay("1/10", 4), "x")
+        d.add("bias", Constant(1.0))
+        d.add("pid", SampledPID(1.0, 1.0, period="1/30"), "x")
+        out = Scenario("all", until=2)
+        out.plant("d", d.model(), step="1/100")
+        return out
+
+    recorder, ring = MemoryRecorder(), Ring(3)
+    simulate(scenario(), recorder=recorder, seed=7, checkpoints=Taking(ring, every="1/7"))
+    whole = recorder.recording()
+    assert len(crossed(whole)) > 2
+    assert compare(whole, rerun(whole, scenario())).ok
+    for k in range(1, 13):
+        kept = ring.before((2 * k + 1) * S // 14)
+        assert kept is not None
+        rest = MemoryRecorder()
+        simulate(scenario(), recorder=rest, start=kept)
+        words = rest.recording().tracks["d"].words
+        assert np.array_equal(words, whole.tracks["d"].words[-len(words) :])

@@ -78,25 +78,35 @@ class Watch:
 
     # -- when they fire
 
-    def fire(self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> list[tuple[str, str]]:
-        """Resets, in the guards' order, in place on ``x`` and ``z``; what happened, in words.
+    def fire(
+        self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
+    ) -> list[tuple[str, str, str]]:
+        """Resets, in the guards' order, in place on ``x`` and ``z``.
+
+        Returns what happened, to which guard, and between which modes.
 
         Raises :class:`ZenoError` where crossings accumulate and the model has no stop mode.
         """
         happened = []
         for i in self.fired:
             self._times[i].append(ns)
-            name = self._guards[i].name
+            name, before = self._guards[i].name, self._mode(z)
             if self._accumulate(i):
                 self._times[i].clear()
                 self._stop(i, ns, x, z, u, p)
-                happened.append(("Stopped", name))
+                kind = "Stopped"
             else:
                 self._bound.reset.call(i, ns / NS_PER_S, x, z, u, p)
-                happened.append(("Crossed", name))
+                kind = "Crossed"
+            after = self._mode(z)
+            happened.append((kind, name, f"{before} -> {after}" if before != after else ""))
             self._check(name, ns, x, z)
         self.fired = ()
         return happened
+
+    def _mode(self, z: Vector) -> str:
+        modes = self._bound.model.modes
+        return modes[int(z[-1])] if modes and 0 <= z[-1] < len(modes) else ""
 
     @property
     def terminal(self) -> str:

@@ -105,9 +105,9 @@ class Instant:
             if watch.terminal and not self.ended_by:
                 self.ended_by = f"{plant.name}.{watch.terminal}"
             x, z = plant.x.copy(), plant.z.copy()
-            for kind, guard in watch.fire(tag.ns, x, z, plant.u, plant.p):
+            for kind, guard, text in watch.fire(tag.ns, x, z, plant.u, plant.p):
                 name = f"{plant.name}.{guard}"
-                self._trace.event(tag, kind, name, "", {})
+                self._trace.event(tag, kind, name, text, {})
                 if name in self._system.listeners:
                     self._happened.append((name, None))
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]

@@ -93,6 +93,8 @@ class Model:
 
     ``tick(due, t, x, z, u, p)`` is called once at each instant at which any of ``timers`` ticks.
     Unlike ``update``, whose period is the scenario's, they are part of the model.
+
+    ``modes`` names the values 0, 1, ... of the last discrete signal (:mod:`rtsim.modal`).
     """
 
     name: str
@@ -111,6 +113,7 @@ class Model:
     stop: Reset | None = None
     timers: tuple[Timer, ...] = ()
     tick: Tick | None = None
+    modes: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 

@@ -57,66 +57,6 @@ def impacts(h0: float, v0: float, g: float, e: float, n: int) -> tuple[list[floa
     return times, times[0] + 2 * v1 * e / (g * (1 - e))
 
 
-@pytest.mark.parametrize("solver", ["rk4", "abm4", "dp54", "bs32", "rkn4"])
-@pytest.mark.parametrize(
-    ("h0", "v0", "g", "e", "n"),
-    [(1.0, 0.0, 9.81, 0.7, 12), (10.0, 15.0, 9.81, 0.8, 12), (0.0, 20.0, 9.8, 0.9, 10)],
-    ids=["reference-fmu", "simulink", "matlab-ballode"],
-)
-def test_the_bouncing_balls_of_others(
-    solver: str, h0: float, v0: float, g: float, e: float, n: int
-) -> None:
-    """Parameters: Modelica's Reference-FMUs; Simulink's sldemo_bounce; MATLAB's ballode.
-
-    A tag is the first whole ns after the impact: what that is late adds up.
-    """
-    exact, rest = impacts(h0, v0, g, e, n)
-    recording, _ = flown(ball(math.ceil(rest) + 1, h0=h0, v0=v0, g=g, e=e, solver=solver))
-    found = crossed(recording)
-    assert np.abs(np.array(found[:n]) / 1e9 - exact).max() < 50e-9
-    speeds = recording.tracks["ball"].rows.floats[:, 1]
-    after = speeds[np.searchsorted(recording.tracks["ball"].rows.ns, found[:n], "right") - 1]
-    intervals = np.diff(found[:n])
-    assert np.abs(2 * after[:-1] / g * 1e9 - intervals).max() < 2, "ns, from the state committed"
-    (lies,) = crossed(recording, "Stopped")
-    assert abs(lies / 1e9 - rest) < 2e-6
-    assert recording.tracks["ball"].rows.floats[-1].tolist() == [0.0, 0.0, 1.0]
-
-
-def temperature(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    dx[0] = -0.5 * (x[0] - 10.0) + 10.0 * z[0]
-
-
-def limits(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
-    g[0] = x[0] - 22.0
-    g[1] = x[0] - 18.0
-
-
-def switch(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-    z[0] = float(i)
-
-
-THERMOSTAT = Model(
-    name="thermostat", states=Signals(Signal("room", "degC", initial=20.0)),
-    derivative=temperature, discrete=Signals("on = 1"),
-    guards=(Guard("warm", +1), Guard("cold", -1)), guard=limits, reset=switch,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("solver", ["rk4", "dp54"])
-def test_a_thermostat(solver: str) -> None:
-    """Off above 22, on below 18: T' = -(T - 10)/2 + 10 on, each way an exponential."""
-    scenario = Scenario("thermostat", until=10)
-    scenario.plant("t", THERMOSTAT, step="1/100", solver=solver)
-    recording, _ = flown(scenario)
-    first, way = 2 * math.log(10 / 8), 2 * math.log(12 / 8)
-    found = np.array(crossed(recording)) / 1e9
-    assert len(found) == 12
-    assert np.abs(found - first - way * np.arange(12)).max() < 50e-9
-    names = [event.source for event in recording.events]
-    assert names == ["t.warm", "t.cold"] * 6
-
-
 # -- the awkward ones ------------------------------------------------------------------------------
 
 

@@ -1,0 +1,220 @@
+"""Modal models: continuous in each mode, and transitions between modes at zero crossings.
+
+:func:`modal` makes one :class:`rtsim.model.Model` of the modes: the mode is a discrete signal,
+``mode``, which chooses the derivative; each transition is a guard that is watched in its own mode
+alone, and a reset that does its action and changes the mode.  Where a transition's guard is beyond
+zero already as its mode is entered, it fires in the next microstep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtsim.compiling import in_both
+from rtsim.errors import ModelError, UnknownName
+from rtsim.model import Equation, Guard, Model, Projection, Update
+from rtsim.signals import Signal, Signals, Vector
+
+Level = Callable[[float, Vector, Vector, Vector, Vector], float]
+"""``(t, x, z, u, p)``: the value whose zero crossing is meant."""
+MODE = "mode"
+"""The discrete signal, the last one, that holds the number of the mode."""
+
+
+@dataclass(frozen=True)
+class Transition:
+    """Out of a mode, into mode ``to``, when ``level`` crosses zero in ``direction``.
+
+    ``action(t, x, z, u, p)`` sets states and discrete values, in place, as it happens.
+    ``terminal``: the run ends with it.
+    """
+
+    name: str
+    level: Level
+    to: str
+    direction: int = 0
+    action: Update | None = None
+    terminal: bool = False
+
+
+@dataclass(frozen=True)
+class Mode:
+    """``derivative`` and ``output`` while it lasts; with no derivative all states stand still."""
+
+    name: str
+    derivative: Equation | None = None
+    transitions: tuple[Transition, ...] = ()
+    output: Equation | None = None
+
+
+def modal(
+    name: str,
+    states: Signals,
+    modes: Sequence[Mode],
+    *,
+    discrete: Signals | None = None,
+    inputs: Signals | None = None,
+    outputs: Signals | None = None,
+    parameters: Signals | None = None,
+    output: Equation | None = None,
+    update: Update | None = None,
+    project: Projection | None = None,
+    zeno: str = "",
+    rest: Update | None = None,
+    assumptions: tuple[str, ...] = (),
+    limits: tuple[str, ...] = (),
+) -> Model:
+    """A model that begins in the first of ``modes``.
+
+    ``output`` is that of all modes, or each has its own.  ``zeno`` names the mode that it comes to
+    where transitions accumulate, and ``rest(t, x, z, u, p)`` is what is set then.  Raises
+    :class:`ModelError` for what does not fit together.
+    """
+    names = tuple(mode.name for mode in modes)
+    if not names or len(set(names)) != len(names):
+        raise ModelError(f"model {name} needs modes, each of its own name: {', '.join(names)}")
+    own = discrete or Signals()
+    if MODE in own:
+        raise ModelError(f"model {name}: the discrete signal {MODE} is made by modal")
+    said = ", ".join(f"{i} {n}" for i, n in enumerate(names))
+    place = own.size
+    found = [(names.index(mode.name), t) for mode in modes for t in mode.transitions]
+
+    def number(mode: str, what: str) -> int:
+        if mode not in names:
+            raise UnknownName("mode", mode, names, what)
+        return names.index(mode)
+
+    resets = [(t.action, number(t.to, f"transition {t.name} of {name}")) for _, t in found]
+    if zeno and not found:
+        raise ModelError(f"model {name} has no transitions that could accumulate to {zeno}")
+    return Model(
+        name=name,
+        states=states,
+        discrete=own + Signals(Signal(MODE, description=said)),
+        inputs=inputs or Signals(),
+        outputs=outputs or Signals(),
+        parameters=parameters or Signals(),
+        derivative=_chosen(place, [mode.derivative or _stand for mode in modes]),
+        output=_output(name, place, modes, output),
+        update=update,
+        project=project,
+        guards=tuple(Guard(t.name, t.direction, t.terminal) for _, t in found),
+        guard=_levels(place, found) if found else None,
+        reset=_reset(place, resets) if found else None,
+        stop=_stop(place, rest, number(zeno, f"zeno of {name}")) if zeno else None,
+        modes=names,
+        assumptions=assumptions,
+        limits=limits,
+    )
+
+
+def _output(
+    name: str, place: int, modes: Sequence[Mode], output: Equation | None
+) -> Equation | None:
+    own = [mode.output for mode in modes if mode.output is not None]
+    if not own:
+        return output
+    if output is not None or len(own) != len(modes):
+        raise ModelError(f"model {name}: give one output, or each mode its own")
+    return _chosen(place, own)
+
+
+# Functions are chosen by closures over functions: they compile into one, and run plain as well.
+
+
+def _ready(function: Any) -> Any:
+    return function if hasattr(function, "py_func") else in_both(function)
+
+
+@in_both
+def _stand(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    for i in range(dx.size):
+        dx[i] = 0.0
+
+
+@in_both
+def _nothing(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+    pass
+
+
+def _chosen(place: int, functions: Sequence[Equation]) -> Equation:
+    chosen: Equation = _ready(functions[-1])
+    for mode in range(len(functions) - 2, -1, -1):
+        chosen = _either(place, mode, _ready(functions[mode]), chosen)
+    return chosen
+
+
+def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation:
+    @in_both
+    def either(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
+        if z[place] == mode:
+            first(t, x, z, u, p, out)
+        else:
+            other(t, x, z, u, p, out)
+
+    return either
+
+
+def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
+    """Outside its mode a level lies on the side from which it would cross, and does not move."""
+
+    @in_both
+    def none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:
+        pass
+
+    levels: Equation = none
+    for i, (mode, transition) in enumerate(transitions):
+        away = -float(transition.direction)
+        levels = _and_level(place, i, mode, _ready(transition.level), away, levels)
+    return levels
+
+
+def _and_level(
+    place: int, i: int, mode: int, level: Level, away: float, others: Equation
+) -> Equation:
+    @in_both
+    def levels(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:
+        others(t, x, z, u, p, g)
+        if z[place] == mode:
+            g[i] = level(t, x, z, u, p)
+        else:
+            g[i] = away
+
+    return levels
+
+
+def _reset(place: int, actions: Sequence[tuple[Update | None, int]]) -> Any:
+    @in_both
+    def none(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+        pass
+
+    reset: Any = none
+    for i, (action, to) in enumerate(actions):
+        reset = _or_reset(place, i, _ready(action or _nothing), to, reset)
+    return reset
+
+
+def _or_reset(place: int, number: int, action: Update, to: int, others: Any) -> Any:
+    @in_both
+    def reset(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+        if i == number:
+            action(t, x, z, u, p)
+            z[place] = to
+        else:
+            others(i, t, x, z, u, p)
+
+    return reset
+
+
+def _stop(place: int, rest: Update | None, to: int) -> Any:
+    action = _ready(rest or _nothing)
+
+    @in_both
+    def stop(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        action(t, x, z, u, p)
+        z[place] = to
+
+    return stop

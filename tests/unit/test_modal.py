@@ -1,0 +1,138 @@
+"""Modal models: transitions, their actions, what they leave in a recording, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rtsim.compiling import compiled
+from rtsim.errors import ModelError, UnknownName
+from rtsim.modal import Mode, Transition, modal
+from rtsim.model import Model
+from rtsim.record.comparison import compare
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.replay import rerun
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals, Vector
+from rtsim.simulation import Outcome, simulate
+
+
+def heats(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 2.0
+
+
+@compiled
+def cools(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -1.0
+
+
+def above(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+    return x[0] - p[0]  # type: ignore[no-any-return]
+
+
+def below(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+    return x[0]  # type: ignore[no-any-return]
+
+
+def counts(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[0] += 1.0
+
+
+WARM = Transition("warm", above, "off", +1, counts)
+COLD = Transition("cold", below, "on", -1, counts)
+
+
+def heater(**other: Any) -> Model:
+    """Up with 2/s to p[0], down with 1/s to 0."""
+    given: dict[str, Any] = {
+        "modes": (Mode("on", heats, (WARM,)), Mode("off", cools, (COLD,))),
+        "discrete": Signals("switched"),
+        "parameters": Signals("upper = 1"),
+    }
+    return modal("heater", Signals("warmth"), **(given | other))
+
+
+def flown(model: Model, **how: Any) -> tuple[Recording, Outcome, Scenario]:
+    scenario = Scenario("heater", until=4)
+    scenario.plant("h", model, step=1, solver="dp54")
+    recorder = MemoryRecorder()
+    outcome = simulate(scenario, recorder=recorder, **how)
+    return recorder.recording(), outcome, scenario
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+def test_modes_take_turns_and_are_named(compile: bool) -> None:
+    recording, outcome, scenario = flown(heater(), compile=compile)
+    told = [(e.tag.ns // 1_000_000, e.source, e.text) for e in recording.events]
+    assert told == [
+        (500, "h.warm", "on -> off"),
+        (1500, "h.cold", "off -> on"),
+        (2000, "h.warm", "on -> off"),
+        (3000, "h.cold", "off -> on"),
+        (3500, "h.warm", "on -> off"),
+    ]
+    assert outcome.system.plants[0].z.tolist() == [5.0, 1.0]
+    assert recording.tracks["h"].signals["mode"].description == "0 on, 1 off"
+    assert compare(recording, rerun(recording, scenario)).ok
+
+
+def test_a_mode_without_a_derivative_stands_still() -> None:
+    _, outcome, _ = flown(heater(modes=(Mode("on", heats, (WARM,)), Mode("off"))))
+    assert outcome.system.plants[0].x[0] == pytest.approx(1.0, abs=1e-8)
+    assert outcome.system.plants[0].z.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.rule("guards-after-writes")
+def test_a_level_beyond_zero_as_its_mode_is_entered_fires_in_the_next_microstep() -> None:
+    """From ``off`` it is cold at once, since cold is below 5 there; the mode ``on`` is another."""
+
+    def far(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:  # noqa: ARG001
+        return x[0] - 5.0  # type: ignore[no-any-return]
+
+    cold = Transition("cold", far, "done", -1)
+    modes = (Mode("on", heats, (WARM,)), Mode("off", cools, (cold,)), Mode("done", heats))
+    recording, outcome, _ = flown(heater(modes=modes))
+    first, second = recording.events
+    assert (first.text, second.text) == ("on -> off", "off -> done")
+    assert (second.tag.ns, second.tag.step) == (first.tag.ns, first.tag.step + 1)
+    assert outcome.system.plants[0].x[0] == pytest.approx(8.0)
+
+
+def test_a_terminal_transition_ends_the_run() -> None:
+    last = Transition("warm", above, "off", +1, terminal=True)
+    _, outcome, _ = flown(heater(modes=(Mode("on", heats, (last,)), Mode("off"))))
+    assert outcome.reason == "terminal"
+    assert abs(outcome.ended.ns - 500_000_000) <= 1
+
+
+def test_each_mode_may_have_its_own_output() -> None:
+    def tells(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+        y[0] = 10.0 + x[0]
+
+    def silent(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+        y[0] = 0.0
+
+    modes = (Mode("on", heats, (WARM,), tells), Mode("off", cools, (COLD,), silent))
+    recording, _, _ = flown(heater(modes=modes, outputs=Signals("told")))
+    at = f"{recording.events[0].tag.ns / 1e9:.9f}"
+    assert recording.at(at, "-")["h.told"] == pytest.approx(11.0)
+    assert recording.at(at, "+")["h.told"] == 0.0
+    with pytest.raises(ModelError, match="give one output, or each mode its own"):
+        heater(modes=(Mode("on", heats, (WARM,), tells), Mode("off")), outputs=Signals("told"))
+
+
+def test_what_cannot_be_meant() -> None:
+    with pytest.raises(ModelError, match="each of its own name: on, on"):
+        heater(modes=(Mode("on"), Mode("on")))
+    with pytest.raises(UnknownName, match=r"unknown mode 'off'.*transition warm of heater"):
+        heater(modes=(Mode("on", heats, (WARM,)),))
+    with pytest.raises(ModelError, match="mode is made by modal"):
+        heater(discrete=Signals("mode"))
+    with pytest.raises(UnknownName, match="unknown mode 'rest'"):
+        heater(zeno="rest")
+    with pytest.raises(ModelError, match="no transitions that could accumulate"):
+        heater(modes=(Mode("on"),), zeno="on")
+    with pytest.raises(ModelError, match="two guards of one name"):
+        heater(modes=(Mode("on", heats, (WARM,)), Mode("off", cools, (WARM,))))

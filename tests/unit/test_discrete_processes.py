@@ -70,6 +70,8 @@ def test_time_is_whole_nanoseconds_and_does_not_drift(delay: float, period: str 
         (999_999.999_999_999, 999_999_999_999_999),
         (30_000_000.000_000_1, 30_000_000_000_000_100),
         (1e-10, 0),
+        (0.001_013_633, 1_013_633),
+        (29_904_648.210_475_743, 29_904_648_210_475_743),
     ],
 )
 def test_a_delay_is_the_nearest_ns_of_what_is_written(delay: Any, ns: int) -> None:

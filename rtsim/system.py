@@ -141,6 +141,12 @@ class System:
     def change(self, ns: int, target: str, value: object) -> Change:
         """``target`` becomes ``value`` at ``ns``; raises what says what is allowed."""
         if target not in self.changeable:
+            part, _, name = target.partition(".")
+            if part in self.ports and name in self.ports[part].signals.columns:
+                raise ScenarioError(
+                    f"{target} is computed; what can be set are parameters and sources, which "
+                    "rtsim ctl parameters lists"
+                )
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
 

@@ -56,6 +56,8 @@ def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]
     return complete
 
 
+_NUMBERS = {"ignore_unknown_options": True}
+"""-0.3 is a value and no option."""
 _signal = click.argument(
     "names", nargs=-1, required=True, shell_complete=_known(lambda run: list(run.signals))
 )
@@ -145,7 +147,7 @@ def get(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
             click.echo(f"{name} = {value!r} {run.signals[name]}")
 
 
-@ctl.command("set")
+@ctl.command("set", context_settings=_NUMBERS)
 @click.argument("target", shell_complete=_known(lambda run: [p["name"] for p in run.parameters]))
 @click.argument("value", nargs=-1, required=True)
 @click.pass_context
@@ -161,7 +163,7 @@ def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
         _told(run.set(target, numbers, unit))
 
 
-@ctl.command()
+@ctl.command(context_settings=_NUMBERS)
 @click.argument("topic", shell_complete=_known(lambda run: list(run.about["topics"])))
 @click.argument("value", nargs=-1, required=True)
 @click.pass_context
@@ -233,7 +235,7 @@ def step(ctx: click.Context, tags: int | None, task: str | None, duration: float
         _told(run.step(tags, task=task, duration=duration))
 
 
-@ctl.command()
+@ctl.command(context_settings=_NUMBERS)
 @click.argument("rate")
 @click.pass_context
 @reports_errors

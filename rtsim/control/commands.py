@@ -183,7 +183,8 @@ def _read(command: str, name: str, read: Callable[[object], Argument], value: ob
     try:
         return read(value)
     except CommandError as error:
-        raise CommandError(f"{command}: {name}: {error}") from None
+        where = command if name == command else f"{command}: {name}"
+        raise CommandError(f"{where}: {error}") from None
 
 
 def from_json(text: str) -> Command:

@@ -20,6 +20,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "set", "target": "f16.cg", "value": True}, "expected a number"),
     ({"kind": "set", "target": "f16.cg", "value": float("nan")}, "expected a finite number"),
     ({"kind": "set", "target": "f16.cgg", "value": 0.3}, "unknown value 'f16.cgg'"),
+    ({"kind": "set", "target": "f16.alpha", "value": 0.1}, "f16.alpha is computed"),
     ({"kind": "set", "target": "f16.cg"}, "value is missing"),
     ({"kind": "set", "target": "f16.cg", "value": 0.3, "at": 3}, "unknown argument 'at'"),
     ({"kind": "inject", "topic": "autopilot", "value": 1.0}, "has 4 values (elevator"),

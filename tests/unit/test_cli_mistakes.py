@@ -35,6 +35,17 @@ def rtsim(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
+@pytest.mark.parametrize(
+    "told", [("set", "plant.x", "-0.3"), ("inject", "c", "1", "-2"), ("rate", "-1e-5")]
+)
+def test_a_negative_number_is_no_option(
+    told: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
+    result = rtsim("ctl", *told)
+    assert "no run can be reached" in result.output
+
+
 def refused(*arguments: object) -> str:
     """The message of a command that must fail properly, with and without --json."""
     told = rtsim(*arguments, "--json")

@@ -115,9 +115,9 @@ class Display:
     def _wait(self) -> None:
         """No state yet: a model is compiled before its first run, which takes some time."""
         self._surface.fill(_DARK)
-        draw_notes(self._surface, [_WAITING])
         if self._helped():
             draw_help(self._surface, self._controls.movers)
+        draw_notes(self._surface, [_WAITING])
         pygame.display.flip()
 
     def close(self) -> None:

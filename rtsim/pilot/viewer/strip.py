@@ -63,10 +63,11 @@ def draw_strip(
 
 
 def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
-    """What happened lately, and what is wrong with a device: under the heading."""
+    """What happened lately, and what is wrong with a device: above the strip, the newest lowest."""
     lines = [line for note in notes for line in wrap(note, _NOTE_WIDTH)]
     for k, note in enumerate(lines):
-        at = (surface.get_width() / 2, surface.get_height() * 0.2 + k * 1.5 * _SIZE)
+        up = 1.8 + 1.5 * (len(lines) - k)
+        at = (surface.get_width() / 2, surface.get_height() - up * _SIZE)
         box = pygame.Rect(0, 0, 10 * len(note) + 20, round(1.4 * _SIZE))
         box.center = (round(at[0]), round(at[1]))
         _panel(surface, box)

@@ -55,7 +55,14 @@ def rich(other: bool = False) -> Scenario:
                 agenda.write(y=total[0])
                 agenda.record("Heard", total=total[0])
 
-        for process in (own, hearing, bounced):
+        def regular() -> Steps:
+            """At the tags at which the law's message comes, one microstep later."""
+            while True:
+                yield agenda.timeout(0.1)
+                total[0] += 0.25
+                agenda.write(y=total[0])
+
+        for process in (own, hearing, bounced, regular):
             agenda.process(process())
 
     def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001

@@ -26,7 +26,7 @@ _FIGURES = 30
 """Frames between two looks at how the viewer does."""
 _LEAD_SHARE = 0.02
 _HELP_AT_FIRST_NS = 8 * NS_PER_S
-_DARK = (18, 26, 38)
+DARK = (18, 26, 38)
 _WAITING = "waiting for the simulation: before its first run a model is compiled"
 BACK_S, FAR_BACK_S = 5.0, 30.0
 WATCHES = "another window has the stick; this one watches"
@@ -114,7 +114,7 @@ class Display:
 
     def _wait(self) -> None:
         """No state yet: a model is compiled before its first run, which takes some time."""
-        self._surface.fill(_DARK)
+        self._surface.fill(DARK)
         if self._helped():
             draw_help(self._surface, self._controls.movers)
         draw_notes(self._surface, [_WAITING])

@@ -104,6 +104,20 @@ def test_mmc(case: tuple[float, int], until: float) -> None:
         check_mean(found[name], expected, what=name)
 
 
+def test_each_customer_waits_as_lindley_says() -> None:
+    """W' = max(0, W + service - time to the next): the same draws, and no events at all."""
+    waits = trace_of(queue(0.8, until=500), seed=2)["messages/customers.wait"]
+    streams = RandomStreams(2)
+    arrivals, services = (streams.stream(f"processes/queue/{n}") for n in ("arrivals", "services"))
+    between = arrivals.exponential(size=len(waits)) / 0.8
+    takes = services.exponential(size=len(waits))
+    expected = [0.0]
+    for service, gap in zip(takes[:-1], between[1:], strict=True):
+        expected.append(max(0.0, expected[-1] + service - gap))
+    assert len(waits) > 300
+    check_limit(waits, np.array(expected), atol=1e-6, what="wait of customer")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("case", MMC)
 def test_mmc_at_length(case: tuple[float, int]) -> None:

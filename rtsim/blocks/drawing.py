@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rtsim.blocks.block import Block
-from rtsim.blocks.diagram import Diagram, End, input_names, output_names
+from rtsim.blocks.block import Block, Wire
+from rtsim.blocks.diagram import Diagram, End, Place
+from rtsim.blocks.flat import Scope, flatten, identifier
 from rtsim.errors import ScenarioError
+
+_RESERVED = {"call", "class", "click", "default", "end", "flowchart", "graph", "style", "subgraph"}
+"""Words of Mermaid that no node may be called."""
 
 
 @dataclass(frozen=True)
@@ -19,54 +23,51 @@ class _Edge:
 
 
 def _identifier(path: str) -> str:
-    return path.replace(".", "_")
+    return f"{path}_" if path in _RESERVED else identifier(path)
 
 
-def _inside(diagram: Diagram, prefix: str, end: End, at_start: bool) -> list[tuple[str, str]]:
-    """The nodes that ``end`` means, with the port; where it is a diagram, those within."""
-    if at_start:
-        block, port = diagram.source(end)
-        if not block:
-            return [(f"{prefix}{port}", "")]
-        inner = diagram.blocks[block]
-        if isinstance(inner, Diagram):
-            return _inside(inner, f"{prefix}{block}.", inner.shown[port], True)
-        return [(prefix + block, port)]
-    inner = diagram.blocks[end.block]
+def _carried(diagram: Diagram) -> Mapping[Place, Wire]:
+    """What is carried where; nothing is known of a diagram that is not finished."""
+    try:
+        return flatten(diagram).carried
+    except ScenarioError:
+        return {}
+
+
+def _start(scope: Scope, end: End) -> str:
+    """The node that a wire comes from: the block, also where it stands in a diagram within."""
+    block, port = scope.diagram.source(end)
+    if not block:
+        return scope.prefix + port
+    inner = scope.diagram.blocks[block]
     if isinstance(inner, Diagram):
-        return [(f"{prefix}{end.block}.{end.port}", "")]
-    return [(prefix + end.block, end.port)]
+        return _start(scope.inner(block), inner.shown[port])
+    return scope.prefix + block
 
 
-def _edges(diagram: Diagram, prefix: str = "") -> Iterator[_Edge]:
-    for (name, port), end in diagram.wires.items():
+def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
+    def edge(end: End, target: str, label: str = "") -> Iterator[_Edge]:
         try:
-            start = _inside(diagram, prefix, end, True)
+            place = scope.resolve(end)
+            start = _start(scope, end)
         except ScenarioError:
-            continue  # not wired to anything yet
-        for source, out in start:
-            for target, into in _inside(diagram, prefix, End(name, port), False):
-                block = diagram.blocks[name]
-                several = not isinstance(block, Diagram) and len(input_names(block)) > 1
-                yield _Edge(source, target, into if several else "", _is_event(diagram, end, out))
-    for name, end in () if prefix else diagram.shown.items():
-        for source, out in _inside(diagram, prefix, end, True):
-            yield _Edge(source, f"out.{name}", "", _is_event(diagram, end, out))
-    for name, block in diagram.blocks.items():
+            return  # not wired to anything yet
+        event = place is not None and place in carried and carried[place].kind == "event"
+        yield _Edge(start, target, label, event)
+
+    for (name, port), end in scope.diagram.wires.items():
+        block = scope.diagram.blocks[name]
         if isinstance(block, Diagram):
-            yield from _edges(block, f"{prefix}{name}.")
-
-
-def _is_event(diagram: Diagram, end: End, port: str) -> bool:
-    block_name, _ = diagram.source(end)
-    block = diagram.blocks.get(block_name)
-    while isinstance(block, Diagram):
-        inner_end = block.shown[end.port or output_names(block)[0]]
-        end, (name, port) = inner_end, block.source(inner_end)
-        block = block.blocks.get(name)
-    if not isinstance(block, Block):
-        return False
-    return any(p.kind == "event" for p in block.outputs if p.name == port)
+            yield from edge(end, f"{scope.prefix}{name}.{port}")
+        else:
+            label = port if len(block.inputs) > 1 else ""
+            yield from edge(end, scope.prefix + name, label)
+    if scope.outer is None:
+        for name, end in scope.diagram.shown.items():
+            yield from edge(end, f"out.{name}")
+    for name, block in scope.diagram.blocks.items():
+        if isinstance(block, Diagram):
+            yield from _edges(scope.inner(name), carried)
 
 
 def _label(block: Block) -> str:
@@ -93,7 +94,7 @@ def mermaid(diagram: Diagram) -> str:
     nodes(diagram, "", "  ")
     for name in diagram.shown:
         lines.append(f'  out_{name}(["{name}"])')
-    for edge in _edges(diagram):
+    for edge in _edges(Scope(diagram), _carried(diagram)):
         arrow = "-.->" if edge.event else "-->"
         label = f"|{edge.label}|" if edge.label else ""
         lines.append(f"  {_identifier(edge.source)} {arrow}{label} {_identifier(edge.target)}")
@@ -124,7 +125,7 @@ def dot(diagram: Diagram) -> str:
     nodes(diagram, "", "  ")
     for name in diagram.shown:
         lines.append(f'  "out.{name}" [label="{name}", shape=oval];')
-    for edge in _edges(diagram):
+    for edge in _edges(Scope(diagram), _carried(diagram)):
         style = [f'headlabel="{edge.label}"'] if edge.label else []
         style += ["style=dashed"] if edge.event else []
         suffix = f" [{', '.join(style)}]" if style else ""

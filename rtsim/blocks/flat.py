@@ -38,27 +38,27 @@ class Flat:
 
 
 @dataclass(frozen=True)
-class _Scope:
+class Scope:
     """A diagram in its place within others."""
 
     diagram: Diagram
     prefix: str = ""
-    outer: _Scope | None = None
+    outer: Scope | None = None
     name: str = ""
 
-    def inner(self, name: str) -> _Scope:
+    def inner(self, name: str) -> Scope:
         diagram = self.diagram.blocks[name]
         assert isinstance(diagram, Diagram)
-        return _Scope(diagram, f"{self.prefix}{name}.", self, name)
+        return Scope(diagram, f"{self.prefix}{name}.", self, name)
 
-    def blocks(self) -> Iterator[tuple[_Scope, str, Block]]:
+    def blocks(self) -> Iterator[tuple[Scope, str, Block]]:
         for name, block in self.diagram.blocks.items():
             if isinstance(block, Diagram):
                 yield from self.inner(name).blocks()
             else:
                 yield self, name, block
 
-    def within(self) -> Iterator[_Scope]:
+    def within(self) -> Iterator[Scope]:
         """All diagrams in this one."""
         for name, block in self.diagram.blocks.items():
             if isinstance(block, Diagram):
@@ -90,7 +90,7 @@ def identifier(path: str) -> str:
 
 def flatten(diagram: Diagram) -> Flat:
     """Raises :class:`ScenarioError` for what is not wired, not known, or does not fit."""
-    top = _Scope(diagram)
+    top = Scope(diagram)
     found: dict[str, FlatBlock] = {}
     open_ends: list[str] = []
     for scope, name, block in top.blocks():
@@ -123,7 +123,7 @@ def flatten(diagram: Diagram) -> Flat:
     return whole
 
 
-def _check_inputs(flat: Flat, scope: _Scope) -> None:
+def _check_inputs(flat: Flat, scope: Scope) -> None:
     """What a diagram within another declares of its inputs; an event may come in there too."""
     assert scope.outer is not None
     for signal in scope.diagram.signals:
@@ -134,7 +134,7 @@ def _check_inputs(flat: Flat, scope: _Scope) -> None:
             _check_wire(flat, scope.prefix + signal.name, port, place, flat.carried[place])
 
 
-def _shown(top: _Scope, name: str, end: End) -> Place:
+def _shown(top: Scope, name: str, end: End) -> Place:
     place = top.resolve(end)
     if place is None:
         raise ScenarioError(f"output {name} of diagram {top.diagram.name} reads an open input")

@@ -445,7 +445,8 @@ def test_it_is_drawn() -> None:
     d = Diagram("drawn")
     d.add("part", inner, "x")
     d.add("s", PeriodicSampler("1/2"), "part.b")
-    d.add("h", ZeroOrderHold(), "s")
+    d.add("end", Gain(), "s")
+    d.add("h", ZeroOrderHold(), "end")
     d.add("x", Integrator(), "h")
     d.output("x")
     lines = d.mermaid().splitlines()
@@ -455,7 +456,9 @@ def test_it_is_drawn() -> None:
         '    part_g["g<br/>× 2"]',
         '    part_a(["a [m]"])',
         "  part_g --> s",
-        "  s -.-> h",
+        '  end_["end<br/>× 1"]',
+        "  s -.-> end_",
+        "  end_ -.-> h",
         "  h -->|u| x",
         "  x --> part_a",
         "  part_a --> part_g",
@@ -465,7 +468,7 @@ def test_it_is_drawn() -> None:
     text = d.dot()
     assert text.startswith('digraph "drawn" {')
     assert text.count("{") == text.count("}")
-    assert '  "s" -> "h" [style=dashed];' in text
+    assert '  "s" -> "end" [style=dashed];' in text
     assert '  "h" -> "x" [headlabel="u"];' in text
 
 

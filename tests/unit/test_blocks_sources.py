@@ -134,6 +134,14 @@ def test_noise_makes_a_wiener_process() -> None:
     assert abs(np.corrcoef(a, b)[0, 1]) < 4 / math.sqrt(500), "streams of their own"
 
 
+def test_another_noise_moves_no_draw() -> None:
+    alone, beside = walk(1.0), walk(1.0)
+    beside.add("a", Noise(1.0, "1/100"))
+    assert len(beside.model().timers) == 1, "timers that tick alike are one"
+    drawn = [flown(d, 1)["d.force_drawn"] for d in (alone, beside)]
+    assert np.array_equal(drawn[0], drawn[1])
+
+
 def test_noise_does_not_depend_on_steps_and_costs_none() -> None:
     ends, steps = set(), set()
     for solver, step in (("rk4", "1/100"), ("rk4", "1/37"), (Adaptive(rtol=1e-9), 1)):

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,7 +73,8 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
     """``text``, in which ``names`` are known, as a module.
 
     It is also written to a file beside the compiled models: there its machine code is kept under
-    its name, and a debugger finds its lines.  What the file holds is never read.
+    its name, and a debugger finds its lines.  What the file holds is never read; where it cannot
+    be written the model is compiled in each process.
     """
     key = hashlib.sha256(text.encode())
     key.update(source_hash(*(part for item in sorted(names.items()) for part in item)).encode())
@@ -98,7 +100,8 @@ def _write(path: Path, text: str) -> None:
             return
     except (OSError, UnicodeDecodeError):
         pass
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)

@@ -69,6 +69,16 @@ def test_a_diagram_is_a_model() -> None:
     assert np.array_equal(recording["d.acceleration"], -4.0 * x + -0.2 * v)
 
 
+def test_a_state_is_the_rate_of_one_other_at_most() -> None:
+    d = Diagram("d")
+    d.add("a", Integrator(), "one")
+    d.add("b", Integrator(), "a")
+    d.add("c", Integrator(), "b")
+    d.add("e", Integrator(), "a")
+    d.add("one", Constant(1.0))
+    assert [s.derivative_of for s in d.model().states] == ["b", "", "", ""]
+
+
 def test_compiled_is_the_same_as_plain() -> None:
     plain, native = (flown(oscillator(), 1, compile=c) for c in (False, True))
     assert np.array_equal(plain.rows("d").floats, native.rows("d").floats)
@@ -185,6 +195,23 @@ def test_helpers_of_users_are_called() -> None:
         assert abs(flown(d, 1, compile=compile)["d.x"][-1] - 1 / math.sqrt(3)) < 1e-8
 
 
+def test_its_source_is_kept_beside_its_machine_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    d = oscillator()
+    d.name = "kept"
+    model = d.model()
+    (path,) = (tmp_path / "cache" / "diagrams").iterdir()
+    assert path.name == f"{model.derivative.__module__}.py"
+    path.write_text("raise SystemExit('what is on disk is not run')")
+    assert d.model().derivative is model.derivative
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "file"))
+    d.name = "nowhere"
+    assert flown(d, 1)["d.x"].size, "where nothing can be written it runs all the same"
+
+
 # -- large ones ------------------------------------------------------------------------------------
 
 
@@ -234,6 +261,16 @@ LOOPS = [
             ("plant", TransferFunction([1, 1], [1, 2]), "error"),
         ),
         r"algebraic loop: (error\.y -> plant\.y -> error\.y|plant\.y -> error\.y -> plant\.y)",
+    ),
+    (
+        (
+            ("error", Sum("+-"), "r", "sensor"),
+            ("r", Constant()),
+            ("plant", TransferFunction([1, 1], [1, 2]), "error"),
+            ("sensor", StateSpace(-1, 1, 1, 1), "plant"),
+        ),
+        r"algebraic loop: (error\.y -> plant\.y -> sensor\.y|plant\.y -> sensor\.y -> error\.y"
+        r"|sensor\.y -> error\.y -> plant\.y)",
     ),
     (
         (

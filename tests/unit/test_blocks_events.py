@@ -100,8 +100,9 @@ def test_a_sampler_may_reset_what_it_samples() -> None:
 def test_impulse_and_reset_at_once_add() -> None:
     d = Diagram("d")
     d.add("zero", Constant(0.0))
-    d.add("x", Integrator(7.0), "zero", reset="to", impulse="kick")
-    d.add("to", EventAt(1, 3.0))
+    d.add("x", Integrator(7.0), "zero", reset="z", impulse="kick")
+    d.add("to", EventAt(1, 6.0))
+    d.add("z", Gain(0.5), "to")  # later in the order than the impulse
     d.add("kick", EventAt(1, 0.5))
     assert both(flown(d, 2), "1", "x") == (7.0, 3.5)
 
@@ -256,17 +257,23 @@ def test_a_quantiser_jumps_at_tags_of_its_own() -> None:
     d.add("q", Quantiser(0.5), "wave")
     d.add("step", Step(1, 0.0, -7.3))
     d.add("far", Quantiser(1.0), "step")
+    d.add("back", Gain(-1.0), "step")
+    d.add("up", Quantiser(1.0), "back")
     d.output("q")
     d.output("far")
+    d.output("up")
     d.output("wave")
     recording = flown(d, 4)
     q, wave = recording["d.q"], recording["d.wave"]
     assert set(np.unique(q)) == {-1.0, -0.5, 0.0, 0.5, 1.0}
     assert np.abs(q - wave).max() < 0.25 + 1e-8
     up = 4 / (2 * math.pi) * np.arcsin([0.25, 0.75])
-    wanted = sorted([*up, *(2 - up), *(2 + up), *(4 - up), 1.0])
+    wanted = sorted([*up, *(2 - up), *(2 + up), *(4 - up), 1.0, 1.0])
     assert np.allclose(np.array(crossed(recording)) / S, wanted, atol=1e-8)
     assert both(recording, "1", "far") == (0.0, -7.0)
+    assert both(recording, "1", "up") == (0.0, 7.0)
+    level = [e.source for e in recording.events if e.source == "d.up_above"]
+    assert len(level) == 1, "one event, however far"
 
 
 def test_a_jump_across_a_level_is_a_crossing() -> None:

@@ -44,7 +44,18 @@ def _module(name: str) -> Callable[[bool], Result]:
     return lambda quick: import_module(f"tools.bench.{name}").run(quick)
 
 
-_MODULES = ("frame", "step", "speed", "memory", "sil", "pitl", "pilot", "gateway", "blocks")
+_MODULES = (
+    "frame",
+    "step",
+    "speed",
+    "memory",
+    "sil",
+    "pitl",
+    "pilot",
+    "gateway",
+    "blocks",
+    "discrete",
+)
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,
     **{name: _module(name) for name in _MODULES},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import tomllib
@@ -14,7 +15,7 @@ from rtsim.errors import RtsimError
 from rtsim.models.f16.by_wire import STICK as AIRCRAFT
 from rtsim.pilot.devices.calibration import LEAST_LOOKS, Calibration
 from rtsim.pilot.devices.controls import Controls, Look, Stick
-from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.pilot.devices.mapping import AxisSource, Value, read_mapping
 from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
 from rtsim.signals import Signal, Signals
 
@@ -99,6 +100,16 @@ def test_the_written_file_flies_over_the_whole_range_and_is_still_at_rest(tmp_pa
         assert flown(0.08 + 0.0015 * k, 0.0)[0] == 0.0  # its own noise moves nothing
     assert flown(0.5, 0.0)[0] < -0.2
     assert flown(0.0, 0.0)[1] == pytest.approx(0.5, abs=0.02)
+
+
+def test_what_stands_beside_an_axis_is_its_alone() -> None:
+    value = Value("x", dead_zone=0.5, invert=True)
+    own = AxisSource(0, invert=False, dead_zone=0.0)
+    assert value.shape(0.25) == 0.0
+    assert value.shape(0.25, AxisSource(0)) == 0.0
+    assert value.shape(0.25, own) == 0.25
+    assert value.shape(1.0, AxisSource(0)) == -1.0
+    assert own.position(math.nan) == 0.0
 
 
 def test_a_throttle_on_a_spring_moves_by_rate_and_a_trigger_is_a_lever() -> None:

@@ -33,7 +33,7 @@ class F16Scene:
     def draw(self, surface: pygame.Surface, moment: Moment) -> None:
         body = moment.plants[self._name]
         flight = self.ground.flight(body)
-        self.course.follow(flight.place)
+        self.course.follow(flight.place, body.ns)
         camera = self.camera(flight, surface, moment.view)
         self._terrain.draw(surface, camera)
         self._runway.draw(surface, camera)

@@ -151,14 +151,24 @@ class Course:
         self.next = 0
         self.missed = 0
         self._before: Vector | None = None
+        self._ns = 0
+        self._crossed: list[tuple[int, int, int, int]] = []
+        """When, which gate, and what ``next`` and ``missed`` were before."""
 
-    def follow(self, place: Vector) -> None:
-        """The aircraft is at ``place`` (3,)."""
+    def follow(self, place: Vector, ns: int = 0) -> None:
+        """The aircraft is at ``place`` (3,) at ``ns``; earlier than before, gates are ahead again."""
         before, self._before = self._before, place.copy()
+        if ns < self._ns:
+            before = None
+            while self._crossed and self._crossed[-1][0] > ns:
+                _, k, self.next, self.missed = self._crossed.pop()
+                self.gates[k].passed = False
+        self._ns = ns
         if before is None or float(np.abs(place - before).max()) > 2000.0:  # a jump is no flight
             return
         for k in range(self.next, len(self.gates)):
             if self.gates[k].crossed(before, place):
+                self._crossed.append((ns, k, self.next, self.missed))
                 self.gates[k].passed = True
                 self.missed += k - self.next
                 self.next = k + 1

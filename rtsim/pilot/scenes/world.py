@@ -156,7 +156,7 @@ class Course:
         """When, which gate, and what ``next`` and ``missed`` were before."""
 
     def follow(self, place: Vector, ns: int = 0) -> None:
-        """The aircraft is at ``place`` (3,) at ``ns``; earlier than before, gates are ahead again."""
+        """The aircraft is at ``place`` (3,) at ``ns``; gates of a later time are ahead again."""
         before, self._before = self._before, place.copy()
         if ns < self._ns:
             before = None

@@ -277,7 +277,7 @@ def _double_pointer(_: Any, address: Any) -> Any:
 
 def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> list[Any]:
     """What a :class:`Block` is to compiled code, for the same source run plain."""
-    return [*functions, *(word for v in vectors for word in (v.reshape(-1), v.size))]
+    return [*functions, *(word for v in vectors for word in (v, v.size))]
 
 
 def vector_at(words: Any, i: int) -> Any:
@@ -292,7 +292,8 @@ def _(words: Any, i: Any) -> Any:  # noqa: ARG001
 
 def matrix_at(words: Any, i: int, columns: int) -> Any:
     """The same as a matrix of so many ``columns``."""
-    return words[i].reshape(-1, max(columns, 1))
+    found = words[i]
+    return found if found.ndim == 2 else found.reshape(-1, max(columns, 1))
 
 
 @overload(matrix_at, strict=False)

@@ -6,9 +6,8 @@ on growing and shrinking, no growth after a step that was rejected.
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import numpy as np
 
 from rtsim.compiling import (
     call_equation,
@@ -21,7 +20,7 @@ from rtsim.compiling import (
 from rtsim.solve.base import GOOD, TOO_SMALL
 from rtsim.solve.legs import LAST, PHASE, SPENT, TAKEN
 from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, P, U, X, Z
-from rtsim.solve.vectors import add, assign, error_norm, weighted
+from rtsim.solve.vectors import assign, error_norm, moved, weighted
 
 STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, KNOWN, SLOPE = range(7)
 """In the memory: the next step (s), counts of the whole run, whether the derivative is known."""
@@ -59,8 +58,7 @@ def embedded_step(
 ) -> None:  # fmt: skip
     """All stages but the first, which ``k[0]`` is: the last row of ``a`` makes ``out``."""
     for i in range(1, c.size):
-        weighted(out, h, a[i], k, i)
-        add(out, now)
+        moved(out, now, h, a[i], k, i)
         call_equation(f, t + c[i] * h, out, z, u, p, k[i])
 
 
@@ -144,7 +142,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         after[EVALUATIONS] += stages - 1
         weighted(work, taken, weights, k, stages)
         error = error_norm(work, now, out, atol, rtol)
-        if not np.isfinite(error):
+        if not math.isfinite(error):
             error = 1e30
         growth = _GROW if error == 0.0 else settings[SAFETY] * error ** (-settings[EXPONENT])
         growth = min(1.0 if rejected else _GROW, max(_SHRINK, growth))

@@ -54,16 +54,17 @@ class Legs:
 
 def by_weights(look: Any, part: float, taken: float) -> int:
     """The dense output of an embedded pair, from the stages ``k`` (s, n) of the leg."""
-    now, y, dense = vector_at(look, NOW), vector_at(look, Y), vector_at(look, DENSE)
+    now, y = vector_at(look, NOW), vector_at(look, Y)
     k = matrix_at(look, K, now.size)
     stages = k.shape[0]
-    degree = dense.size // stages
+    degree = vector_at(look, DENSE).size // stages
+    dense = matrix_at(look, DENSE, degree)
     for j in range(now.size):
         y[j] = 0.0
     for i in range(stages):
         weight = 0.0
         for d in range(degree - 1, -1, -1):
-            weight = (weight + dense[i * degree + d]) * part
+            weight = (weight + dense[i, d]) * part
         if weight != 0.0:
             for j in range(now.size):
                 y[j] += weight * k[i, j]

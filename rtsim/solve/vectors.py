@@ -1,7 +1,6 @@
-"""Sums over vectors in two forms with one result: loops in compiled code, numpy in plain.
+"""Sums over vectors in two forms, equal but for rounding: loops in compiled code, numpy in plain.
 
-Element by element in the same order, so that both are the same to the last bit.  Plain loops over
-numpy's elements would cost more than a plain model's equations.
+Plain loops over numpy's elements would cost more than a plain model's equations.
 """
 
 from __future__ import annotations
@@ -18,25 +17,26 @@ def assign(into: Any, of: Any) -> None:
     into[:] = of
 
 
-def add(into: Any, of: Any) -> None:
-    """``into`` (n,) grows by ``of``."""
-    into += of
-
-
 def weighted(out: Any, h: float, row: Any, k: Any, count: int) -> None:
     """``out`` (n,) becomes ``h`` times the sum of ``row[m] k[m]`` over the first ``count``."""
-    np.add.reduce(row[:count, None] * k[:count], axis=0, out=out)
+    np.dot(row[:count], k[:count], out)
     out *= h
+
+
+def moved(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
+    """``out`` (n,) becomes ``now`` and as much beyond it."""
+    np.dot(row[:count], k[:count], out)
+    out *= h
+    out += now
 
 
 def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
     """Root mean square of what each element is off, in units of what it may be off."""
-    total = 0.0
-    with np.errstate(all="ignore"):
-        off = difference / (atol + rtol * np.maximum(np.abs(before), np.abs(behind)))
-        for square in (off * off).tolist():
-            total += square
-    return math.sqrt(total / len(off))
+    scale = np.maximum(np.abs(before), np.abs(behind))
+    scale *= rtol
+    scale += atol
+    off = difference / scale
+    return math.sqrt(float(np.dot(off, off)) / len(off))
 
 
 @overload(assign)
@@ -48,23 +48,28 @@ def _(into: Any, of: Any) -> Any:  # noqa: ARG001
     return loop
 
 
-@overload(add)
-def _(into: Any, of: Any) -> Any:  # noqa: ARG001
-    def loop(into: Any, of: Any) -> None:
-        for j in range(into.size):
-            into[j] += of[j]
-
-    return loop
-
-
 @overload(weighted)
 def _(out: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
     def loop(out: Any, h: Any, row: Any, k: Any, count: Any) -> None:
         for j in range(out.size):
-            total = 0.0
-            for m in range(count):
-                total += row[m] * k[m, j]
-            out[j] = h * total
+            out[j] = 0.0
+        for m in range(count):
+            weight = row[m]
+            if weight != 0.0:
+                for j in range(out.size):
+                    out[j] += weight * k[m, j]
+        for j in range(out.size):
+            out[j] *= h
+
+    return loop
+
+
+@overload(moved)
+def _(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
+    def loop(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> None:
+        weighted(out, h, row, k, count)
+        for j in range(out.size):
+            out[j] += now[j]
 
     return loop
 

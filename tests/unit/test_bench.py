@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, speed, step
+from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
 from tools.bench.blocks_cases import Case
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
 from tools.bench.results import Result, Row
+from tools.bench.solve_problems import problems
 from tools.bench.turns import in_turns, median_ratio, spread
 
 needs_cc = pytest.mark.skipif(
@@ -165,3 +166,11 @@ def test_block_cases_end_where_they_end_exactly() -> None:
     assert row.ok is False
     assert blocks.row("x", slow, {"ours": [1.0], "theirs": [49.0]}, 0.1, 0.5).ok is False
     assert blocks.row("x", slow, {"ours": [1.0], "theirs": [51.0]}, 0.1, 0.5).ok is True
+
+
+def test_solvers_are_compared_on_the_same_problem() -> None:
+    lorenz, arenstorf, _ = problems(quick=True)
+    for problem in (lorenz, arenstorf):
+        row = solve._compiled(problem, rounds=1)
+        assert row.figures["off"] == pytest.approx(row.figures["SciPy off"], rel=1e-3)
+        assert (solve._plain(problem, rounds=1).figures["faster [x]"] or 0) > 0

@@ -55,6 +55,7 @@ _MODULES = (
     "gateway",
     "blocks",
     "discrete",
+    "solve",
 )
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,

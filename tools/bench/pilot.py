@@ -63,6 +63,8 @@ _PATIENT = Pace(1.0, policy=CatchUp(10**9))
 _MOVES_HZ = 20.0
 _PIXEL_HZ = 1000
 _LONGEST_S = 300
+_LONGEST_START_S = 30
+"""From the viewer's start to the run's: the stick is moved meanwhile, and to the end."""
 _COLUMNS = ("median [ns]", "p95 [ns]", "p99 [ns]", "max [ns]", "count", "ratio [x]")
 
 
@@ -165,7 +167,7 @@ def _alone(hz: int, seconds: float, to: Rounds) -> None:
 def _seen(hz: int, seconds: float, to: Rounds) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with witnessed(folder, moves(seconds)):
+        with witnessed(folder, moves(seconds + _LONGEST_START_S)):
             outcome, latencies = _watched(_flown(hz), seconds, seen_as("f16-by-hand"), folder)
         times = shown(folder)
     to.note(outcome)
@@ -177,16 +179,14 @@ def _seen(hz: int, seconds: float, to: Rounds) -> None:
 def _watched(
     scenario: Scenario, seconds: float, about: dict[str, Any], folder: Path
 ) -> tuple[Outcome, dict[str, Any]]:
-    with (
-        Cockpit(scenario, "stick", about) as cockpit,
-        ViewerProcess(cockpit.shared.path, _window()),
-    ):
-        recorder = FileRecorder(folder / "run.mcap", stopwatch)
-        outcome = simulate(
-            scenario, until=seconds, pace=_PATIENT, recorder=recorder,
-            publisher=cockpit.pictures, inbox=cockpit.inbox,
-        )  # fmt: skip
-        return outcome, cockpit.latencies()
+    with Cockpit(scenario, "stick", about) as cockpit:
+        with ViewerProcess(cockpit.shared.path, _window()):
+            recorder = FileRecorder(folder / "run.mcap", stopwatch)
+            outcome = simulate(
+                scenario, until=seconds, pace=_PATIENT, recorder=recorder,
+                publisher=cockpit.pictures, inbox=cockpit.inbox,
+            )  # fmt: skip
+        return outcome, cockpit.latencies()  # the viewer's last word is among them
 
 
 def _window() -> Window:

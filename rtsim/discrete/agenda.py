@@ -195,6 +195,9 @@ class Agenda(simpy.Environment):
             if name not in signals:
                 raise UnknownName("signal", name, signals.names, where)
             here = signals.slice(name)
+            if isinstance(value, int | float) and here.stop - here.start == 1 and isfinite(value):
+                vector[here.start] = value  # the usual one, and much faster
+                continue
             given = np.asarray(value, dtype=np.float64).ravel()
             if given.size != here.stop - here.start:
                 raise ShapeError(

@@ -123,8 +123,11 @@ class ProcessesTask:
             ) from error
         self._ns, self.next_ns = tag.ns, agenda.next_ns
         for effect in effects:
-            said = (effect.topic, effect.payload.tolist()) if isinstance(effect, Sent) else effect
-            self._checksum = zlib.crc32(repr(said).encode(), self._checksum)
+            if isinstance(effect, Sent):
+                said = effect.topic.encode() + effect.payload.tobytes()
+            else:
+                said = repr(effect).encode()
+            self._checksum = zlib.crc32(said, self._checksum)
         return effects
 
     def _change(self, effect: Changed, tag: Tag, environment: Environment) -> None:

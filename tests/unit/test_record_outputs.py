@@ -21,7 +21,7 @@ from rtsim.testing.determinism import trace_of
 
 
 def scenario(calls: int = 4) -> Scenario:
-    """y is 5 at the start, 1 from 1 s on, 3 from 2 s to the end at 4 s."""
+    """y is 6 at the start, 1 from 1 s on, 3 from 2 s to the end at 4 s."""
 
     def setup(agenda: Agenda) -> None:
         def body() -> Generator[Any, Any, None]:
@@ -36,7 +36,7 @@ def scenario(calls: int = 4) -> Scenario:
 
     out = Scenario("s", until=4, assumptions=("one", "one"))
     processes = Processes(
-        setup, outputs=Signals(Signal("y", "m", initial=5.0)),
+        setup, outputs=Signals(Signal("y", "m", initial=6.0)),
         messages={"calls": Signals("length [s]")}, assumptions=("one", "two"),
     )  # fmt: skip
     out.processes("p", processes, transport=Fixed(0.25))
@@ -46,8 +46,8 @@ def scenario(calls: int = 4) -> Scenario:
 def test_outputs_are_averaged_over_the_time_that_they_held() -> None:
     (found,) = outputs(trace_of(scenario()))
     assert (found.name, found.unit) == ("p.y", "m")
-    assert found.average == pytest.approx((5 * 1 + 1 * 1 + 3 * 2) / 4)
-    assert (found.least, found.greatest, found.last) == (1.0, 5.0, 3.0)
+    assert found.average == pytest.approx((6 * 1 + 1 * 1 + 3 * 2) / 4)
+    assert (found.least, found.greatest, found.last) == (1.0, 6.0, 3.0)
 
 
 def test_messages_have_an_interval_where_there_are_many() -> None:

@@ -224,27 +224,31 @@ def intervals(times: Times) -> Times:
 
 def _simulation_rows(hz: int, alone: Rounds, seen: Rounds) -> list[Row]:
     rows = []
-    for what, of in (("alone, wakes", alone), ("with the window", seen)):
+    for what, of in (("alone", alone), ("with a window", seen)):
         late, count = float(np.median(of.late_ns)), float(np.median(of.overruns))
         found = {"p99 [ns]": late, "max [ns]": max(of.late_ns), "count": count}
-        rows.append(Row(f"{hz} Hz {what}", {**dict.fromkeys(_COLUMNS), **found}))
+        rows.append(Row(f"{_told(hz)}, {what}", {**dict.fromkeys(_COLUMNS), **found}))
     without, with_ = sum(alone.overruns), sum(seen.overruns)
     if hz < 1000:
         more = {"count": with_ - without}
-        return [*rows, Row("  overruns more, all rounds", more, "<= 0",
+        return [*rows, Row("  overruns more, of all", more, "<= 0",
                            with_ <= without)]  # fmt: skip
     ratio = median_ratio(seen.late_ns, alone.late_ns)
     rows.append(Row("  p99 against alone", {"ratio [x]": ratio}, f"<= {COST} x", ratio <= COST))
     base, count = float(np.median(alone.overruns)), float(np.median(seen.overruns))
     kept = count <= max(COST * base, base + 1.0)
     bound = f"<= {COST} x, or one more"
-    rows.append(Row("  overruns more, median", {"count": count - base}, bound, kept))
+    rows.append(Row("  overruns more", {"count": count - base}, bound, kept))
     return rows
+
+
+def _told(hz: int) -> str:
+    return f"{hz // 1000} kHz" if hz % 1000 == 0 else f"{hz} Hz"
 
 
 def _frame_rows(hz: int, seen: Rounds, empty: Rounds) -> list[Row]:
     rows, tails = [], []
-    for what, of in ((f"frames at {hz} Hz", seen), ("frames, empty loop", empty)):
+    for what, of in ((f"frames at {_told(hz)}", seen), ("frames, empty loop", empty)):
         tails.append([float(np.percentile(i, 99)) for i in of.intervals])
         every = np.concatenate(of.intervals)
         rows.append(Row(what, {
@@ -282,7 +286,9 @@ def _latency_rows(hz: int, seen: Rounds) -> list[Row]:
     ):
         p95 = float(np.median(found))
         figures = {"p95 [ns]": p95, "max [ns]": max(found)}
-        out.append(Row(f"stick to {what}, {hz} Hz", figures, f"p95 <= {bound}", 0.0 < p95 <= most))
+        out.append(
+            Row(f"{_told(hz)}, stick to {what}", figures, f"p95 <= {bound}", 0.0 < p95 <= most)
+        )
     return out
 
 
@@ -364,5 +370,5 @@ def _pixel(count: int) -> Row:
         "median [ns]": float(np.median(found)), "p95 [ns]": p95,
         "p99 [ns]": float(np.percentile(found, 99)), "max [ns]": float(found.max()),
     }  # fmt: skip
-    return Row(f"stick to pixel, {_PIXEL_HZ} Hz", figures, "p95 <= step + 2 frames",
+    return Row(f"{_told(_PIXEL_HZ)}, stick to pixel", figures, "p95 <= step + 2 frames",
                p95 <= most)  # fmt: skip

@@ -11,7 +11,7 @@ from rtsim.blocks.events import Events
 from rtsim.blocks.flat import Flat, flatten
 from rtsim.blocks.layout import Layout, Placed
 from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reachable
-from rtsim.blocks.source import function, module
+from rtsim.blocks.source import Body, function, functions, module
 from rtsim.blocks.text import needed_for, plain_values, renamed, statements
 from rtsim.errors import ScenarioError
 from rtsim.model import Model
@@ -64,6 +64,8 @@ class Generator:
         for node in self.order:
             if not node[0].startswith("@"):
                 self._evaluate(*node)
+        self.computed = [node for node in self.order if self.lines.get(node)]
+        """Signals that take lines, in their order."""
 
     def _carries(self, placed: Placed, port: str) -> str:
         return self.flat.carried[placed.name, port].kind
@@ -112,11 +114,14 @@ class Generator:
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
         """The lines of all signals behind ``needed``, in their order."""
-        wanted = reachable(needed, self.needs)
-        return [self.lines[n] for n in self.order if n in wanted and self.lines.get(n)]
+        return [self.lines[self.computed[i]] for i in self._behind(needed)]
 
-    def _of_blocks(self, which: str) -> list[list[str]]:
-        """Rates or guards: what they need, then they."""
+    def _behind(self, needed: Iterable[Node]) -> list[int]:
+        wanted = reachable(needed, self.needs)
+        return [i for i, node in enumerate(self.computed) if node in wanted]
+
+    def _of_blocks(self, name: str, out: str, which: str, doc: str) -> Body:
+        """The function of rates or guards."""
         needed: set[Node] = set()
         items = []
         for placed in self.placed.values():
@@ -128,7 +133,7 @@ class Generator:
             needed |= {(placed.name, n) for n in reads if (placed.name, n) in self.lines}
             element = placed.element(self.values, f"_{which}")
             items.append([renamed(s, element) for s in of])
-        return [*self.items(needed), *items]
+        return Body(name, out, doc, self._behind(needed), items)
 
     def _shown(self) -> list[_Shown]:
         out = []
@@ -162,16 +167,16 @@ class Generator:
         _ = states + discrete + flat.inputs + outputs  # names must differ
         say = f"of diagram {diagram.name}".replace('"', "'").replace("\\", "/")
         texts = [f'"""Functions {say}, put together from its blocks."""\n']
-        rates = self._of_blocks("rate")
-        texts.append(function("derivative", f"{ARGUMENTS}, dx", f"Rates {say}.", rates))
+        bodies = [self._of_blocks("derivative", "dx", "rate", f"Rates {say}.")]
         if shown:
-            items = self.items(s.place for s in shown if s.place[0])
-            y = [f"y[{i}] = {v}" for i, v in enumerate(self._values_of(shown))]
-            items += [[line] for line in y]
-            texts.append(function("output", f"{ARGUMENTS}, y", f"Outputs {say}.", items))
+            y = [[f"y[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
+            needed = self._behind(s.place for s in shown if s.place[0])
+            bodies.append(Body("output", "y", f"Outputs {say}.", needed, y))
         if layout.guards:
-            items = self._of_blocks("guard")
-            texts.append(function("guard", f"{ARGUMENTS}, g", f"Guards {say}.", items))
+            bodies.append(self._of_blocks("guard", "g", "guard", f"Guards {say}."))
+        lines = [self.lines[node] for node in self.computed]
+        texts += functions(ARGUMENTS, f"Signals {say}.", lines, bodies)
+        if layout.guards:
             items = self.events.items("guards")
             texts.append(function("reset", f"i, {ARGUMENTS}", f"Guard i {say} fires.", items))
         if layout.timers:

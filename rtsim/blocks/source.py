@@ -6,8 +6,10 @@ import hashlib
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,14 +34,11 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
     pieces = _pieces(items)
     if len(pieces) == 1:
         return _def(name, arguments, doc, pieces[0] or ["pass"])
-    defined = [{m[1] for line in piece if (m := _SET.match(line))} for piece in pieces]
-    used = [{n for line in piece for n in _NAME.findall(line)} for piece in pieces]
-    known: set[str] = set().union(*defined)
-    shared: dict[str, int] = {}
-    for i, names in enumerate(used):
-        for other in sorted((names & known) - defined[i]):
-            shared.setdefault(other, len(shared))
-    out, calls = [], [f"w = np.empty({max(1, len(shared))})"]
+    defined, used = [_defined(piece) for piece in pieces], [_used(piece) for piece in pieces]
+    places = Counter(name for names in used for name in names)
+    several = {n for n in set().union(*defined) if places[n] > 1}
+    shared = {name: i for i, name in enumerate(sorted(several))}
+    out, calls = [], [f"w = np.zeros({max(1, len(shared))})"]
     ready: set[str] = set()
     for i, piece in enumerate(pieces):
         first = [f"{n} = w[{shared[n]}]" for n in sorted(used[i] & ready) if n in shared]
@@ -49,6 +48,95 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
         out.append("@compiled\n" + _def(piece_name, passed, f"{doc} ({i})", first + piece + last))
         calls.append(f"{piece_name}({passed})")
     return "\n\n".join((*out, _def(name, arguments, doc, calls)))
+
+
+@dataclass(frozen=True)
+class Body:
+    """One function: which of the signals it needs, by their numbers in order, and what it does."""
+
+    name: str
+    out: str
+    doc: str
+    needed: Sequence[int]
+    rest: Sequence[Sequence[str]]
+
+
+def functions(
+    arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[Body]
+) -> list[str]:
+    """``bodies`` as text; where they are long, pieces that compute ``signals`` serve them all."""
+    wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
+    if all(sum(map(len, whole)) <= LINES for whole in wholes):
+        return [
+            function(body.name, f"{arguments}, {body.out}", body.doc, whole)
+            for body, whole in zip(bodies, wholes, strict=True)
+        ]
+    shared = _Shared(signals, sorted(set().union(*(body.needed for body in bodies))), bodies)
+    passed = f"{arguments}, w"
+    out = [
+        "@compiled\n" + _def(f"signals_{k}", passed, f"{doc} ({k})", shared.lines(k))
+        for k in range(len(shared.pieces))
+    ]
+    for body in bodies:
+        calls = [f"w = np.zeros({max(1, len(shared.slots))})"]
+        calls += [f"signals_{k}({passed})" for k in shared.called_by(body)]
+        for i, piece in enumerate(_pieces(body.rest)):
+            given = f"{arguments}, {body.out}, w"
+            lines = [*shared.loads(_used(piece)), *piece] or ["pass"]
+            out.append("@compiled\n" + _def(f"{body.name}_{i}", given, f"{body.doc} ({i})", lines))
+            calls.append(f"{body.name}_{i}({given})")
+        out.append(_def(body.name, f"{arguments}, {body.out}", body.doc, calls))
+    return out
+
+
+class _Shared:
+    """Pieces of signals, and the vector through which they and their readers meet."""
+
+    def __init__(
+        self, signals: Sequence[Sequence[str]], needed: Sequence[int], bodies: Sequence[Body]
+    ) -> None:
+        self.pieces: list[list[str]] = [[]]
+        self._piece_of: dict[int, int] = {}
+        for i in needed:
+            if self.pieces[-1] and len(self.pieces[-1]) + len(signals[i]) > LINES:
+                self.pieces.append([])
+            self.pieces[-1] += signals[i]
+            self._piece_of[i] = len(self.pieces) - 1
+        self._sets = [_defined(piece) for piece in self.pieces]
+        self._uses = [_used(piece) for piece in self.pieces]
+        maker = {name: k for k, names in enumerate(self._sets) for name in names}
+        wanted = [_used(piece) for body in bodies for piece in _pieces(body.rest)]
+        wanted += [uses - sets for uses, sets in zip(self._uses, self._sets, strict=True)]
+        crossing = set().union(*wanted) & maker.keys()
+        self.slots = {name: i for i, name in enumerate(sorted(crossing))}
+        self._needs = [
+            {maker[n] for n in uses if n in maker} - {k} for k, uses in enumerate(self._uses)
+        ]
+
+    def loads(self, names: set[str]) -> list[str]:
+        return [f"{n} = w[{self.slots[n]}]" for n in sorted(names & self.slots.keys())]
+
+    def lines(self, k: int) -> list[str]:
+        stores = [f"w[{self.slots[n]}] = {n}" for n in sorted(self._sets[k] & self.slots.keys())]
+        return [*self.loads(self._uses[k] - self._sets[k]), *self.pieces[k], *stores]
+
+    def called_by(self, body: Body) -> list[int]:
+        """The pieces that hold what it needs, and all that these need."""
+        found = {self._piece_of[i] for i in body.needed}
+        waiting = list(found)
+        while waiting:
+            for k in self._needs[waiting.pop()] - found:
+                found.add(k)
+                waiting.append(k)
+        return sorted(found)
+
+
+def _defined(lines: Sequence[str]) -> set[str]:
+    return {m[1] for line in lines if (m := _SET.match(line))}
+
+
+def _used(lines: Sequence[str]) -> set[str]:
+    return {name for line in lines for name in _NAME.findall(line)}
 
 
 def _pieces(items: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -33,6 +33,7 @@ from rtsim.blocks import (
     TransportDelay,
     UnitDelay,
     ZeroOrderHold,
+    source,
 )
 from rtsim.checkpoint.taking import Ring, Taking
 from rtsim.record.comparison import compare
@@ -319,18 +320,41 @@ def test_algebra_works_on_events() -> None:
         assert abs(both(recording, f"{k}/10", "held")[1] - (wanted * k / 10) ** 2) < 1e-9
 
 
+def everything() -> Diagram:
+    d = Diagram("all")
+    d.add("noise", Noise(0.3, "1/50"))
+    d.add("x", Integrator(reset_to=0.0), "sum", reset="top")
+    d.add("top", LevelCrossing(0.5, 1), "x")
+    d.add("sum", Sum("+++"), "noise", "late", "bias")
+    d.add("late", TransportDelay("1/10", 4), "x")
+    d.add("bias", Constant(1.0))
+    d.add("pid", SampledPID(1.0, 1.0, period="1/30"), "x")
+    d.add("twice", Gain(2.0), "late")
+    d.add("q", Quantiser(0.1), "twice")
+    d.add("y", Integrator(), "q")
+    d.output("twice")
+    d.output("q")
+    return d
+
+
+@pytest.mark.parametrize("lines", [1, 4, 9])
+def test_pieces_compute_what_the_whole_does(lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = flown(everything(), 1)
+    monkeypatch.setattr(source, "LINES", lines)
+    monkeypatch.setattr(source, "compiled", lambda function: function)
+    assert np.array_equal(flown(everything(), 1).rows("d").floats, whole.rows("d").floats)
+
+
+def test_compiled_pieces_compute_the_same() -> None:
+    plain, native = (flown(everything(), 1, compile=c) for c in (False, True))
+    assert np.allclose(plain.rows("d").floats, native.rows("d").floats, rtol=1e-12, atol=1e-12)
+    assert crossed(plain) == crossed(native)
+
+
 def test_a_diagram_replays_and_goes_on_from_any_checkpoint_bit_for_bit() -> None:
     def scenario() -> Scenario:
-        d = Diagram("all")
-        d.add("noise", Noise(0.3, "1/50"))
-        d.add("x", Integrator(reset_to=0.0), "sum", reset="top")
-        d.add("top", LevelCrossing(0.5, 1), "x")
-        d.add("sum", Sum("+++"), "noise", "late", "bias")
-        d.add("late", TransportDelay("1/10", 4), "x")
-        d.add("bias", Constant(1.0))
-        d.add("pid", SampledPID(1.0, 1.0, period="1/30"), "x")
         out = Scenario("all", until=2)
-        out.plant("d", d.model(), step="1/100")
+        out.plant("d", everything().model(), step="1/100")
         return out
 
     recorder, ring = MemoryRecorder(), Ring(3)

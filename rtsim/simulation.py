@@ -175,7 +175,7 @@ def simulate(
             about["continues"] = start.reference()
             executive.began, executive.resumed = (start.rows, start.events), True
         if checkpoints is not None:
-            checkpoints.begin(executive, about, system.ns, until_ns)
+            checkpoints.begin(executive, about, system.ns, until_ns, pacer.read)
             executive.keep(checkpoints)
         recorder.start(about)
         flown = _fly(executive, pacer, recorder, pace)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.clock import stopwatch
 from rtsim.errors import CheckpointError, ScenarioError
 from rtsim.system import System
 from rtsim.tag import NEVER, NS_PER_S, Duration, to_ns
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_FILES = 100_000
 """Checkpoints that one run may write."""
+_TRUST = 64
+"""Each postponement takes so much of the cost that was measured last for less: 1/64."""
 
 
 class Keeper(Protocol):
@@ -79,7 +80,7 @@ class Taking:
         """Nothing is to be done before."""
         self._every = None if every is None else to_ns(every, "interval of checkpoints")
         if self._every is not None and self._every <= 0:
-            raise ScenarioError(f"checkpoints each {every!r} s; give an interval > 0")
+            raise ScenarioError(f"checkpoints each {every} s; give an interval > 0")
         self._at = deque(sorted(to_ns(time, "time of a checkpoint") for time in at))
         if self._at and self._at[0] <= 0:
             raise ScenarioError(
@@ -97,7 +98,7 @@ class Taking:
         header: Mapping[str, Any],
         ns: int,
         until_ns: int,
-        clock: Callable[[], int] = stopwatch,
+        clock: Callable[[], int],
     ) -> None:
         """A run stands at ``ns`` and is about to go on; ``clock`` measures what this costs."""
         most = None if self.keeper is None else self.keeper.most
@@ -144,6 +145,7 @@ class Taking:
         in_hand = self._source.in_hand()
         if not asked and in_hand is not None and in_hand < 2 * self._cost_ns:
             self.postponed += 1
+            self._cost_ns -= self._cost_ns // _TRUST  # one that was interrupted is no measure
             return
         began = self._clock()
         rows, events = self._source.position()

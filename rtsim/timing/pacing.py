@@ -94,7 +94,8 @@ class Pacer:
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
-        self._read = stopwatch if isinstance(clock, VirtualClock) else clock.now
+        self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
+        """Wall ns, by the clock that is waited for where there is one."""
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
         self._running = False
@@ -105,7 +106,7 @@ class Pacer:
 
     def _reset(self, ns: int) -> None:
         self._tag_ns = ns
-        self._resumed = self._lap_at = self._read()  # computing since then ...
+        self._resumed = self._lap_at = self.read()  # computing since then ...
         self._spent = 0  # ... and before, in this frame
         self._next = False  # since ready()
         self._began_late = 0
@@ -129,7 +130,7 @@ class Pacer:
         if self._running:
             self._running = False
             if not self._closed:
-                self._note_compute(self._read())
+                self._note_compute(self.read())
                 self._close(NO_SAMPLE)
             self.log.add_wake(self._woke_late)  # an abort: woken for a tag that never began
             self._woke_late = NO_SAMPLE
@@ -140,7 +141,7 @@ class Pacer:
 
         The tag keeps its due time: of what it is late by now, up to a frame is handed on.
         """
-        clock, now = self.clock, self._read()
+        clock, now = self.clock, self.read()
         if not clock.paced or self.frozen or self._held:  # anchored when it goes on
             clock.set_rate(rate, ns)
             return
@@ -168,7 +169,7 @@ class Pacer:
         At ``ns``, where that is on the way to the next tag.
         """
         self.stop()
-        self._held, self._held_at = True, self._read()
+        self._held, self._held_at = True, self.read()
         self._stands_ns = self._tag_ns if ns is None else ns
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
@@ -178,7 +179,7 @@ class Pacer:
         What that frame had computed before is not waited for once more, and of lateness no more
         than a frame is handed on.  Returns the own ns for which it stood.
         """
-        now = self._read()
+        now = self.read()
         stood = now - self._held_at
         self._held = False
         self.holds += 1
@@ -191,7 +192,7 @@ class Pacer:
     def resume(self) -> None:
         """End a freeze: the tag that was late is due now."""
         if self.frozen:
-            now = self._read()
+            now = self.read()
             self.frozen = False
             self.slipped_ns += now - self._frozen_at
             self.clock.anchor(self._frozen_ns, now)
@@ -199,7 +200,7 @@ class Pacer:
 
     def patience_left_ns(self) -> int:
         """Of a freeze; raises :class:`OverrunError` where none is left."""
-        left = self._frozen_at + self._patience_ns - self._read()
+        left = self._frozen_at + self._patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
@@ -214,13 +215,13 @@ class Pacer:
 
     def lap(self, name: str) -> None:
         """What ran since the last lap, or since the tag began, was the job ``name``."""
-        now = self._read()
+        now = self.read()
         self._jobs[name] = self._jobs.get(name, 0) + now - self._lap_at
         self._lap_at = now
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
         """What this tag set off is done; what still comes before :meth:`wait` is :data:`NEXT`."""
-        self._lap_at = self._read()
+        self._lap_at = self.read()
         self._next = True
 
     def wait(self, ns: int, wake: Wake | None = None) -> bool:
@@ -234,7 +235,7 @@ class Pacer:
         if self.frozen:
             return self._hold(wake)
         clock = self.clock
-        arrived = self._read()
+        arrived = self.read()
         self._note_compute(arrived)
         if not clock.paced:  # never late, never woken
             clock.wait_until(ns)
@@ -267,7 +268,7 @@ class Pacer:
     def _listen(self, ns: int, due: int) -> bool:
         """The first, long part of a wait; False where somebody cut it short."""
         overhear, clock = self.overhear, self.clock
-        while overhear is not None and (rest := due - self._read()) > _LONG_NS:
+        while overhear is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
             clock.wait_until(min(ns, clock.simulated(due - rest + piece) + 1))
             if overhear(ns):
@@ -276,7 +277,7 @@ class Pacer:
 
     def _woken(self, ns: int, due: int) -> bool:
         """The wait is over; every line here makes the tag later, so all else is done before."""
-        self._resumed = self._lap_at = now = self._read()
+        self._resumed = self._lap_at = now = self.read()
         self._woke_late = self._began_late = self._late_by_wake = late = now - due
         if late <= self.tolerance_ns:
             return True
@@ -329,7 +330,7 @@ class Pacer:
         self._woke_late = NO_SAMPLE
 
     def _look_again(self) -> bool:
-        self._resumed = self._lap_at = self._read()
+        self._resumed = self._lap_at = self.read()
         return False
 
     def _note_compute(self, now: int) -> None:
@@ -380,7 +381,7 @@ class Pacer:
 
     def _hold(self, wake: Wake | None) -> bool:
         """Frozen: simulated time stands until :meth:`resume`, or the patience is over."""
-        over = self._read() + self.patience_left_ns()
+        over = self.read() + self.patience_left_ns()
         if self.clock.wait_until(self.clock.simulated(over), wake):
             raise self._out_of_patience()
         return self._look_again()

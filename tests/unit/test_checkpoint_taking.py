@@ -101,6 +101,20 @@ def test_a_frame_without_time_lets_a_regular_one_wait_but_none_that_was_asked_fo
     assert taking.postponed == 5 + 3
 
 
+def test_one_that_was_interrupted_does_not_end_them_for_good() -> None:
+    run, ring = Run(), Ring(1000)
+    run.cost, run.left = 10_000, 1000
+    taking = Taking(ring, every=0.01)
+    taking.begin(run, {}, 0, 10**12, run.clock)
+    for ms in range(1, 1000):
+        taking.observe(ms * MS)
+        run.cost = 10_000 if ms < 10 else 50
+    first, second, third = kept(ring)[:3]
+    assert first == 10
+    assert second > 100, "as dear as that there is no time for another"
+    assert third == second // 10 * 10 + 10, "until it is tried again, and was cheap"
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -122,10 +136,10 @@ def test_too_many_are_refused_before_the_run() -> None:
 
 
 def test_one_after_the_end_is_refused_before_the_run() -> None:
-    Taking(Ring(1), at=["1"]).begin(Run(), {}, 0, 10**9)
+    Taking(Ring(1), at=["1"]).begin(Run(), {}, 0, 10**9, Run().clock)
     late = Taking(Ring(1), at=["1", "99"])
     with pytest.raises(ScenarioError, match=r"at 99 s; the run ends at 1 s"):
-        late.begin(Run(), {}, 0, 10**9)
+        late.begin(Run(), {}, 0, 10**9, Run().clock)
 
 
 def test_files_lie_beside_the_recording(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rtsim.pilot.scenes.orbit import MOON, PLANET
 from rtsim.pilot.viewer.frames import DARK
 from rtsim.record.reading import Recording
 from rtsim.tag import NS_PER_S
-from tools.bench.pilot import probed
+from tools.bench.pilot_pixel import probed
 from tools.bench.pilot_probe import telling
 from tools.bench.pilot_witness import environment
 from tools.x11 import Picture, Screen, missing, xvfb

@@ -21,7 +21,6 @@ pixel, the way through the X server and the wait for the reading included.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -36,20 +35,17 @@ from typing import Any
 import numpy as np
 
 from rtsim.clock import stopwatch
-from rtsim.control.commands import read_command
 from rtsim.control.inbox import Inbox
 from rtsim.loading import load_scenario
-from rtsim.model import Model
-from rtsim.models.f16.piloted import Untouched
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
 from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Outcome, Pace, Progress, simulate
+from rtsim.simulation import Outcome, Pace, simulate
 from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import CatchUp
+from tools.bench.pilot_pixel import probed
 from tools.bench.pilot_witness import ROOT, Script, Times, environment, shown, witnessed
 from tools.bench.results import Result, Row
 from tools.bench.turns import median_ratio
@@ -62,7 +58,6 @@ FILM_NS = NS_PER_S / 24.0
 _PATIENT = Pace(1.0, policy=CatchUp(10**9))
 _MOVES_HZ = 20.0
 _PIXEL_HZ = 1000
-_LONGEST_S = 300
 _LONGEST_START_S = 30
 """From the viewer's start to the run's: the stick is moved meanwhile, and to the end."""
 _COLUMNS = ("median [ns]", "p95 [ns]", "p99 [ns]", "max [ns]", "count", "ratio [x]")
@@ -292,78 +287,8 @@ def _latency_rows(hz: int, seen: Rounds) -> list[Row]:
     return out
 
 
-# -- the pixel
-
-
-def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """It ages."""
-    dx[0] = 1.0
-
-
-def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """It is where the stick is, at once: no dynamics of its own."""
-    y[0] = u[0]
-    y[1] = 0.0
-    y[2] = 0.0
-    y[3] = 0.0
-
-
-FOLLOWER = Model(
-    "follower", Signals("age [s]"), derivative, inputs=Signals("roll"),
-    outputs=Signals("x", "y", "vx", "vy"), output=output,
-)  # fmt: skip
-
-
-def follower(hz: int) -> Scenario:
-    """Drawn by the orbit's scene: a ball that goes from side to side with the stick."""
-    out = Scenario("follower")
-    out.inlet("stick", Signals(Signal("roll", low=-1.0, high=1.0)), Untouched())
-    out.plant("moon", FOLLOWER, step=str(1.0 / hz), inputs={"roll": "stick.roll"})
-    return out
-
-
-def probed(count: int, hz: int = _PIXEL_HZ, fps: float = FPS) -> list[int]:
-    """ns of each move, as :mod:`tools.bench.pilot_probe` beside a run says; ``DISPLAY`` is set."""
-    about = {"scenario": "follower", "scene": "orbit", "plant": "moon"}
-    command = [sys.executable, "-m", "tools.bench.pilot_probe", "rtsim: follower", str(count)]
-    scenario = follower(hz)
-    with (
-        Cockpit(scenario, "stick", about) as cockpit,
-        ViewerProcess(cockpit.shared.path, Window(rate=fps, size="640x480")),
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as probe,
-    ):
-        over = _EndsWith(probe, cockpit.inbox)
-        try:
-            simulate(
-                scenario, until=_LONGEST_S, pace=_PATIENT, publisher=cockpit.pictures,
-                inbox=cockpit.inbox, observe=over.look,
-            )  # fmt: skip
-        finally:
-            probe.kill()
-        said, _ = probe.communicate()
-    if probe.returncode:
-        raise OSError(f"the probe ended with status {probe.returncode}")
-    found: list[int] = json.loads(said)["latencies_ns"]
-    return found
-
-
-class _EndsWith:
-    """Ends a run when another process has ended."""
-
-    def __init__(self, process: subprocess.Popen[str], inbox: Inbox) -> None:
-        self._process, self._inbox, self._next_ns = process, inbox, 0
-
-    def look(self, progress: Progress) -> None:
-        if progress.ns < self._next_ns:
-            return
-        self._next_ns = progress.ns + NS_PER_S // 10
-        if self._process.poll() is not None:
-            self._inbox.give(read_command({"kind": "quit"}))
-            self._next_ns = progress.until_ns
-
-
 def _pixel(count: int) -> Row:
-    found = np.array(probed(count))
+    found = np.array(probed(count, _PIXEL_HZ, FPS))
     p95 = float(np.percentile(found, 95))
     most = NS_PER_S / _PIXEL_HZ + FRAMES_MORE * NS_PER_S / FPS
     figures = {

@@ -122,11 +122,11 @@ class DisturbedPacer(Pacer):
         return super().wait(ns, wake)
 
     def _take(self, activity: Activity, ns: int, job: str) -> None:
-        began = self._read()
+        began = self.read()
         amount = self._faults.takes(activity, ns)
         if amount:
             self._spend(activity, amount)
-            ended = self._read()
+            ended = self.read()
             self.job(job, began, ended)
             self._lap_at += ended - began
 

@@ -197,7 +197,7 @@ CASES = (
     ),
     Case(
         "PI loop", ("bdsim",), pi_loop, pi_end, "y", PI_UNTIL, 0.1,
-        Adaptive(rtol=1e-9, atol=1e-12),
+        Adaptive(rtol=1e-11, atol=1e-13),
     ),
     Case(
         "ball with friction", ("PathSim",), ball_with_friction, ball_with_friction_end,

@@ -169,9 +169,10 @@ WIDE = Signals(*(f"x{i}" for i in range(50)))
 @contextlib.contextmanager
 def standing_still(path: Path, keep_aside: int) -> Iterator[FileRecorder]:
     """A recorder with a track ``p`` whose writer is stopped; ended even where the test fails."""
-    with FileRecorder(path, ticking(), keep_aside=keep_aside, patience=1.0) as recorder:
+    with FileRecorder(path, ticking(), keep_aside=keep_aside) as recorder:
         recorder.track("p", (), WIDE)
-        recorder.start({})
+        recorder.start({})  # on a busy machine a process takes seconds to start
+        recorder._patience = 1.0
         recorder._process.send_signal(signal.SIGSTOP)
         try:
             yield recorder

@@ -145,6 +145,14 @@ def _refuse_to_overwrite(path: Path) -> None:
         raise CheckpointError(f"{path} is not a checkpoint and is not written over; move it away")
 
 
+def _others(path: Path) -> str:
+    """What of the same flight lies where ``path`` does not."""
+    flight, at, _ = path.name.rpartition("@")
+    there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
+    beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
+    return f"; there are {', '.join(beside[:8])}" if beside and path.name not in beside else ""
+
+
 def _body(path: Path) -> bytes:
     """The bytes that hold it, checked against their length and checksum."""
     try:
@@ -167,7 +175,7 @@ def _body(path: Path) -> bytes:
                 raise CheckpointError(f"{path} is cut off: {there} of {size} bytes are there")
             body = file.read(size)
     except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
+        raise CheckpointError(f"cannot read {path}: {error.strerror}{_others(path)}") from error
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum does not fit")
     return body

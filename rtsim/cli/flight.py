@@ -249,7 +249,7 @@ class Flown:
 
     def _headline(self, outcome: Outcome) -> str:
         """A leg in one line; whoever paced it wants to know of overruns first."""
-        paced = outcome.certificate.rate != "max"
+        paced = outcome.certificate.paced
         flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
         back = outcome.restored
         return (
@@ -269,7 +269,7 @@ class Flown:
             _print_files(leg)
         last = self.legs[-1]
         out.print(self._headline(last.outcome), soft_wrap=True)
-        if last.outcome.certificate.rate != "max":
+        if last.outcome.certificate.paced:
             out.print(last.outcome.certificate.table())
         if more is not None:
             more()

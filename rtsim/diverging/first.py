@@ -92,7 +92,7 @@ def _in_track(
 ) -> Place | None:
     mine, theirs = (("ns", *t.integers, *t.signals.columns) for t in (a, b))
     if mine != theirs:
-        pair = Pair("columns", ", ".join(mine), ", ".join(theirs))
+        pair = Pair("columns", _but(mine, theirs), _but(theirs, mine))
         return Place(START, "layout", a.name, "columns", (pair,))
     n = min(len(a), len(b))
     rows = np.flatnonzero((a.words[:n] != b.words[:n]).any(axis=1))
@@ -109,6 +109,12 @@ def _in_track(
         else:
             one = None
     return _place(mine, one, other, order)
+
+
+def _but(columns: Sequence[str], others: Sequence[str]) -> str:
+    """Those that the other has not; all of them where only their order is another."""
+    shown = columns if set(columns) == set(others) else [c for c in columns if c not in others]
+    return ", ".join(shown) or ABSENT
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,11 @@ class Certificate:
         )
 
     @property
+    def paced(self) -> bool:
+        """It waited for the clock, if only until a command said ``rate max``."""
+        return self.rate != "max" or self.lateness.count > 0
+
+    @property
     def kept_time(self) -> bool:
         return not any(self.overruns.values())
 

@@ -131,6 +131,11 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
         Checkpoint.open(tmp_path)
     with pytest.raises(CheckpointError, match=r"cannot read .*none: No such file"):
         Checkpoint.open(tmp_path / "none")
+    for name in ("a@10.000", "a@2.505", "b@1.000"):
+        (tmp_path / f"{name}.checkpoint").touch()
+    there = r"there are a@2\.505\.checkpoint, a@10\.000\.checkpoint$"
+    with pytest.raises(CheckpointError, match=there):
+        Checkpoint.open(tmp_path / "a@2.5.checkpoint")
 
 
 def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -> None:

@@ -137,6 +137,12 @@ def test_any_rates_and_pauses_add_up(
     assert all(a.ended <= b.asked for a, b in itertools.pairwise(waits))
 
 
+def test_a_run_that_waited_until_it_was_told_max_has_a_certificate_to_show() -> None:
+    flown = Flown(scenario(1), {500 * MS: [rate("max")]})
+    assert (flown.certificate.rate, flown.certificate.paced) == ("max", True)
+    assert flown.certificate.lateness.count == 51
+
+
 def test_what_is_more_than_a_frame_late_has_slipped_when_the_rate_changes() -> None:
     """25 ms late, told 10 times as fast: 1 ms of it is handed on, so that nothing sprints."""
     flown = Laden(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from diverge_parts import (
@@ -22,6 +23,9 @@ from test_cli import rtsim
 
 from rtsim.diverging import diverge
 from rtsim.errors import RecordingError
+from rtsim.model import Model
+from rtsim.scenario import Scenario
+from rtsim.signals import Signals
 from rtsim.tag import Tag
 from rtsim.testing.determinism import trace_of
 
@@ -113,6 +117,22 @@ def test_a_part_that_only_one_has() -> None:
     verdict = parted(shaken(0.5, 0.0), more)
     assert named(verdict) == (Tag(0), "layout", "third", "track")
     assert [(pair.a, pair.b) for pair in verdict.place.pairs] == [("absent", "there")]
+
+
+def test_columns_that_only_one_has_are_named_alone() -> None:
+    def renamed(name: str) -> Scenario:
+        out = Scenario("renamed", until="0.1")
+        out.plant("p", Model("p", Signals(f"{name} [m]", "v [m/s]"), still), step=0.01)
+        return out
+
+    verdict = parted(renamed("level"), renamed("height"))
+    assert named(verdict) == (Tag(0), "layout", "p", "columns")
+    [pair] = verdict.place.pairs
+    assert (pair.a, pair.b) == ("level", "height")
+
+
+def still(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
+    dx[:] = 0.0
 
 
 def test_one_recording_is_not_compared_without_flying() -> None:

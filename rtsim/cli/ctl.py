@@ -67,6 +67,11 @@ def _told(at: At) -> None:
     click.echo(str(at))
 
 
+def _tell_left_out(run: Run) -> None:
+    for name, many in run.left_out.items():
+        click.echo(f"not shown: {name}, {many} values", err=True)
+
+
 @ctl.command("runs")
 @json_option
 @reports_errors
@@ -111,6 +116,7 @@ def signals(ctx: click.Context, as_json: bool) -> None:
             return
         for name, unit in run.signals.items():
             click.echo(f"{name} [{unit}]")
+        _tell_left_out(run)
 
 
 @ctl.command()
@@ -128,6 +134,7 @@ def parameters(ctx: click.Context, as_json: bool) -> None:
             limits = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
             value = ", ".join(f"{v:g}" for v in row["value"])
             click.echo(f"{row['name']} = {value} {row['unit']}  {limits}")
+        _tell_left_out(run)
 
 
 @ctl.command()

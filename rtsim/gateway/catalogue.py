@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.messagepack import pack
 from rtsim.signals import Signal, Vector
-from rtsim.system import System
+from rtsim.system import Changeable, System
 from rtsim.timing.tally import CLASSES, Tally
 
+MOST_VALUES = 8_000
+"""Of each list of a catalogue; what is more is left out, part by part, and said to be."""
+_MOST_BYTES = {"signals": 400_000, "parameters": 200_000, "topics": 100_000}
+_MOST_NAMED = 100
 _STATE = struct.Struct("<qqd?qqqqqqq")
 STATE = (
     "ns", "wall_ns", "rate", "standing", "late", "missed", "overruns_compute", "overruns_wake",
@@ -23,23 +29,67 @@ STATE = (
 """Of each look; rate is 0 where the run is as fast as possible."""
 
 
+_T = TypeVar("_T")
+
+
+class _Room:
+    """What still fits into one list of a catalogue, which crosses pipe and socket whole."""
+
+    def __init__(self, of: str) -> None:
+        self._bytes, self._values = _MOST_BYTES[of], MOST_VALUES
+        self.left_out: dict[str, int] = {}
+
+    def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
+        """What ``make`` gives for the ``size`` values of ``name``; ``None`` where they do not fit.
+
+        It is not even made where they are too many.
+        """
+        made = make() if size <= self._values else None
+        needed = 0 if made is None else len(pack(made))
+        if made is None or needed > self._bytes:
+            if len(self.left_out) < _MOST_NAMED:
+                self.left_out[name] = size
+            return None
+        self._bytes -= needed
+        self._values -= size
+        return made
+
+
 def catalogue(system: System) -> dict[str, Any]:
-    """Signals in the order of :class:`Look`, what can be set, topics and tasks."""
+    """Signals in the order of :class:`Look`, what can be set, topics and tasks.
+
+    ``left_out``: the names of what there is no room for, and how many values each has.
+    """
+    vectors, room = _vectors(system)
+    parameters, topics = _Room("parameters"), _Room("topics")
+    changeable = [
+        parameters.take(target, item.signals[item.name].size, partial(_parameter, item))
+        for target, item in sorted(system.changeable.items())
+    ]
+    carried = {
+        name: topics.take(name, topic.signals.size, partial(list, topic.signals.columns))
+        for name, topic in sorted(system.bus.topics.items())
+    }
+    faults = () if system.faults is None else system.faults.faults
     return {
-        "signals": [row for _, rows in _vectors(system) for row in rows],
-        "parameters": [
-            {**_described(item.signals[item.name]), "name": target,
-             "value": item.vector[item.signals.slice(item.name)].tolist()}
-            for target, item in sorted(system.changeable.items())
-        ],
-        "topics": {
-            name: list(topic.signals.columns) for name, topic in sorted(system.bus.topics.items())
-        },
-        "faults": {} if system.faults is None else {
-            f.name: f"{f.kind.name} at {f.where}" for f in system.faults.faults
-        },
+        "signals": [row for _, rows in vectors for row in rows],
+        "parameters": [row for row in changeable if row is not None],
+        "topics": {name: columns for name, columns in carried.items() if columns is not None},
+        "faults": {f.name: f"{f.kind.name} at {f.where}" for f in faults},
         "tasks": sorted(t.name for t in system.tasks if t.period is not None),
-    }  # fmt: skip
+        "left_out": {**topics.left_out, **parameters.left_out, **room.left_out},
+    }
+
+
+def only_time(run: dict[str, Any]) -> dict[str, Any]:
+    """A run of which nothing can be shown: it can be held, paced and ended all the same."""
+    none: dict[str, Any] = {"signals": [], "parameters": [], "topics": {}, "faults": {}}
+    return {**run, **none, "tasks": [], "left_out": {"all of it": len(run["signals"])}}
+
+
+def _parameter(item: Changeable) -> dict[str, Any]:
+    value = item.vector[item.signals.slice(item.name)].tolist()
+    return {**_described(item.signals[item.name]), "name": item.target, "value": value}
 
 
 def _described(signal: Signal) -> dict[str, Any]:
@@ -53,23 +103,32 @@ def _described(signal: Signal) -> dict[str, Any]:
     }
 
 
-def _vectors(system: System) -> Iterator[tuple[Vector, list[dict[str, Any]]]]:
-    """Each vector of the run, and its columns with unit and kind."""
+def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]], _Room]:
+    """Each vector of the run that is shown, and its columns with unit and kind."""
+    found, room = list[tuple[Vector, list[dict[str, Any]]]](), _Room("signals")
+
+    def add(name: str, vector: Vector, part: str, signals: Iterable[Signal], kind: str) -> None:
+        rows = room.take(name, vector.size, partial(_columns, part, signals, kind))
+        if rows is not None:
+            found.append((vector, rows))
+
     for name, port in sorted(system.ports.items()):
-        rows = [
-            {"name": f"{name}.{column}", "unit": signal.unit, "kind": signal.kind}
-            for signal in port.signals
-            for column in signal.columns
-        ]
-        yield port.value, rows
+        add(name, port.value, name, port.signals, "")
     for target, item in sorted(system.changeable.items()):
         if target.partition(".")[0] in system.ports and target in _names(system):
             continue  # a source's value is a signal already
-        signal = item.signals[item.name]
-        part = target.rpartition(".")[0]
-        rows = [{"name": f"{part}.{c}", "unit": signal.unit, "kind": "parameter"}
-                for c in signal.columns]  # fmt: skip
-        yield item.vector[item.signals.slice(item.name)], rows
+        vector = item.vector[item.signals.slice(item.name)]
+        add(target, vector, target.rpartition(".")[0], [item.signals[item.name]], "parameter")
+    return found, room
+
+
+def _columns(part: str, signals: Iterable[Signal], kind: str) -> list[dict[str, Any]]:
+    """``kind`` is that of the signal, unless it is given."""
+    return [
+        {"name": f"{part}.{column}", "unit": signal.unit, "kind": kind or signal.kind}
+        for signal in signals
+        for column in signal.columns
+    ]
 
 
 def _names(system: System) -> set[str]:
@@ -105,7 +164,7 @@ class Look:
     """
 
     def __init__(self, system: System, tally: Tally) -> None:
-        self._vectors = [vector for vector, _ in _vectors(system)]
+        self._vectors = [vector for vector, _ in _vectors(system)[0]]
         self._counted = tally.counts.ravel()
         counts, size = self._counted.size, sum(v.size for v in self._vectors)
         self._buffer = bytearray(_STATE.size + 8 * (counts + size))

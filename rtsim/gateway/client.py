@@ -73,6 +73,11 @@ class Run:
         return Parameters(self._run["parameters"])
 
     @property
+    def left_out(self) -> dict[str, int]:
+        """What a live run has too much of to be shown: names, and how many values each has."""
+        return dict(self._run["left_out"])
+
+    @property
     def status(self) -> State:
         return self._state(self._asked("status"))
 

@@ -14,7 +14,7 @@ from rtsim.clock import civil, stopwatch
 from rtsim.control.commands import CommandError, read_command
 from rtsim.control.inbox import Inbox, Waiting
 from rtsim.errors import ScenarioError
-from rtsim.gateway.catalogue import Counters, Look, catalogue
+from rtsim.gateway.catalogue import Counters, Look, catalogue, only_time
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed
 from rtsim.gateway.publishing import check_rates
@@ -57,7 +57,10 @@ class PipedInbox(Inbox):
         run = {**self._about, **catalogue(system), **more}
         placed([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
         check_rates(run.get("telemetry", {}), run["signals"])
-        self._pipe.send({"run": run})
+        if not self._pipe.fits({"run": run}):
+            run = only_time(run)
+        if not self._pipe.send({"run": run}) and not self._pipe.gone:
+            self.trouble = "what the run says of itself is more than its gateway takes"
 
     def _left_ns(self, ns: int) -> int:
         """Of the wall until the tag at ``ns``."""
@@ -130,7 +133,7 @@ class PipedInbox(Inbox):
         counters.overruns_compute = pacer.overruns["compute"]
         counters.overruns_wake = pacer.overruns["wake"]
         counters.frames = pacer.log.frames
-        self._pipe.send({"look": self._look.take(counters)})
+        self.lost += not self._pipe.send({"look": self._look.take(counters)})
 
     def wait(self, seconds: float) -> None:
         if self._pipe.gone:  # nobody is left to say that it goes on

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from rtsim.errors import RtsimError
-from rtsim.messagepack import EncodingError, Limits, pack, unpack
+from rtsim.messagepack import EncodingError, Limits, check, pack, unpack
 
 MOST_BYTES = 1 << 20
 _HEAD = 4
@@ -48,6 +48,15 @@ class Pipe:
         self._out += len(data).to_bytes(_HEAD, "little") + data
         self.flush()
         return not self.gone
+
+    def fits(self, message: Any) -> bool:
+        """The other end would take it for a message."""
+        data = pack(message)
+        try:
+            check(data, _LIMITS)
+        except EncodingError:
+            return False
+        return len(data) <= MOST_BYTES
 
     def flush(self) -> None:
         """Hand over what waits, as far as the other end takes it."""

@@ -183,8 +183,18 @@ class Gate:
     def _indices(self, request: Request) -> list[int]:
         for name in request.names:
             if name not in self._index:
+                self._left_out(name)
                 raise UnknownName("signal", name, self._index, "this run")
         return [self._index[n] for n in request.names]
+
+    def _left_out(self, name: str) -> None:
+        """Say so where it is one of too many."""
+        for part in (name, name.partition(".")[0]):
+            if many := self._run["left_out"].get(part):
+                raise RtsimError(
+                    f"{name} is not shown: {part} has {many} values, more than a live run shows; "
+                    "the recording has them all"
+                )
 
     def _command(self, place: int, who: bytes, request: Request) -> None:
         if len(self._asked) >= 1000:
@@ -277,8 +287,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stack.callback(lambda: path.unlink(missing_ok=True))
 
         gate.on_run.append(entered)
-        with suppress(PipeError):
+        try:
             gate.serve()
+        except PipeError as error:
+            print(f"rtsim: the run cannot be controlled any more: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

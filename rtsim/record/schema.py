@@ -11,6 +11,7 @@ import json
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,7 +58,7 @@ class TrackSpec:
                 f"give a name of 1 to 200 characters other than {EVENT_TOPIC!r}"
             )
         for names in (self.integers, self.signals.columns):
-            twice = sorted({n for n in names if names.count(n) > 1})
+            twice = sorted(n for n, many in Counter(names).items() if many > 1)
             if twice:
                 raise ScenarioError(
                     f"track {self.name}: two columns are called {', '.join(twice)}; "

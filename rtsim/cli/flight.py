@@ -27,6 +27,7 @@ from rtsim.cli.telemetry import (
     telemetry_option,
     telemetry_to_json,
     told,
+    unencrypted_option,
 )
 from rtsim.compiling import announced
 from rtsim.control.inbox import Inbox
@@ -68,6 +69,7 @@ class Flight:
     control_keys: Path | None = None
     plotjuggler: bool = False
     foxglove: str = ""
+    foxglove_unencrypted: bool = False
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
 
@@ -94,7 +96,9 @@ class Flight:
         about = {"scenario": scenario.name, "recording": "" if path is None else str(path)}
         about |= told(scenario, self.telemetry)
         plot = PLOTJUGGLER if self.plotjuggler else ""
-        glove = listen(self.foxglove) if self.foxglove else None
+        glove = None
+        if self.foxglove:
+            glove = listen(self.foxglove, unencrypted=self.foxglove_unencrypted)
         with Gateway(about, self.bind, self.control_keys, plot, glove) as inbox:
             yield inbox
 
@@ -102,7 +106,7 @@ class Flight:
         return Wanted(self.checkpoint_every, self.checkpoint_at, self.reachable, self.rewind)
 
     def check(self) -> None:
-        check_telemetry(self.plotjuggler, self.foxglove, self.telemetry)
+        check_telemetry(self.plotjuggler, self.foxglove, self.foxglove_unencrypted, self.telemetry)
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
@@ -156,6 +160,7 @@ _OPTIONS = (
     rewind_option,
     plotjuggler_option,
     foxglove_option,
+    unencrypted_option,
     telemetry_option,
 )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtsim.errors import ScenarioError
-from rtsim.gateway.listening import FOXGLOVE, check_foxglove, listen, read_address
+from rtsim.gateway.listening import FOXGLOVE, UNENCRYPTED, check_foxglove, listen, read_address
 from rtsim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ foxglove_option = click.option(
     callback=_address,
     help=f"Serve Foxglove there; by itself {FOXGLOVE}, for this machine only.",
 )
+unencrypted_option = click.option(
+    UNENCRYPTED,
+    "foxglove_unencrypted",
+    is_flag=True,
+    help="Let --foxglove serve others than this machine: whoever reaches it watches.",
+)
 telemetry_option = click.option(
     "--telemetry",
     multiple=True,
@@ -45,10 +51,14 @@ telemetry_option = click.option(
 )
 
 
-def check_telemetry(plotjuggler: bool, foxglove: str, rates: Sequence[str]) -> None:
+def check_telemetry(
+    plotjuggler: bool, foxglove: str, unencrypted: bool, rates: Sequence[str]
+) -> None:
     """That it can be served, before anything is loaded."""
     if foxglove:
-        check_foxglove(foxglove)
+        check_foxglove(foxglove, unencrypted)
+    elif unencrypted:
+        raise ScenarioError(f"{UNENCRYPTED} goes with --foxglove HOST:PORT; add it")
     if plotjuggler:
         from rtsim.gateway.publishing import PLOTJUGGLER
 

@@ -66,7 +66,7 @@ def catalogue(system: System) -> dict[str, Any]:
         parameters.take(target, item.signals[item.name].size, partial(_parameter, item))
         for target, item in sorted(system.changeable.items())
     ]
-    carried = {
+    carried: dict[str, list[str] | None] = {
         name: topics.take(name, topic.signals.size, partial(list, topic.signals.columns))
         for name, topic in sorted(system.bus.topics.items())
     }

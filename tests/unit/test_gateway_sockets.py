@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import socket
 import subprocess
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from socket_parts import LOOPBACK, reached, tree
 
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import ControlError, connect
@@ -18,55 +18,11 @@ from rtsim.gateway.loop import Gateway
 from rtsim.sockets import Caller, keys_of
 
 RTSIM = [sys.executable, "-m", "rtsim"]
-LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
-"""127.0.0.1, ::1 and ::ffff:127.0.0.1 as the kernel writes them."""
 
 
 @pytest.fixture(autouse=True)
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
-
-
-def _tree(pid: int) -> list[int]:
-    """A process and all that it started, in sessions of their own too."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
-
-
-def _sockets(pids: list[int]) -> set[str]:
-    """Inodes of their sockets."""
-    found = set()
-    for pid in pids:
-        for path in Path(f"/proc/{pid}/fd").glob("*"):
-            try:
-                match = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(path))
-            except OSError:
-                continue
-            if match is not None:
-                found.add(match[1])
-    return found
-
-
-def reached(pid: int) -> list[tuple[str, str, int]]:
-    """(protocol, address, port) that the process tree of ``pid`` listens at; UDP: is bound to."""
-    ours, found = _sockets(_tree(pid)), []
-    for protocol in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6"):
-        table = Path(f"/proc/net/{protocol}")
-        for line in table.read_text().splitlines()[1:] if table.exists() else ():
-            fields = line.split()
-            listens = fields[3] == "0A" or not protocol.startswith("tcp")
-            if listens and fields[9] in ours:
-                address, _, port = fields[1].partition(":")
-                found.append((protocol, address, int(port, 16)))
-    return found
 
 
 class Going:
@@ -109,16 +65,8 @@ def test_a_listener_would_be_seen() -> None:
 @pytest.mark.realtime
 def test_nothing_listens_with_control_alone() -> None:
     with Going("--control") as going:
-        assert len(_tree(going.process.pid)) >= 2, "the gateway is a process of its own"
+        assert len(tree(going.process.pid)) >= 2, "the gateway is a process of its own"
         assert reached(going.process.pid) == []
-
-
-@pytest.mark.realtime
-def test_plotjuggler_is_served_on_loopback_alone() -> None:
-    with Going("--control", "--plotjuggler") as going:
-        found = reached(going.process.pid)
-        assert [(protocol, port) for protocol, _, port in found] == [("tcp", 9872)]
-        assert all(address in LOOPBACK for _, address, _ in found)
 
 
 @pytest.fixture
@@ -127,6 +75,15 @@ def port() -> int:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         return int(held.getsockname()[1])
+
+
+@pytest.mark.realtime
+def test_plotting_tools_are_served_on_loopback_alone(port: int) -> None:
+    pytest.importorskip("foxglove")
+    with Going("--control", "--plotjuggler", "--foxglove", str(port)) as going:
+        found = reached(going.process.pid)
+        assert {("tcp", 9872), ("tcp", port)} <= {(protocol, at) for protocol, _, at in found}
+        assert all(address in LOOPBACK for _, address, _ in found)
 
 
 @pytest.mark.realtime

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -12,26 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgpack
-import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
+from gateway_parts import live
 
 from rtsim.cli.main import main
 from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import NEXT_TAG, ControlError, connect
 from rtsim.gateway.loop import Gateway
-from rtsim.gateway.pipe import MOST_BYTES, Pipe, PipeError
-from rtsim.gateway.registry import Entry, enter, find, folder, runs
-from rtsim.gateway.requests import VERSION, RequestError, read_request
+from rtsim.gateway.requests import VERSION
 from rtsim.messagepack import pack
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import rerun
-from rtsim.simulation import simulate
+from rtsim.simulation import Progress, simulate
 from rtsim.sockets import Caller
 
 
@@ -140,6 +136,30 @@ def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
 
 
 @pytest.mark.realtime
+def test_a_command_is_initiated_completed_and_arrives_in_that_order() -> None:
+    """A tag is its arrival: done after it was completed, and what the client is told."""
+    done: dict[int, int] = {}
+    recorder = MemoryRecorder()
+    told: list[tuple[int, int, int]] = []
+
+    def observe(progress: Progress) -> None:
+        done[progress.ns] = stopwatch()
+
+    flown = unstable.scenario(until=1000)
+    with live(flown, recorder=recorder, observe=observe) as run:
+        for k in range(20):
+            before = stopwatch()
+            told.append((before, run.mark(f"{k}"), stopwatch()))
+    marks = [e for e in recorder.recording().events if e.source == "mark"]
+    assert len(marks) == 20
+    for event, (before, ns, after) in zip(marks, told, strict=True):
+        initiated, completed = int(event.values["initiated"]), int(event.values["completed"])
+        assert event.tag.ns == ns
+        assert before <= initiated <= completed <= done[ns]
+        assert completed <= after
+
+
+@pytest.mark.realtime
 def test_a_live_run_goes_back_over_the_channel_and_each_leg_replays(going: Going) -> None:
     with _connected() as run:
         with pytest.raises(ControlError, match="--rewind SECONDS"):
@@ -215,135 +235,6 @@ def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
     assert compare(plain.recording(), recorder.recording()).ok
 
 
-BAD: list[object] = [
-    None, 3, [], {"id": -1}, {"id": True, "v": VERSION}, {"id": 1, "v": VERSION + 1},
-    {"id": 1, "v": VERSION, "do": "eval"},
-    {"id": 1, "v": VERSION, "do": "get", "names": "x"},
-    {"id": 1, "v": VERSION, "do": "get", "names": [1]},
-    {"id": 1, "v": VERSION, "do": "get", "names": ["x"] * 2000},
-    {"id": 1, "v": VERSION, "do": "watch", "rate": -1},
-    {"id": 1, "v": VERSION, "do": "watch", "rate": 1e9},
-    {"id": 1, "v": VERSION, "do": "command", "command": 1},
-    {"id": 1, "v": np.ones(2)}, {"id": 1, "v": VERSION, "do": np.ones(2)}, {"id": np.ones(2)},
-    {"id": 1, "v": True}, {"id": 1, "v": VERSION, "do": b"get"},
-    {"id": 2**63, "v": VERSION}, {"id": 1, "v": VERSION, "do": "get", "names": ["x" * 300]},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("said", BAD)
-def test_requests_that_are_none(said: object) -> None:
-    with pytest.raises(RequestError):
-        read_request(pack(said) if not _wide(said) else msgpack.packb(said))
-
-
-def _wide(said: object) -> bool:
-    return isinstance(said, dict) and type(said.get("id")) is int and said["id"] >= 2**63
-
-
-def test_bytes_that_are_no_request() -> None:
-    chance = random.Random(3)
-    for _ in range(3000):
-        with pytest.raises(RequestError):
-            read_request(chance.randbytes(chance.randrange(100)))
-    deep: Any = 1
-    for _ in range(50):
-        deep = [deep]
-    with pytest.raises(RequestError, match="deeper"):
-        read_request(msgpack.packb(deep))
-    with pytest.raises(RequestError, match="cut off"):
-        read_request(b"\xdd\xff\xff\xff\xff")
-
-
-def _pair() -> tuple[Pipe, Any]:
-    import socket
-
-    a, b = socket.socketpair()
-    b.setblocking(False)
-    return Pipe(a, most_waiting=3 * MOST_BYTES), b
-
-
-def test_a_pipe_takes_messages_in_any_pieces() -> None:
-    pipe, far = _pair()
-    data = b"".join(len(p := pack({"k": k})).to_bytes(4, "little") + p for k in range(20))
-    found = []
-    for byte in data:
-        far.send(bytes([byte]))
-        found += pipe.receive()
-    assert found == [{"k": k} for k in range(20)]
-    far.close()
-    assert pipe.receive() == []
-    assert pipe.gone
-    pipe.close()
-
-
-@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x01\x00\x00\x00\xc1"])
-def test_a_pipe_refuses_what_is_no_message(data: bytes) -> None:
-    pipe, far = _pair()
-    far.send(data)
-    with pytest.raises(PipeError):
-        pipe.receive()
-    pipe.close()
-    far.close()
-
-
-def test_a_pipe_never_waits_for_an_end_that_takes_nothing() -> None:
-    pipe, far = _pair()
-    sent = 0
-    while pipe.send({"x": bytes(100_000)}):
-        sent += 1
-        assert sent < 100
-    assert pipe.busy
-    pipe.close()
-    far.close()
-
-
-def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
-    assert runs() == []
-    with pytest.raises(ScenarioError, match="no run can be reached"):
-        find()
-    me = os.getpid()
-    enter(Entry(me, me, "one", "ipc:///x"))
-    enter(Entry(2**22 + 5, 2**22 + 5, "dead", "ipc:///y"))
-    (folder() / "bad.json").write_text("[" * 100_000)
-    assert [e.scenario for e in runs()] == ["one"]
-    assert not (folder() / f"{2**22 + 5}.json").exists()
-    assert find("one") == find(str(me)) == find()
-    enter(Entry(me + 0, me, "one", "ipc:///z"))
-    with pytest.raises(ScenarioError, match="going on: "):
-        find("two")
-    assert tmp_path in folder().parents
-
-
-def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:
-    """As by ssh or sudo; platformdirs warns once in a process."""
-    unset = ("XDG_RUNTIME_DIR", "RTSIM_RUNTIME_DIR")
-    told = subprocess.run(
-        [sys.executable, "-W", "error", "-c",
-         "from rtsim.gateway.registry import folder; folder()"],
-        env={k: v for k, v in os.environ.items() if k not in unset},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert (told.returncode, told.stderr) == (0, "")
-
-
 def test_only_loopback_without_keys() -> None:
     with pytest.raises(RtsimError, match="rtsim keys"):
         Caller("tcp://192.0.2.1:5555")
-
-
-def test_no_more_than_a_tag_takes_is_taken_at_once() -> None:
-    """The rest waits its turn, whether more comes or not."""
-    ours, theirs = socket.socketpair()
-    near, far = Pipe(ours), Pipe(theirs)
-    for k in range(10):
-        assert far.send({"k": k, "load": "x" * 1000})
-    seen: list[int] = []
-    while not seen or near.more:
-        assert near.wait(0.0)
-        took = [message["k"] for message in near.receive(2500)]
-        assert len(took) <= 3
-        seen += took
-    assert seen == list(range(10))
-    assert not near.wait(0.0)
-    near.close()
-    far.close()

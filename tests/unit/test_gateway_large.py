@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
+from gateway_parts import live
 
 from rtsim.gateway import catalogue as catalogues
 from rtsim.gateway.catalogue import MOST_VALUES, Counters, Look, catalogue, read_look
-from rtsim.gateway.client import ControlError, Run, connect
-from rtsim.gateway.loop import Gateway
+from rtsim.gateway.client import ControlError
 from rtsim.gateway.pipe import Pipe
 from rtsim.model import Model
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Outcome, Pace, simulate
-from rtsim.timing.policy import Slip
 from rtsim.timing.tally import Tally
 
 MANY = 120_000
@@ -38,28 +32,6 @@ def scenario(*sizes: int) -> Scenario:
     for k, many in enumerate(sizes):
         out.source(f"s{k}", Signals(Signal("v", shape=(many,))))
     return out
-
-
-@contextmanager
-def live(flown: Scenario) -> Iterator[Run]:
-    """The run, in real time, in a thread of this process; ended with the block."""
-    done: list[Outcome] = []
-    with Gateway({"scenario": flown.name}) as inbox:
-
-        def fly() -> None:
-            pace = Pace(1.0, Slip(10**6))
-            done.append(simulate(flown, pace=pace, inbox=inbox, compile=False))
-
-        thread = Thread(target=fly)
-        thread.start()
-        try:
-            with connect(os.getpid(), wait=60) as run:
-                yield run
-                run.quit()
-        finally:
-            thread.join(60)
-    assert [outcome.reason for outcome in done] == ["quit"]
-    assert inbox.trouble == ""
 
 
 @pytest.fixture(autouse=True)

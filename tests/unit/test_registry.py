@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from rtsim.errors import ScenarioError
-from rtsim.gateway.registry import Entry, enter, folder, runs
+from rtsim.gateway.registry import Entry, enter, find, folder, runs
 
 ME = os.getpid()
 
@@ -51,3 +52,32 @@ def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "getuid", lambda: other)
     with pytest.raises(ScenarioError, match="belongs to somebody else"):
         runs()
+
+
+def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
+    assert runs() == []
+    with pytest.raises(ScenarioError, match="no run can be reached"):
+        find()
+    me = os.getpid()
+    enter(Entry(me, me, "one", "ipc:///x"))
+    enter(Entry(2**22 + 5, 2**22 + 5, "dead", "ipc:///y"))
+    (folder() / "bad.json").write_text("[" * 100_000)
+    assert [e.scenario for e in runs()] == ["one"]
+    assert not (folder() / f"{2**22 + 5}.json").exists()
+    assert find("one") == find(str(me)) == find()
+    enter(Entry(me + 0, me, "one", "ipc:///z"))
+    with pytest.raises(ScenarioError, match="going on: "):
+        find("two")
+    assert tmp_path in folder().parents
+
+
+def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:
+    """As by ssh or sudo; platformdirs warns once in a process."""
+    unset = ("XDG_RUNTIME_DIR", "RTSIM_RUNTIME_DIR")
+    told = subprocess.run(
+        [sys.executable, "-W", "error", "-c",
+         "from rtsim.gateway.registry import folder; folder()"],
+        env={k: v for k, v in os.environ.items() if k not in unset},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (told.returncode, told.stderr) == (0, "")

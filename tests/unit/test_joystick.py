@@ -317,3 +317,34 @@ def test_who_flies_by_keys_reads_where_to_ask_for_a_joystick(
     monkeypatch.setattr(strip, "write", lambda _, text, *__: said.append(text))
     strip.draw_help(pygame.Surface((640, 600)), movers)
     assert any("rtsim joystick" in text for text in said) == asks
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pseudo terminal")
+def test_in_a_real_terminal_it_is_live_and_leaves_it_as_it_was(tmp_path: Path) -> None:
+    """Also with nothing plugged in: it says what is missing, and waits for it."""
+    from terminal_parts import Terminal  # not on Windows
+
+    terminal = Terminal([sys.executable, "-m", "rtsim", "joystick"], dict(os.environ))
+    try:
+        assert "r shake" in terminal.until("q leave")
+        terminal.press("q")
+        assert terminal.process.wait(30) == 0
+        terminal.read(0.3)
+        assert terminal.as_it_was
+    finally:
+        terminal.close()
+    (tmp_path / "kept.toml").write_text("mine")
+    asked = Terminal(
+        [sys.executable, "-m", "rtsim", "joystick", "calibrate", "--mapping", "kept.toml",
+         "--force"], dict(os.environ),
+    )  # fmt: skip
+    try:
+        asked.until("step 1 of 10")
+        asked.press("\x03")
+        assert asked.process.wait(30) == 130
+        asked.read(0.3)
+        assert asked.as_it_was
+        assert "kept.toml is as it was" in asked.raw
+    finally:
+        asked.close()
+    assert (tmp_path / "kept.toml").read_text() == "mine"

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import simpy
+from discrete_parts import K, Steps, Y, one
 from semantics_parts import INTEGRATOR, add_one, copy_input, law_of, rows
 
 from rtsim.discrete import Agenda, Processes
-from rtsim.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
-from rtsim.faults import FaultError
+from rtsim.errors import ModelError, ScenarioError
 from rtsim.latency import Fixed
 from rtsim.models.ball import BALL
-from rtsim.record.reading import Recording
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals, Vector
 from rtsim.source_hash import source_hash
 from rtsim.tag import Period
-from rtsim.testing.determinism import check_determinism, trace_of
+from rtsim.testing.determinism import check_determinism
+from rtsim.testing.determinism import trace_of as flown
 
 MS = 1_000_000
-Steps = Generator[Any, Any, None]
-Y, K = Signals("y [1]"), Signals("k [1]")
 
 
-def one(body: Callable[[Agenda], Steps], until: float = 1.0, **declared: Any) -> Scenario:
-    """A scenario of one process; ``declared``: of the processes, and of the scenario's part."""
-    part = {k: declared.pop(k) for k in ("on", "priority", "transport") if k in declared}
-    wires = declared.pop("wires", None)
-
-    def setup(agenda: Agenda) -> None:
-        agenda.process(body(agenda))
-
-    out = Scenario("one", until=until)
-    out.processes("p", Processes(setup, **{"outputs": Y, **declared}), inputs=wires, **part)
-    return out
-
-
-def flown(scenario: Scenario, **options: Any) -> Recording:
-    return trace_of(scenario, **options)
+MS = 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -190,30 +174,6 @@ def test_it_changes_parameters_of_plants_and_values_of_sources() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("target", "value", "said"),
-    [
-        ("c.gain", 1.0, "parameter of a controller"),
-        ("x.u", 1.0, "unknown value"),
-        ("ball.gravity", [1.0, 2.0], "1 elements"),
-    ],
-)
-def test_what_cannot_be_changed_is_refused(target: str, value: Any, said: str) -> None:
-    from rtsim.controller import PythonController
-
-    def body(agenda: Agenda) -> Steps:
-        yield agenda.timeout(0.1)
-        agenda.change(target, value)
-
-    out = one(body)
-    out.plant("x", INTEGRATOR, step=0.1)
-    out.plant("ball", BALL, step=0.1)
-    law = PythonController(copy_input, Signals("u"), Y, parameters=Signals("gain"))
-    out.controller("c", law, period=0.1)
-    with pytest.raises(ScenarioError, match=said):
-        flown(out)
-
-
 # -- what it hears --------------------------------------------------------------------------------
 
 
@@ -303,97 +263,6 @@ def test_it_hears_an_answer_of_a_declared_order_when_the_microstep_is_over() -> 
     recording = flown(out)
     assert seen == [(0, 2.0), (100 * MS, 2.0)]
     assert recording.track("messages/heard").integer("initiated_step").tolist() == [1, 1]
-
-
-# -- what is wrong ------------------------------------------------------------------------------
-
-
-def test_what_a_process_raises_is_told_with_its_place() -> None:
-    def body(agenda: Agenda) -> Steps:
-        yield agenda.timeout(0.25)
-        raise KeyError("lathe")
-
-    with pytest.raises(ModelError, match=r"process of p raised at 0\.25.*KeyError.*lathe.*in body"):
-        flown(one(body))
-
-
-def test_an_error_of_rtsim_in_a_process_keeps_its_type() -> None:
-    def body(agenda: Agenda) -> Steps:
-        yield agenda.timeout(0.25)
-        agenda.write(z=1.0)
-
-    with pytest.raises(UnknownName, match="unknown signal 'z' in outputs of p"):
-        flown(one(body))
-
-
-@pytest.mark.parametrize(
-    ("act", "error", "said"),
-    [
-        (lambda a: a.write(y=[1.0, 2.0]), ShapeError, "has 1 elements, got 2"),
-        (lambda a: a.write(y=float("nan")), ModelError, "became nan at"),
-        (lambda a: a.send("none"), UnknownName, "unknown topic"),
-        (lambda a: a.read("none"), UnknownName, "unknown input"),
-        (lambda a: a.inbox("orders"), ScenarioError, r"declare it: on=\('orders',\)"),
-        (lambda a: a.crossing("ball.floor"), ScenarioError, "listen for the guard"),
-        (lambda a: a.run(until=3), ScenarioError, "the run drives"),
-        (lambda a: a.step(), ScenarioError, "the run drives"),
-    ],
-)
-def test_what_is_not_there_is_named(
-    act: Callable[[Agenda], object], error: type[Exception], said: str
-) -> None:
-    def body(agenda: Agenda) -> Steps:
-        yield agenda.timeout(0.25)
-        act(agenda)
-
-    with pytest.raises(error, match=said):
-        flown(one(body))
-
-
-def test_a_process_that_goes_round_without_time_is_zeno(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rtsim.discrete.agenda.MOST_EVENTS", 50)
-
-    def body(agenda: Agenda) -> Steps:
-        while True:
-            yield agenda.timeout(0)
-
-    with pytest.raises(ZenoError, match="more than 50 events of p at 0"):
-        flown(one(body))
-
-
-def nothing(agenda: Agenda) -> None:
-    pass
-
-
-@pytest.mark.parametrize(("on", "said"), [("ball.flor", "unknown guard"), ("c", "unknown topic")])
-def test_who_listens_for_what_is_not_there_is_told(on: str, said: str) -> None:
-    out = Scenario("s")
-    out.plant("ball", BALL, step=0.1)
-    out.processes("p", Processes(nothing), on=(on,))
-    with pytest.raises(UnknownName, match=said):
-        out.build()
-
-
-def test_declarations_that_do_not_fit_are_refused() -> None:
-    out = Scenario("s")
-    with pytest.raises(ScenarioError, match="declared twice"):
-        out.processes("p", Processes(nothing, messages={"p": Y}))
-    with pytest.raises(ScenarioError, match="an input and a parameter"):
-        Processes(nothing, inputs=K, parameters=K)
-    with pytest.raises(ScenarioError, match="give a function"):
-        Processes(3)  # type: ignore[arg-type]
-    out.processes("q", Processes(nothing, parameters=K))
-    with pytest.raises(UnknownName, match="did you mean k"):
-        out.set("q.kk", 3.0)
-
-
-def test_its_ticks_cannot_be_lost_by_a_fault() -> None:
-    """A tick that never came would leave its events behind the time of the run."""
-    out = Scenario("s", until=1)
-    out.processes("p", Processes(nothing))
-    out.faults({"name": "lost", "where": "loop.p", "kind": "lost_tick", "at": 0.1})
-    with pytest.raises(FaultError, match="unknown job 'p'"):
-        out.build()
 
 
 # -- bit for bit -------------------------------------------------------------------------------

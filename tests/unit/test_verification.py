@@ -92,7 +92,7 @@ def test_an_average_over_time_weighs_by_how_long_it_held() -> None:
 
 def test_warm_up_is_found_where_there_is_one() -> None:
     series = autoregressive(2000, 3) + 10.0
-    cut = warm_up(series + 30.0 * np.exp(-np.arange(2000) / 50))
+    cut = warm_up(series - 30.0 * np.exp(-np.arange(2000) / 50))
     assert 100 <= cut <= 500
     assert warm_up(series) < 300
 

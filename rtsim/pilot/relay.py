@@ -17,7 +17,7 @@ from rtsim.errors import RtsimError
 from rtsim.keys import Keys
 from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.flow import Flow
-from rtsim.pilot.seat import Seat
+from rtsim.pilot.seat import NOBODY, Seat
 from rtsim.pilot.sequence import Writer
 from rtsim.pilot.shared import STICK, Shared
 from rtsim.pilot.wire import HELLO, RECORDS, TO_RUN, WHOLE, Changes, Format, Message, WireError, put
@@ -97,13 +97,10 @@ class Relay:
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])
-            if number == 0:
-                if who != self._flies:
-                    return
-            elif not self._seat.free_for(number):
+            free = number == NOBODY or self._seat.free_for(number)
+            if not free:
                 self._flies = b"" if who == self._flies else self._flies
-                return
-            elif who != self._flies:
+            elif number != NOBODY and who != self._flies:
                 self._flies = who
                 self._writers = {name: self._shared.writer(name) for name in TO_RUN}
         if who != self._flies:

@@ -80,6 +80,8 @@ def test_the_quickest_exchange_tells_the_offset_best(machines: Machines) -> None
     machines.pass_by(250, there_ns=1000)
     assert remote.offset_ns - AHEAD == 500
     assert remote._flow.offset.error_ns == 500
+    machines.pass_by(250, there_ns=800_000)
+    assert remote.offset_ns - AHEAD == 500
 
 
 def test_the_stick_is_stamped_by_the_runs_clock(machines: Machines) -> None:
@@ -101,7 +103,7 @@ def test_the_stick_is_stamped_by_the_runs_clock(machines: Machines) -> None:
     assert float(record.floats[0]) == 2.0
     told = int(record.integers[1 + MOST_ORDERS])
     assert machines.time.there() - told == 3 * MS
-    assert record.integers[2:4].tolist() == [0, 0]  # of no order: no time of one
+    assert int(record.integers[2 + MOST_ORDERS]) == 0  # of no order: no time of one
 
 
 def test_the_second_viewer_watches_until_the_first_one_leaves(machines: Machines) -> None:
@@ -179,6 +181,25 @@ def test_after_the_line_was_cut_everything_is_told_again(machines: Machines) -> 
     pair = seen(remote)
     assert pair is not None
     assert pair.last[0] == 2.0
+
+
+def test_what_was_lost_on_the_way_is_missed_though_more_comes(machines: Machines) -> None:
+    """A refusal is told once; states go on."""
+    remote, line = machines.viewer(b"a")
+    publish(machines, 1.0)
+    machines.pass_by(10)
+    line.cut = True
+    answer = machines.shared.writer("answer")
+    answer.integers[0] = 1
+    answer.publish()
+    machines.pass_by(5)
+    line.cut = False
+    for k in range(1200):
+        publish(machines, float(k))
+        machines.pass_by(1)
+    record = remote.reader("answer").read()
+    assert record is not None
+    assert record.integers[0] == 1
 
 
 def test_who_says_nothing_any_more_is_forgotten_and_may_come_back(machines: Machines) -> None:

@@ -101,11 +101,11 @@ def test_the_interpolations_part_is_how_long_before_the_newest_state(room: Room)
         picture.look()
 
     publish(0)
-    for applied, wall in ((1, 105 * MS), (2, 120 * MS), (3, 131 * MS)):
+    for applied, wall in ((1, 105 * MS), (2, 120 * MS), (3, 131 * MS), (4, 125 * MS)):
         publish(applied)
         picture.at(wall, 16 * MS)
         picture.drawn(wall)
-    assert picture.interpolation.count == picture.latency.count == 3
+    assert picture.interpolation.count == picture.latency.count == 4
     assert picture.interpolation.greatest == 15 * MS
     assert picture.interpolation.quantile(0.5) == 0  # at the newest one, and beyond it
     assert picture.latency.greatest == 41 * MS

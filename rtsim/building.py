@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from rtsim.bus import Bus, Topic
 from rtsim.clock import Wake
 from rtsim.controller import Controller, PythonController
 from rtsim.controller_task import ControllerTask
-from rtsim.discrete.task import ProcessesTask
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.faults import Fault
 from rtsim.faults.at_signals import FaultyWiring
@@ -36,6 +36,9 @@ from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.system import Change, Changeable, Listener, System, reaction_order
 from rtsim.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
+
+if TYPE_CHECKING:
+    from rtsim.discrete.task import ProcessesTask
 
 
 class Builder:
@@ -193,6 +196,8 @@ class Builder:
         self.tasks.append(SensorTask(name, wiring, part.period, part.offset_ns, part.priority))
 
     def _processes(self, name: str, part: ProcessesPart) -> None:
+        from rtsim.discrete.task import ProcessesTask  # and SimPy, where somebody needs it
+
         processes = part.processes
         wiring = self._wiring(processes.inputs.initial(), processes.inputs, part.inputs, name)
         p = processes.parameters.initial(part.parameters)

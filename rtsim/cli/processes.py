@@ -7,7 +7,6 @@ from typing import Any
 from rich.console import Console
 
 from rtsim.cli.tables import Column, print_table
-from rtsim.discrete.task import ProcessesTask
 from rtsim.system import System
 
 
@@ -16,8 +15,8 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
     out: dict[str, dict[str, Any]] = {}
     for task in system.tasks:
         port = system.ports.get(task.name)
-        if not isinstance(task, ProcessesTask) or port is None or not len(port.signals):
-            continue
+        if not hasattr(task, "hear") or port is None or not len(port.signals):
+            continue  # a controller hears nothing, it is set off
         values = {s.name: port.value[port.signals.slice(s.name)].tolist() for s in port.signals}
         out[task.name] = {
             s.name: values[s.name] if s.shape else values[s.name][0] for s in port.signals

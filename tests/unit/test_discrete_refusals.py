@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -131,3 +133,12 @@ def test_its_ticks_cannot_be_lost_by_a_fault() -> None:
     out.faults({"name": "lost", "where": "loop.p", "kind": "lost_tick", "at": 0.1})
     with pytest.raises(FaultError, match="unknown job 'p'"):
         out.build()
+
+
+def test_simpy_is_imported_where_there_are_processes_alone() -> None:
+    code = (
+        "import sys, rtsim.cli.run; from rtsim.models.ball import scenario; scenario().build(); "
+        "assert 'simpy' not in sys.modules; from rtsim.loading import load_scenario; "
+        "load_scenario('queue').build(); assert 'simpy' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

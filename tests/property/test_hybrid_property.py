@@ -22,7 +22,7 @@ from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Outcome, simulate
 from rtsim.solve import Adaptive, SciPy, Solver, solver_named
 
-FEW = settings(max_examples=settings.default.max_examples // 16)  # a run each, or several
+FEW = settings(max_examples=settings().max_examples // 16)  # a run each, or several
 TIGHT = Adaptive(rtol=1e-11, atol=1e-13)
 OWN = ["rk4", "abm4", "rkn4", "dp54", "bs32"]
 STEPS = ("1/100", "1/64", "3/10", "7/10")

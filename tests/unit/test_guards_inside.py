@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.checkpoint.taking import Ring, Taking
 from rtsim.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
@@ -189,6 +190,80 @@ def test_a_ball_that_does_not_bounce_lies_and_does_not_fall_through() -> None:
     scenario.plant("ball", BALL, step=1, solver="dp54", parameters={"restitution": 0.0})
     _, outcome = flown(scenario)
     assert outcome.system.plants[0].values.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_one_at_zero_fires_again_where_its_reset_wrote_the_states() -> None:
+    """x = 1 - t is 0 to the last bit at 1 s; thrown on from there it crosses once more."""
+
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0]
+
+    def falls(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+        dx[0] = x[1]
+        dx[1] = 0.0
+
+    def thrown(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[1] *= 2.0
+
+    states = Signals(Signal("x", initial=1.0), Signal("v", initial=-1.0))
+    scenario = watched(level, Guard("floor", -1), derivative=falls, states=states, reset=thrown,
+                       solver="euler", step="1/4", until=2)  # fmt: skip
+    assert [ns for _, ns in crossed(flown(scenario)[0])] == [1000 * MS, 1000 * MS + 1]
+
+
+@pytest.mark.parametrize("solver", ["rk4", "dp54"])
+def test_a_crossing_in_the_other_direction_is_not_forgotten(solver: str) -> None:
+    """x = cos t falls through zero first, which does not count; many steps are taken at once."""
+
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0]
+
+    scenario = watched(level, Guard("up", +1), derivative=turns, states=CIRCLE, solver=solver,
+                       step="1/100")  # fmt: skip
+    (found,) = crossed(flown(scenario)[0])
+    assert abs(found[1] - 3 * math.pi / 2 * 1e9) < 5000
+
+
+def test_a_run_goes_on_with_what_was_known_of_its_guards() -> None:
+    """One is at zero where it is cut, and has fired; the other crosses in the next step."""
+
+    def both(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = t - 0.5
+        g[1] = t - 0.6
+
+    scenario = watched(both, Guard("half", +1), Guard("soon"), step="1/4", until=1)
+    ring = Ring(1)
+    whole, _ = flown(scenario, checkpoints=Taking(ring, at=["1/2"]))
+    kept = ring.before(500 * MS)
+    assert kept is not None
+    assert kept.ns == 500 * MS
+    rest, _ = flown(scenario, start=kept)
+    assert [name for name, _ in crossed(whole)] == ["half", "soon"]
+    assert crossed(rest) == crossed(whole)[1:]
+
+
+@pytest.mark.parametrize("off", [-1000, -2, 2, 1000])
+def test_the_order_is_that_of_the_steps_and_not_of_the_dense_output(off: int) -> None:
+    """One follows the state, loosely solved; the other the clock, a few ns beside it."""
+
+    def level(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+        g[0] = x[0]
+        g[1] = t - p[0]
+
+    model = Model("loose", CIRCLE, turns, guards=(Guard("state"), Guard("clock")), guard=level,
+                  parameters=Signals("at = 9"), reset=count,
+                  discrete=Signals("n0", "n1"))  # fmt: skip
+
+    def run(at: float) -> list[tuple[str, int]]:
+        scenario = Scenario("loose", until=2)
+        solver = Adaptive(tableau=BS32_TABLEAU, rtol=1e-2, atol=1e-2)
+        scenario.plant("w", model, step=2, solver=solver, parameters={"at": at})
+        return crossed(flown(scenario)[0])
+
+    ((_, alone),) = run(9.0)
+    found = dict(run((alone + off - 0.5) / 1e9))
+    assert found["clock"] == alone + off
+    assert abs(found["state"] - alone) < (2 if off > 0 else 1e6)
 
 
 @pytest.mark.parametrize("solver", ["rk4", "abm4", "dp54", "bs32", "bdf"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +16,17 @@ from random_command_parts import WRONG, right, scenario
 from rtsim.checkpoint.past import Past
 from rtsim.checkpoint.taking import Ring, Taking
 from rtsim.control.commands import KINDS, CommandError
+from rtsim.models import unstable
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.replay import rerun
+from rtsim.scenario import Scenario
 
 MS = 1_000_000
 COMMANDS = 500
 UNTIL = 2
 STANDING = 0.2
 """Share of the commands that come while simulated time stands."""
-
-
-class Prompt(Taking):
-    """One that costs nothing: no regular checkpoint waits, however busy this machine is."""
-
-    def begin(self, *given: Any, **how: Any) -> None:
-        super().begin(*given, **{**how, "clock": lambda: 0})
 
 
 @dataclass(frozen=True)
@@ -83,15 +78,17 @@ class Leg(Flown):
         return Orders(self._left, self._standing)
 
 
-def flown(orders: Orders, seed: int) -> list[Leg]:
+def flown(
+    orders: Orders, seed: int, make: Callable[[], Scenario] = scenario, until: float = UNTIL
+) -> list[Leg]:
     """In legs, as often as it is restored."""
     legs: list[Leg] = []
     past = Past("0.6")
     while True:
         before = legs[-1] if legs else None
         legs.append(Leg(
-            scenario(), orders.at, orders.standing, lasts_ns=3 * MS, seed=seed, before=before,
-            checkpoints=Prompt(Ring(100), past=past), until=UNTIL,
+            make(), orders.at, orders.standing, lasts_ns=3 * MS, seed=seed, before=before,
+            checkpoints=Taking(Ring(100), past=past), until=until,
         ))  # fmt: skip
         assert legs[-1].error is None
         if legs[-1].reason != "restored":
@@ -144,6 +141,50 @@ def check_answers(legs: list[Leg]) -> None:
 
 def _key(data: dict[str, Any]) -> str:
     return repr(sorted(data.items()))
+
+
+def small() -> Scenario:
+    """A controller of 100 ms whose commands are 30 ms under way, and a fault."""
+    out = unstable.scenario(latency=0.03)
+    out.faults({"name": "f", "where": "controller", "kind": "drop", "at": 1000})
+    return out
+
+
+def told(kind: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Told]:
+    return st.fixed_dictionaries({"kind": st.just(kind), **arguments})
+
+
+ANYTHING = st.one_of(
+    *(told(kind) for kind in ("pause", "resume", "step", "checkpoint")),
+    told("rate", rate=st.sampled_from(["max", 0.1, 1.0, 10.0])),
+    told("set", target=st.just("plant.stiffness"), value=st.floats(1.0, 3.0)),
+    told("set", target=st.just("controller.proportional"), value=st.floats(7.0, 9.0)),
+    told("inject", topic=st.just("controller"), value=st.floats(-1.0, 1.0)),
+    told("step", tags=st.integers(1, 30)),
+    told("step", duration=st.floats(0.01, 0.3)),
+    told("step", task=st.just("controller")),
+    told("fault", name=st.just("f"), do=st.sampled_from(["start", "clear"])),
+    told("mark", text=st.just("here")),
+    told("restore", back=st.floats(0.1, 0.5)),
+    st.sampled_from([wrong for wrong, _ in WRONG]),
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    at=st.dictionaries(st.integers(0, 990 * MS), st.lists(ANYTHING, max_size=4), max_size=12),
+    standing=st.lists(ANYTHING, max_size=12), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_anything_replays_and_mistakes_leave_no_trace(
+    at: dict[int, list[Told]], standing: list[Told], seed: int
+) -> None:
+    orders = Orders(at, standing)
+    legs = flown(orders, seed, small, 1)
+    for leg in legs:
+        assert same(leg.recording, rerun(leg.recording, small(), start=leg.start)) == "None"
+    plain = flown(orders.without_mistakes(), seed, small, 1)
+    for one, other in zip(plain, legs, strict=True):
+        assert same(one.recording, other.recording) == "None"
 
 
 @pytest.mark.rule("told-at-a-tag")

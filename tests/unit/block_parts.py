@@ -15,12 +15,19 @@ from rtsim.solve import Solver
 def flown(
     diagram: Diagram, until: float, solver: str | Solver = "rk4", step: str = "1/100", **how: Any
 ) -> Recording:
-    """Plain unless asked otherwise: nothing is compiled, and compiled runs have tests of their own."""
+    """Plain unless asked otherwise: compiled runs have tests of their own."""
     scenario = Scenario(diagram.name, until=until)
     scenario.plant("d", diagram.model(), step=step, solver=solver)
     recorder = MemoryRecorder()
     simulate(scenario, recorder=recorder, **{"compile": False, **how})
     return recorder.recording()
+
+
+def wired(*parts: tuple[object, ...]) -> Diagram:
+    d = Diagram("d")
+    for name, block, *sources in parts:
+        d.add(name, block, *sources)  # type: ignore[arg-type]
+    return d
 
 
 def crossed(recording: Recording) -> list[int]:

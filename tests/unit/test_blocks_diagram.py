@@ -1,4 +1,4 @@
-"""Diagrams: how they are wired, what is refused and how it is said, what is drawn."""
+"""Diagrams: what they become, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from block_parts import flown
+from block_parts import flown, wired
 
 from rtsim.blocks import (
     Constant,
@@ -21,20 +21,15 @@ from rtsim.blocks import (
     Expression,
     Gain,
     Integrator,
-    LevelCrossing,
     PeriodicSampler,
-    Product,
-    Saturation,
     StateSpace,
     Sum,
-    TransferFunction,
     ZeroOrderHold,
     source,
-    units,
 )
 from rtsim.blocks.source import LINES
 from rtsim.compiling import compiled
-from rtsim.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.errors import ScenarioError
 from rtsim.model import Model
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals, Vector
@@ -241,238 +236,6 @@ def test_the_pieces_of_a_thousand_blocks_are_short() -> None:
     lengths = [len(f.body) for f in tree.body if isinstance(f, ast.FunctionDef)]
     assert 1000 / LINES < len(lengths) < 1000 / LINES + 10, "rates and outputs share them"
     assert max(lengths) < LINES + 4  # what goes from piece to piece
-
-
-# -- what is refused -------------------------------------------------------------------------------
-
-
-def wired(*parts: tuple[object, ...]) -> Diagram:
-    d = Diagram("d")
-    for name, block, *sources in parts:
-        d.add(name, block, *sources)  # type: ignore[arg-type]
-    return d
-
-
-LOOPS = [
-    (
-        (("a", Gain(), "b"), ("b", Gain(), "c"), ("c", Gain(), "a"), ("x", Integrator(), "a")),
-        r"algebraic loop: (b\.y -> a\.y -> c\.y|c\.y -> b\.y -> a\.y|a\.y -> c\.y -> b\.y)",
-    ),
-    (
-        (
-            ("error", Sum("+-"), "r", "plant"),
-            ("r", Constant()),
-            ("plant", TransferFunction([1, 1], [1, 2]), "error"),
-        ),
-        r"algebraic loop: (error\.y -> plant\.y -> error\.y|plant\.y -> error\.y -> plant\.y)",
-    ),
-    (
-        (
-            ("error", Sum("+-"), "r", "sensor"),
-            ("r", Constant()),
-            ("plant", TransferFunction([1, 1], [1, 2]), "error"),
-            ("sensor", StateSpace(-1, 1, 1, 1), "plant"),
-        ),
-        r"algebraic loop: (error\.y -> plant\.y -> sensor\.y|plant\.y -> sensor\.y -> error\.y"
-        r"|sensor\.y -> error\.y -> plant\.y)",
-    ),
-    (
-        (
-            ("s", PeriodicSampler(1), "x"),
-            ("x", Integrator(), "h"),
-            ("h", ZeroOrderHold(), "sum"),
-            ("sum", Sum(), "s", "g"),
-            ("g", Gain(), "sum"),
-        ),
-        r"algebraic loop: (sum\.y -> g\.y|g\.y -> sum\.y)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("parts", "words"), LOOPS)
-def test_an_algebraic_loop_is_named_with_its_remedy(
-    parts: tuple[tuple[object, ...], ...], words: str
-) -> None:
-    with pytest.raises(ScenarioError, match=words + ".*break it by an Integrator"):
-        wired(*parts).model()
-
-
-def test_a_loop_through_what_has_no_feedthrough_is_none() -> None:
-    """Feedthrough is read off the equations: this one's numerator is of lower degree."""
-    wired(
-        ("error", Sum("+-"), "r", "plant"),
-        ("r", Constant()),
-        ("plant", TransferFunction([1], [1, 2]), "error"),
-    ).model()
-
-
-REFUSED: list[tuple[tuple[tuple[object, ...], ...], str]] = [
-    ((("x", Integrator()),), r"not wired in diagram d: x\.u; wire each to an output"),
-    ((("x", Integrator(), "y"),), r"unknown block or input 'y' in diagram d"),
-    ((("x", Integrator(), "x.z"),), r"unknown output 'z' in x"),
-    ((("x", Integrator(), "x", "x"),), r"x\.y is a signal, and x\.reset takes events; put a Per"),
-    (
-        (("x", Integrator(), "s"), ("s", PeriodicSampler(1), "x")),
-        r"s\.y is an event, and x\.u takes a signal; put a ZeroOrderHold between",
-    ),
-    (
-        (("x", Integrator((0.0, 0.0)), "c"), ("c", Constant(1.0))),
-        r"c\.y has 1 elements, and x\.u takes 2",
-    ),
-    (
-        (("x", Integrator(unit="m"), "v"), ("v", Constant(1.0, unit="m/s^2"))),
-        r"v\.y is in m/s\^2, x\.u takes m/s: nothing converts",
-    ),
-    (
-        (
-            ("a", Constant(1.0, unit="m")),
-            ("b", Constant(1.0, unit="s")),
-            ("sum", Sum(), "a", "b"),
-            ("x", Integrator(), "sum"),
-        ),
-        r"sum adds m and s \(u2\)",
-    ),
-    (
-        (
-            ("a", Constant(1.0)),
-            ("b", Constant((1.0, 2.0))),
-            ("sum", Sum(), "a", "b"),
-            ("x", Integrator(), "a"),
-        ),
-        r"inputs of sum have different sizes \(u1 1, u2 2\)",
-    ),
-    ((("a", Constant(1.0)),), "diagram d has no continuous state"),
-    (
-        (("c", Constant()), ("x", StateSpace(-1, 1, 1, 1), "c", "e"), ("e", LevelCrossing(), "c")),
-        r"x passes its input straight on .*: an impulse there makes its output infinite",
-    ),
-]
-
-
-@pytest.mark.parametrize(("parts", "words"), REFUSED)
-def test_what_does_not_fit_is_refused_by_name(
-    parts: tuple[tuple[object, ...], ...], words: str
-) -> None:
-    with pytest.raises(ScenarioError, match=words):
-        wired(*parts).model()
-
-
-def test_wires_are_checked_as_they_are_drawn() -> None:
-    d = wired(("x", Integrator(), "g"), ("g", Gain(), "x"))
-    with pytest.raises(ScenarioError, match=r"g\.u is wired twice: to x and to x; add the two"):
-        d.wire("x", "g")
-    with pytest.raises(UnknownName, match="unknown block 'h' in diagram d; known: x, g"):
-        d.wire("x", "h")
-    with pytest.raises(UnknownName, match="unknown input 'v' in g"):
-        d.wire("x", "g.v")
-    with pytest.raises(ScenarioError, match="leads nowhere"):
-        d.wire("x")
-    with pytest.raises(ScenarioError, match="g stands in diagram d already"):
-        d.add("g", Gain())
-    with pytest.raises(ScenarioError, match="g stands in diagram d already"):
-        d.input("g")
-    with pytest.raises(ScenarioError, match=r"y has 1 inputs \(u\), and 2 are given"):
-        d.add("y", Gain(), "x", "g")
-    with pytest.raises(ScenarioError, match="not an identifier"):
-        d.add("a b", Gain())
-    d.output("g")
-    with pytest.raises(ScenarioError, match="output g of diagram d is declared twice"):
-        d.output("g")
-
-
-def test_what_two_diagrams_hide_is_found() -> None:
-    inner = Diagram("inner")
-    inner.input("a")
-    inner.add("g", Gain(), "a")
-    inner.output("g", name="b")
-    outer = Diagram("outer")
-    outer.add("one", inner)
-    outer.add("x", Integrator(), "one.b")
-    with pytest.raises(ScenarioError, match=r"not wired in diagram outer: one\.g\.u \(by a\)"):
-        outer.model()
-    outer.wire("one.b", "one.a")
-    with pytest.raises(ScenarioError, match=r"algebraic loop: one\.g\.y -> one\.g\.y"):
-        outer.model()
-    through = Diagram("through")
-    through.input("a")
-    through.output("a", name="b")
-    outer = Diagram("outer")
-    outer.add("x", Integrator(), "t.b")
-    outer.add("t", through, "t.b")
-    with pytest.raises(ScenarioError, match="leads to itself"):
-        outer.model()
-    outer.add("t_x", Integrator(), "x")
-    nested = Diagram("nested")
-    nested.add("x", Integrator(1.0), "x")
-    outer = Diagram("outer")
-    outer.add("t", nested)
-    outer.add("t_x", Integrator(), "t_x")
-    with pytest.raises(ScenarioError, match=r"t\.x and t_x would both be t_x"):
-        outer.model()
-
-
-def test_a_diagram_within_declares_its_inputs() -> None:
-    inner = Diagram("inner")
-    inner.input("a [m]")
-    inner.add("x", Integrator(), "a")
-    for given, words in (
-        (Constant(1.0, unit="s"), r"c\.y is in s, one\.a takes m: nothing converts"),
-        (Constant((1.0, 2.0)), r"c\.y has 2 elements, and one\.(x\.u|a) takes 1"),
-    ):
-        outer = Diagram("outer")
-        outer.add("one", inner, "c")
-        outer.add("c", given)
-        with pytest.raises(ScenarioError, match=words):
-            outer.model()
-
-
-def test_events_are_no_outputs() -> None:
-    d = wired(("x", Integrator(), "x"), ("s", PeriodicSampler(1), "x"))
-    d.output("s")
-    with pytest.raises(ScenarioError, match="output s of diagram d is an event; hold it"):
-        d.model()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Sum(""),
-        lambda: Product("+"),
-        lambda: Saturation(1.0, 1.0),
-        lambda: Expression(lambda t: t),
-        lambda: TransferFunction([1, 0, 0], [1, 1]),
-        lambda: TransferFunction([1], [1]),
-        lambda: Integrator(2.0, high=1.0),
-        lambda: Integrator((0.0, 0.0), high=1.0),
-        lambda: Gain(1.0, unit="m//s"),
-    ],
-)
-def test_blocks_refuse_what_cannot_be_meant(make: object) -> None:
-    with pytest.raises(ScenarioError):
-        wired(("x", Integrator(unit="m"), "g"), ("g", make(), "x")).model()  # type: ignore[operator]
-
-
-def test_sizes_have_a_kind_of_error() -> None:
-    with pytest.raises(ShapeError):
-        wired(("x", Integrator((0.0, 0.0)), "c"), ("c", Constant(1.0))).model()
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "power", "product"),
-    [
-        ("m", "s", -1, "m/s"),
-        ("N", "kg", -1, "m/s^2"),
-        ("N m", "rad", 1, "kg m^2/s^2"),
-        ("V", "A", 1, "kg m^2/s^3"),
-        ("m^0.5", "m", -1, "1/m^0.5"),
-        ("m", "m", -1, "1"),
-        ("1", "m", 1, "1"),
-    ],
-)
-def test_units_multiply(a: str, b: str, power: int, product: str) -> None:
-    assert units.times(a, b, power) == product
-    assert units.same("W", "J/s")
-    assert not units.same("deg", "rad")
 
 
 # -- drawn -----------------------------------------------------------------------------------------

@@ -21,11 +21,15 @@ from diverge_parts import (
 from semantics_parts import INTEGRATOR, MS, U
 from test_cli import rtsim
 
+from rtsim.control.commands import Command
+from rtsim.control.desk import Waiting
 from rtsim.diverging import diverge
 from rtsim.errors import RecordingError
 from rtsim.model import Model
+from rtsim.record.event import Event
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals
+from rtsim.simulation import Fed
 from rtsim.tag import Tag
 from rtsim.testing.determinism import trace_of
 
@@ -129,6 +133,25 @@ def test_columns_that_only_one_has_are_named_alone() -> None:
     assert named(verdict) == (Tag(0), "layout", "p", "columns")
     [pair] = verdict.place.pairs
     assert (pair.a, pair.b) == ("level", "height")
+
+
+def test_what_the_runs_were_told_is_compared_to_the_letter() -> None:
+    scenario = shaken(0.5, 0.0)
+    runs = []
+    for text in ("here", "there"):
+        mark = Waiting(Command("mark", {"text": text}), None, 14 * MS)
+        runs.append(trace_of(scenario, compile=False, fed=Fed(commands=[mark])))
+    verdict = diverge(*runs, scenarios=(scenario, scenario))
+    assert named(verdict) == (Tag(15 * MS), "event", "mark", "Command")
+
+
+def test_a_run_that_fell_behind_the_wall_is_no_difference() -> None:
+    scenario = shaken(0.5, 0.0)
+    run = trace_of(scenario, compile=False)
+    for kind, equal in (("OverrunError", True), ("ModelError", False)):
+        ended = Event(Tag(1000 * MS), "Error", kind, "no more", {})
+        other = replace(run, events=[*run.events, ended])
+        assert diverge(run, other, scenarios=(scenario, scenario), fly=False).equal == equal
 
 
 def still(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001

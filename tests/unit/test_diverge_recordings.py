@@ -22,9 +22,9 @@ from semantics_parts import INTEGRATOR, MS, U
 from test_cli import rtsim
 
 from rtsim.control.commands import Command
+from rtsim.control.inbox import Waiting
 from rtsim.diverging import diverge
 from rtsim.errors import RecordingError
-from rtsim.gateway.relay import Waiting
 from rtsim.model import Model
 from rtsim.record.event import Event
 from rtsim.scenario import Scenario

@@ -32,6 +32,7 @@ from rtsim.messagepack import pack
 from rtsim.signals import Vector
 from rtsim.sockets import Listener
 from rtsim.tag import NS_PER_S
+from rtsim.timing.background import step_back
 
 LEASE_NS = 5 * NS_PER_S
 """A watch that is not renewed for so long is over."""
@@ -263,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides how it ends
     _bound_memory()
-    # step_back()
+    step_back()
     pipe = Pipe(socket.socket(fileno=given.pipe))
     with ExitStack() as stack:
         stack.callback(pipe.close)

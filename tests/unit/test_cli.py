@@ -159,7 +159,7 @@ def test_scenarios() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "orbitt"), "did you mean orbit?"),
+        (("run", "orbitt"), "did you mean orbit"),
         (("run", "orbit", "--pace", "fast"), "'max' or a rate"),
         (("run", "orbit", "--set", "step"), "write --set NAME=VALUE"),
         (("run", "orbit", "--set", "moon.z=1"), "unknown value 'z' in moon"),

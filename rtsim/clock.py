@@ -43,6 +43,8 @@ than that has a problem that burning the CPU does not solve; the timing certific
 _LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in the C library
 _FAR_NS = 3_600_000_000_000
 _REHEARSAL_NS = 10_000  # a tail shorter than this is left alone
+_SPARE_NS = 20_000  # beyond what would have covered a sleep that came late
+_EASE_NS = 20  # less for each one that did not: some seconds at 1 kHz until all is given back
 
 
 class Wake:
@@ -217,7 +219,9 @@ class WallClock:
     def __init__(self, rate: float | Fraction | None = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
         if spin_ns < 0:
             raise ScenarioError(f"a spin tail of {spin_ns} ns; it must be >= 0")
-        self.spin_ns = spin_ns
+        self.spin_ns = self.most_spin_ns = spin_ns
+        """The tail now, and the longest that it was [ns]."""
+        self._least_spin_ns = self._bound_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
         """Own time less ``CLOCK_MONOTONIC``: translates stamps that another process took."""
         self.rehearsal: Callable[[], object] | None = None
@@ -260,8 +264,12 @@ class WallClock:
             elif wake.wait(seconds):
                 return False
             slept = True
-        if slept and self.rehearsal is not None and due - self.now() > _REHEARSAL_NS:
-            self.rehearsal()
+        if slept:
+            left = due - self.now()
+            if left < 0 or self.spin_ns > self._least_spin_ns:
+                self._retune(left)
+            if left > _REHEARSAL_NS and self.rehearsal is not None:
+                self.rehearsal()
         if wake is not None:
             return self._spin_or_wake(due, wake)
         while self.now() < due:
@@ -275,6 +283,17 @@ class WallClock:
         while self.now() < over:
             pass
 
+    def _retune(self, left_ns: int) -> None:
+        """A sleep ended so long before the deadline; less than 0 is after it.
+
+        What the longest tail would not have covered is not chased.
+        """
+        if left_ns >= 0:
+            self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
+        elif self.spin_ns - left_ns <= self._bound_ns:
+            self.spin_ns = min(self._bound_ns, self.spin_ns - left_ns + _SPARE_NS)
+            self.most_spin_ns = max(self.most_spin_ns, self.spin_ns)
+
     def _spin_or_wake(self, due: int, wake: Wake) -> bool:
         while not wake.is_set():
             if self.now() >= due:
@@ -287,21 +306,25 @@ class WallClock:
         Sleeps ``samples`` times for 1 ms and takes twice the tail that would have covered 99 in
         100 of the late returns, within the bounds stated at :data:`MAX_SPIN_SHARE` (``period_ns``:
         the shortest wait of the loop to come).  Twice, because with just enough one wake in a
-        hundred is late by definition.  Ask for scheduling first: it changes the answer.
+        hundred is late by definition.  Ask for scheduling first: it changes the answer.  From then
+        on a sleep that came too late lengthens the tail within these bounds, and those that do not
+        give it back little by little: whoever joins a run later changes the answer too.
         """
         late = []
         for _ in range(max(1, samples)):
             due = stopwatch() + 1_000_000
             time.sleep(0.001)
             late.append(stopwatch() - due)
-        self.spin_ns = tail_for(late, period_ns)
+        self.spin_ns = self.most_spin_ns = self._least_spin_ns = tail_for(late, period_ns)
+        self._bound_ns = _longest_tail(period_ns)
         return self.spin_ns
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
     """The spin tail [ns] for sleeps that came so ``late`` [ns]; see :meth:`WallClock.calibrate`."""
     nearly_all = sorted(late)[math.ceil(0.99 * len(late)) - 1]
-    bound = MAX_SPIN_NS
-    if period_ns is not None:
-        bound = min(bound, period_ns // MAX_SPIN_SHARE)
-    return min(max(nearly_all * 2, MIN_SPIN_NS), bound)
+    return min(max(nearly_all * 2, MIN_SPIN_NS), _longest_tail(period_ns))
+
+
+def _longest_tail(period_ns: int | None) -> int:
+    return MAX_SPIN_NS if period_ns is None else min(MAX_SPIN_NS, period_ns // MAX_SPIN_SHARE)

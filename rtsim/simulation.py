@@ -224,7 +224,9 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
-    asked = pace.scheduling if clock.paced else Request(False, False)
+    asked = (
+        pace.scheduling if clock.paced else Request(timer_slack=False, slice_ns=0, quiet_gc=False)
+    )
     with request(asked) as granted, _ended_by_signals(executive):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 
+from rtsim.timing.slices import set_slice
+
 _NICER = 5
 
 
 def step_back(nicer: int = _NICER) -> None:
-    """Normal class, any processor, a little nicer: a process inherits what the loop was granted.
+    """Normal class, any processor, usual slices, a little nicer.
 
-    What the system refuses stays as it was.
+    A process inherits what the loop was granted.  What the system refuses stays as it was.
     """
     with contextlib.suppress(OSError, AttributeError):
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -20,3 +22,5 @@ def step_back(nicer: int = _NICER) -> None:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
     with contextlib.suppress(OSError, AttributeError):
         os.nice(nicer)
+    with contextlib.suppress(OSError, AttributeError):
+        set_slice(0)

@@ -102,7 +102,7 @@ class Certificate:
         ]
         if refused:
             lines.append(f"refused     {'; '.join(refused)}")
-        spin = "" if self.spin_ns is None else f", spin tail {show_ns(self.spin_ns)}"
+        spin = "" if self.spin_ns is None else f", spin tail up to {show_ns(self.spin_ns)}"
         lines.append(
             f"rate {self.rate}, overruns: {self.policy}, beyond {show_ns(self.tolerance_ns)}{spin}"
         )
@@ -150,7 +150,7 @@ def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
         scheduling=() if granted is None else granted.items,
         rate="max" if not clock.paced else str(rate) if rate is not None else "not stated",
         policy=str(pacer.policy),
-        spin_ns=getattr(clock, "spin_ns", None),
+        spin_ns=getattr(clock, "most_spin_ns", None),
         tolerance_ns=pacer.tolerance_ns,
         frames=log.frames,
         not_waited=max(0, log.frames - log.lateness.count) if clock.paced else 0,

@@ -292,9 +292,9 @@ class Pacer:
 
         All that it writes is written again when the wait is over, reached or not.
         """
-        kept = self._began_late, self._late_by_wake
+        kept = self._began_late, self._late_by_wake, self._woke_late
         self._woken(self._tag_ns, 2**63)
-        self._began_late, self._late_by_wake = kept
+        self._began_late, self._late_by_wake, self._woke_late = kept
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
         """The tag is due already; the wakes before it are to blame for a part of that, or none."""

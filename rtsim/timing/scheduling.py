@@ -1,9 +1,10 @@
 """Ask the operating system for what a real-time loop needs, and report what was granted.
 
-A plain paced run asks for timer slack and a quiet garbage collector: both are always granted, cost
-nothing and harm nobody.  ``SCHED_FIFO``, locked memory and a CPU of its own are asked for only with
-``--realtime``: they need rights, and a FIFO loop that is overloaded takes its CPU from everything
-else, the recorder included.  On a machine with one usable CPU FIFO is therefore refused.
+A plain paced run asks for timer slack, a short time slice and a quiet garbage collector: they need
+no rights, cost nothing and harm nobody.  ``SCHED_FIFO``, locked memory and a CPU of its own are
+asked for only with ``--realtime``: they need rights, and a FIFO loop that is overloaded takes its
+CPU from everything else, the recorder included.  On a machine with one usable CPU FIFO is therefore
+refused.
 
 Everything applies to the calling thread (memory and the collector: to the process) and is undone at
 the end.  Ask before :meth:`rtsim.clock.WallClock.calibrate`, and start helper processes first:
@@ -25,8 +26,11 @@ from rich.table import Table
 
 from rtsim.errors import ScenarioError
 from rtsim.timing.machine import usable_cpus
+from rtsim.timing.slices import set_slice, slice_ns
 
 DEFAULT_PRIORITY = 50
+DEFAULT_SLICE_NS = 100_000
+"""The shortest that Linux takes."""
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
 _CAP_IPC_LOCK = 14
@@ -36,9 +40,13 @@ _NOT_HERE = f"not available on {sys.platform}"
 
 @dataclass(frozen=True)
 class Request:
-    """What to ask for.  ``fifo`` is a priority 1 to 99 (0: do not ask); ``cpus`` may be empty."""
+    """What to ask for.  ``fifo`` is a priority 1 to 99 (0: do not ask); ``cpus`` may be empty.
+
+    ``slice_ns``: see :mod:`rtsim.timing.slices`; 0: do not ask.
+    """
 
     timer_slack: bool = True
+    slice_ns: int = DEFAULT_SLICE_NS
     quiet_gc: bool = True
     fifo: int = 0
     lock_memory: bool = False
@@ -113,6 +121,7 @@ def request(asked: Request | None = None) -> Iterator[Granted]:
         yield Granted(
             (
                 _ask("timer slack", wanted.timer_slack, "1 ns", _timer_slack, undo),
+                _ask("time slice", wanted.slice_ns > 0, _us(wanted.slice_ns), _slice(wanted), undo),
                 _ask("garbage collector", wanted.quiet_gc, "quiet", _quiet_gc, undo),
                 _ask("memory", wanted.lock_memory, "locked", _lock_memory, undo),
                 _ask("class", wanted.fifo > 0, f"SCHED_FIFO {wanted.fifo}", _fifo(wanted), undo),
@@ -154,6 +163,10 @@ def _as_it_is(name: str) -> str:
     if name == "timer slack":
         slack = _slack_ns()
         return "as the system has it" if slack is None else f"{slack} ns"
+    if name == "time slice":
+        with contextlib.suppress(OSError):
+            return _us(slice_ns())
+        return "as the system has it"
     if name == "garbage collector":
         return "on" if gc.isenabled() else "off"
     if name == "memory":
@@ -185,6 +198,27 @@ def _timer_slack(undo: contextlib.ExitStack) -> str:
         raise _Refused(f"{before} ns", _why())
     undo.callback(libc.prctl, _PR_SET_TIMERSLACK, before, 0, 0, 0)
     return f"{_slack_ns()} ns"
+
+
+def _us(ns: int) -> str:
+    return f"{ns / 1e3:g} us" if ns else "as the system has it"
+
+
+def _slice(wanted: Request) -> _Asker:
+    def ask(undo: contextlib.ExitStack) -> str:
+        before = slice_ns()
+        set_slice(wanted.slice_ns)
+        undo.callback(_give_back, before)
+        if slice_ns() != wanted.slice_ns:
+            raise _Refused(_us(slice_ns()), "Linux has it from 6.12 on")
+        return _us(wanted.slice_ns)
+
+    return ask
+
+
+def _give_back(slice_before_ns: int) -> None:
+    with contextlib.suppress(OSError):
+        set_slice(slice_before_ns)
 
 
 def _quiet_gc(undo: contextlib.ExitStack) -> str:

@@ -107,6 +107,58 @@ def test_wall_clock_sleeps_short_of_the_deadline_and_spins_the_rest(
     assert len(sleeps) == 6
 
 
+def test_the_tail_follows_what_comes_late_within_its_bounds_and_eases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time, late = [0], [40_000]
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    def sleep(seconds: float) -> None:
+        time[0] += round(seconds * 1e9) + late[0]
+
+    def wait() -> int:
+        """One period; how late it ended."""
+        clock.anchor(0)
+        assert clock.wait_until(1_000_000)
+        return clock.now() - clock.wall(1_000_000)
+
+    monkeypatch.setattr(clock_module, "stopwatch", read)
+    monkeypatch.setattr("time.sleep", sleep)
+    clock = WallClock()
+    tuned = clock.calibrate(1_000_000)
+    assert 80_000 <= tuned < 90_000
+    assert wait() < 1000
+    assert clock.spin_ns == tuned
+    late[0] = 150_000  # somebody has joined
+    assert wait() > 60_000
+    assert wait() < 1000, "the next such sleep is covered"
+    assert 150_000 < clock.spin_ns <= 175_000
+    longest = clock.spin_ns
+    late[0] = 5_000_000  # the machine was away: no tail covers that
+    wait()
+    assert clock.spin_ns <= longest
+    late[0] = 245_000
+    wait()
+    assert clock.spin_ns == clock.most_spin_ns == 250_000, "a quarter of the period"
+    late[0] = 40_000
+    for _ in range(20_000):
+        wait()
+    assert clock.spin_ns == tuned, "given back"
+    assert clock.most_spin_ns == 250_000
+
+
+@pytest.mark.parametrize("spin_ns", [0, 30_000])
+def test_a_tail_that_was_not_tuned_is_kept(spin_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    clock = WallClock(spin_ns=spin_ns)
+    clock._retune(-10_000)
+    clock._retune(10_000)
+    assert clock.spin_ns == clock.most_spin_ns == spin_ns
+
+
 def test_spin_tail_covers_nearly_all_and_is_bounded() -> None:
     assert tail_for([80_000] * 99 + [9_000_000]) == 160_000  # the outlier is not chased
     assert tail_for([1_000] * 100) == MIN_SPIN_NS

@@ -81,6 +81,32 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
     assert results[0][2][0].compute_ns == results[1][2][0].compute_ns
 
 
+def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = [0]
+
+    def read() -> int:
+        time[0] += 100
+        return time[0]
+
+    def interrupted(rehearse: Callable[[], object]) -> None:
+        rehearse()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rtsim.clock.stopwatch", read)
+    monkeypatch.setattr(
+        "time.sleep", lambda seconds: time.append(time.pop() + round(seconds * 1e9))
+    )
+    clock = WallClock(spin_ns=100_000)
+    pacer = Pacer(clock, Abort(), frame_ns=MS)
+    assert clock.rehearsal is not None
+    clock.rehearsal = partial(interrupted, clock.rehearsal)
+    pacer.start(0)
+    with pytest.raises(KeyboardInterrupt):
+        pacer.wait(MS)
+    pacer.stop()
+    assert pacer.log.lateness.count == 0
+
+
 def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

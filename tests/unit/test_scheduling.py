@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from rich.console import Console
 from rtsim.errors import ScenarioError
 from rtsim.timing import scheduling
 from rtsim.timing.scheduling import Request, probe, request
+from rtsim.timing.slices import slice_ns
 
 
 class Libc:
@@ -41,16 +44,22 @@ class Libc:
         return 0
 
 
+SLICE_NS = 1_400_000
+
+
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """A system that grants everything, and what it was told."""
     told: dict[str, Any] = {"libc": Libc(), "class": os.SCHED_OTHER, "priority": 0, "cpus": {0, 1}}
+    told["slice"] = SLICE_NS
 
     def set_class(_pid: int, policy: int, parameters: os.sched_param) -> None:
         told["class"], told["priority"] = policy, parameters.sched_priority
 
     monkeypatch.setattr(scheduling, "_libc", lambda: told["libc"])
     monkeypatch.setattr(scheduling, "_may_lock_all", lambda: True)
+    monkeypatch.setattr(scheduling, "slice_ns", lambda: told["slice"])
+    monkeypatch.setattr(scheduling, "set_slice", lambda ns: told.update(slice=ns))
     monkeypatch.setattr(os, "sched_setscheduler", set_class)
     monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: told["class"])
     monkeypatch.setattr(os, "sched_getparam", lambda _pid: os.sched_param(told["priority"]))
@@ -66,14 +75,35 @@ def test_a_plain_run_asks_for_what_harms_nobody(system: dict[str, Any]) -> None:
         assert granted.refused == ()
         assert [i.name for i in granted.items if i.asked != "no"] == [
             "timer slack",
+            "time slice",
             "garbage collector",
         ]
+        assert system["slice"] == 100_000
+        assert granted["time slice"].granted == "100 us"
         assert granted["timer slack"].granted == "1 ns"
         assert not gc.isenabled()
         assert gc.get_freeze_count() > 0
         assert system["class"] == os.SCHED_OTHER
         assert system["libc"].locked == 0
-    assert system["libc"].slack == 50_000
+    assert (system["libc"].slack, system["slice"]) == (50_000, SLICE_NS)
+
+
+def test_a_system_without_slices_says_so(
+    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "set_slice", lambda _ns: None)  # taken, and without effect
+    with request() as granted:
+        assert granted["time slice"].granted == "1400 us"
+        assert "6.12" in granted["time slice"].reason
+
+    def none() -> int:
+        raise OSError("not available on plan9")
+
+    monkeypatch.setattr(scheduling, "slice_ns", none)
+    with request() as granted:
+        assert granted["time slice"].reason == "not available on plan9"
+        assert granted["time slice"].granted == "as the system has it"
+    assert system["slice"] == SLICE_NS
 
 
 def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any]) -> None:
@@ -114,7 +144,7 @@ def test_refusals_are_reported_with_what_to_type(
         assert granted["timer slack"].granted == "50000 ns"
         console = Console(file=io.StringIO(), width=200)
         console.print(granted.table())
-    assert len(granted.to_json()) == 5
+    assert len(granted.to_json()) == 6
 
 
 def test_under_a_limit_memory_to_come_is_not_locked(
@@ -175,8 +205,25 @@ def test_a_collector_that_was_off_stays_off(system: dict[str, Any]) -> None:  # 
 
 def test_this_machine_can_be_probed() -> None:
     before = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
-    assert len(probe().items) == 5
+    assert len(probe().items) == 6
     assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == before
+
+
+def test_a_slice_is_asked_of_this_system_and_given_back() -> None:
+    try:
+        before = slice_ns()
+    except OSError as error:
+        pytest.skip(str(error))
+    with request() as granted:
+        during = slice_ns()
+    assert slice_ns() == before
+    if granted["time slice"].ok:
+        assert during == 100_000
+        # what steps back does not keep what it inherited
+        words = "from rtsim.timing import background, slices as s; s.set_slice(200_000);"
+        words += "background.step_back(); print(s.slice_ns() != 200_000)"
+        done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True)
+        assert done.stdout.strip() == "True", done.stderr
 
 
 @pytest.mark.parametrize("fifo", [-1, 100])

@@ -84,7 +84,7 @@ def watch(
     saving = Saving(window.frames, window.every)
     ready()
     try:
-        with request(Request()):  # the collector stands still, timers are exact
+        with request(Request(slice_ns=0)):  # the collector stands still, timers are exact
             while not (over.is_set() or display.closed or said["ended"] or exchange.over):
                 if display.frame():
                     saving.look(display.save)

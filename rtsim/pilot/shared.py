@@ -19,7 +19,6 @@ import mmap
 import os
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from typing import Any, Protocol
 
 from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
+from rtsim.pilot.memory import memory_folder, new_file
 from rtsim.pilot.orders import REASON_WORDS
 from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
 from rtsim.signals import Signals
@@ -176,15 +176,16 @@ class Shared:
     @classmethod
     def create(cls, schema: Schema, folder: Path | None = None) -> Shared:
         """A new file that only this user may read; :meth:`close` removes it."""
-        head = schema.head()
-        file, name = tempfile.mkstemp(prefix="rtsim-pilot-", dir=folder or _folder())
+        head, size = schema.head(), schema.places()[1]
+        where = folder or memory_folder()
         try:
-            os.truncate(name, schema.places()[1])
-            os.write(file, head)
-            memory = mmap.mmap(file, schema.places()[1])
-        finally:
-            os.close(file)
-        return cls(Path(name), memory, schema, owner=True)
+            path, memory = new_file(where, head.ljust(size, b"\0"))
+        except OSError as error:
+            raise SharedError(
+                f"{size} bytes to share with a viewer cannot be had in {where}: "
+                f"{error.strerror or error}; make room there"
+            ) from error
+        return cls(path, memory, schema, owner=True)
 
     @classmethod
     def open(cls, path: Path) -> Shared:
@@ -263,12 +264,6 @@ def _checked(head: bytes, rest: bytes, path: Path) -> Schema:
     if schema.hash != digest:
         raise SharedError(f"{path} was laid out by another release of rtsim; run both from one")
     return schema
-
-
-def _folder() -> Path | None:
-    """Memory where the system shows some as a folder; else the folder for temporary files."""
-    memory = Path("/dev/shm")
-    return memory if memory.is_dir() and os.access(memory, os.W_OK) else None
 
 
 def _aligned(at: int) -> int:

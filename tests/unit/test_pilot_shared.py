@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+if sys.platform != "win32":
+    import resource
+
 from rtsim.pilot.shared import MOST_BYTES, PAIR, Schema, Shared, SharedError
 from rtsim.signals import Signal, Signals
 
@@ -104,4 +107,27 @@ def test_a_run_that_is_over_and_one_too_large(tmp_path: Path) -> None:
     huge = Schema((("p", Signals(Signal("x", shape=(MOST_BYTES,)))),))
     with pytest.raises(SharedError, match="at most"):
         Shared.create(huge, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+WIDE = Schema((("wide", Signals(Signal("x", shape=(20_000,)))),))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a file takes is told in other ways")
+def test_every_byte_of_it_is_there(tmp_path: Path) -> None:
+    """Memory that is full kills whoever touches a hole."""
+    about = Shared.create(WIDE, tmp_path).path.stat()
+    assert about.st_size == WIDE.places()[1]
+    assert about.st_blocks * 512 >= about.st_size
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_where_there_is_no_room_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(SharedError, match=r"bytes to share .* cannot be had in .*: File too"):
+            Shared.create(WIDE, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ from rtsim.pilot.scenes.scene import scene_named
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, VIEWER, Shared
 from rtsim.pilot.viewer.frames import BACK_S, FAR_BACK_S, Display
-from rtsim.pilot.viewer.process import _mapping
+from rtsim.pilot.viewer.process import Saving, _mapping
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.signals import Signals
 from rtsim.tag import NS_PER_S
@@ -174,6 +174,34 @@ def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
     viewer.press(pygame.K_ESCAPE)
     assert [*closed, viewer.display.closed] == [False, True]
     assert viewer.ordered()[-1] == orders.QUIT
+
+
+def test_a_picture_that_cannot_be_saved_is_a_note(viewer: Viewer, tmp_path: Path) -> None:
+    viewer.publish()
+    viewer.display.screenshots = tmp_path / "gone"
+    viewer.press(pygame.K_F12)
+    assert viewer.display._notes[-1][1].startswith(
+        f"no picture {tmp_path / 'gone' / 'rtsim-001.png'}: "
+    )
+    (tmp_path / "gone").mkdir()
+    viewer.press(pygame.K_F12)
+    assert viewer.display._notes[-1][1].startswith("picture: ")
+
+
+def test_a_folder_of_pictures_that_vanishes_ends_nothing(
+    viewer: Viewer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pictures"
+    saving = Saving(folder, 0.0)
+    assert saving.look(viewer.display.save) == ""
+    (folder / "frame-00000.png").unlink()
+    folder.rmdir()
+    wrong = [saving.look(viewer.display.save) for _ in range(3)]
+    assert all(text.startswith(f"no picture {folder / 'frame-00001.png'}: ") for text in wrong)
+    assert capfd.readouterr().err == f"{wrong[0]}\n"
+    folder.mkdir()
+    assert saving.look(viewer.display.save) == ""
+    assert (folder / "frame-00001.png").exists()
 
 
 def test_closing_the_window_is_no_order_and_leaves_the_stick(viewer: Viewer) -> None:

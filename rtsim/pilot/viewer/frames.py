@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -141,11 +142,10 @@ class Display:
         self._notes_of(self._devices.news)
 
     def _overlay(self) -> None:
-        now = stopwatch()
-        notes = [text for until, text in self._notes if until > now]
+        notes = self._noted()
         refusal = self._said.refusal()
         if refusal:
-            self._note(f"refused: {refusal}")
+            self.note(f"refused: {refusal}")
         fps = 0.0
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
@@ -193,15 +193,21 @@ class Display:
 
     def _notes_of(self, news: list[str]) -> None:
         for text in news:
-            self._note(text)
+            self.note(text)
         news.clear()
 
-    def _note(self, text: str) -> None:
-        self._notes.append((stopwatch() + _NOTE_NS, text))
+    def _noted(self) -> list[str]:
+        now = stopwatch()
+        return [text for until, text in self._notes if until > now]
+
+    def note(self, text: str) -> None:
+        """Something that happened, for some seconds; nothing where the text is empty."""
+        if text:
+            self._notes.append((stopwatch() + _NOTE_NS, text))
 
     def _tell(self, kind: int, text: str, value: float = 0.0) -> bool:
         told = self._telling.order(kind, value)
-        self._note(text if told else f"{text}: no, {WATCHES}")
+        self.note(text if told else f"{text}: no, {WATCHES}")
         return told
 
     def _toggle_help(self) -> None:
@@ -222,7 +228,7 @@ class Display:
 
     def _mouse(self) -> None:
         self._devices.mouse_flies = not self._devices.mouse_flies
-        self._note("the mouse flies" if self._devices.mouse_flies else "the mouse is free")
+        self.note("the mouse flies" if self._devices.mouse_flies else "the mouse is free")
 
     def _pause(self) -> None:
         standing = self._said["standing"]
@@ -234,13 +240,17 @@ class Display:
 
     def _screenshot(self) -> None:
         number = 1
-        while (path := self.screenshots / f"rtsim-{number:03d}.png").exists():
+        while os.path.lexists(path := self.screenshots / f"rtsim-{number:03d}.png"):
             number += 1
-        self.save(path)
-        self._note(f"picture: {path}")
+        try:
+            self.save(path)
+        except (pygame.error, OSError) as error:
+            self.note(f"no picture {path}: {error}")
+        else:
+            self.note(f"picture: {path}")
 
     def save(self, path: Path) -> None:
-        """The picture as it stands."""
+        """The picture as it stands; raises what pygame does, or :class:`OSError`."""
         pygame.image.save(self._surface, str(path))
 
     def _rewind(self) -> None:

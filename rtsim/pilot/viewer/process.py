@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rtsim.clock import WallClock, stopwatch
 from rtsim.errors import RtsimError
@@ -26,6 +27,9 @@ from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.scene import Cue
 from rtsim.tag import NS_PER_S
 from rtsim.timing.scheduling import Request, request
+
+if TYPE_CHECKING:
+    from rtsim.pilot.viewer.frames import Display
 
 CLOSED = "the window is closed, and the run goes on; rtsim view opens another"
 QUIT = "the run was ended from the window"
@@ -64,6 +68,27 @@ def watch(
     width, height = map(int, window.size.split("x"))
     title = f"rtsim: {exchange.schema.about.get('scenario', '')}"
     surface = open_window(title, window.headless, (width, height))
+    said, saving = Said(exchange), Saving(window.frames, window.every)
+    try:
+        display = _display(exchange, window, mapping, surface, said)
+        ready()
+        try:
+            with request(Request()):  # the collector stands still, timers are exact
+                while not (over.is_set() or display.closed or said["ended"] or exchange.over):
+                    if display.frame():
+                        display.note(saving.look(display.save))
+        finally:
+            display.close()
+    finally:
+        close_window()
+    if display.closed:
+        return QUIT if display.quit else CLOSED
+    return exchange.over or ENDED
+
+
+def _display(
+    exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: Said
+) -> Display:
     import pygame
 
     from rtsim.pilot.scenes.scene import scene_named
@@ -72,28 +97,16 @@ def watch(
 
     assert isinstance(surface, pygame.Surface)
     about = exchange.schema.about
-    clock, said = WallClock(), Said(exchange)
-    frames = Frames(window.rate, clock, WallClock(spin_ns=0))
     cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
+    scene = scene_named(str(about.get("scene", "")), about)
+    clock = WallClock()
+    frames = Frames(window.rate, clock, WallClock(spin_ns=0))
     sounds = not (window.quiet or window.headless)  # a hidden window is nobody's
-    display = Display(
-        surface, scene_named(str(about.get("scene", "")), about), Picture(exchange), said,
-        Telling(exchange), Controls(mapping, exchange.schema.stick), frames, clock,
+    return Display(
+        surface, scene, Picture(exchange), said, Telling(exchange),
+        Controls(mapping, exchange.schema.stick), frames, clock,
         Cueing(cues, shakes=not window.quiet, sounds=sounds),
     )  # fmt: skip
-    saving = Saving(window.frames, window.every)
-    ready()
-    try:
-        with request(Request(slice_ns=0)):  # the collector stands still, timers are exact
-            while not (over.is_set() or display.closed or said["ended"] or exchange.over):
-                if display.frame():
-                    saving.look(display.save)
-    finally:
-        display.close()
-        close_window()
-    if display.closed:
-        return QUIT if display.quit else CLOSED
-    return exchange.over or ENDED
 
 
 class Saving:
@@ -102,17 +115,27 @@ class Saving:
     def __init__(self, folder: Path | None, every: float) -> None:
         self._folder, self._every = folder, round(every * NS_PER_S)
         self._next, self._number = stopwatch(), 0
+        self._told = False
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
-    def look(self, save: object) -> None:
+    def look(self, save: Callable[[Path], object]) -> str:
+        """Why a picture that was due could not be saved; nobody sees it in a hidden window."""
         now = stopwatch()
         if self._folder is None or now < self._next:
-            return
+            return ""
         self._next = now + self._every
-        assert callable(save)
-        save(self._folder / f"frame-{self._number:05d}.png")
+        path = self._folder / f"frame-{self._number:05d}.png"
+        try:
+            save(path)
+        except (RuntimeError, OSError) as error:  # pygame's own is of the former
+            wrong = f"no picture {path}: {error}"
+            if not self._told:
+                print(wrong, file=sys.stderr, flush=True)
+            self._told = True
+            return wrong
         self._number += 1
+        return ""
 
 
 def _mapping(path: Path | None, schema: Schema) -> tuple[Value, ...]:

@@ -19,9 +19,9 @@ from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.scenes.scene import scene_named
 from rtsim.pilot.seat import NOBODY
-from rtsim.pilot.shared import MOST_ORDERS, VIEWER, Shared
-from rtsim.pilot.viewer.frames import BACK_S, FAR_BACK_S, Display
-from rtsim.pilot.viewer.process import Saving, _mapping
+from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
+from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
+from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, Saving, _mapping, _why
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.signals import Signals
 from rtsim.tag import NS_PER_S
@@ -67,6 +67,17 @@ class Viewer:
             pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
             pygame.event.post(pygame.event.Event(pygame.KEYUP, key=key))
         self.display.frame()
+
+    def say(self, **told: int) -> None:
+        """What the run says of itself."""
+        writer = self.cockpit.inbox._run
+        for name, value in told.items():
+            writer.integers[RUN.index(name)] = value
+        writer.publish()
+
+    def why(self) -> str:
+        """What would be said of the end, with nobody but the window to end it."""
+        return _why(self.display, ended=False, over="")
 
     def ordered(self) -> list[int]:
         """Kinds, in their order."""
@@ -170,10 +181,54 @@ def test_orders_and_views_by_keys(viewer: Viewer, tmp_path: Path) -> None:
     assert np.abs(viewer.pixels() - before).mean() > 1.0
     viewer.press(pygame.K_F12)
     assert len(list(tmp_path.glob("rtsim-*.png"))) == 1
-    closed = [viewer.display.closed]
+
+
+def test_after_esc_the_window_stays_until_the_run_has_heard_it(viewer: Viewer) -> None:
+    viewer.publish()
+    viewer.press(pygame.K_b)
     viewer.press(pygame.K_ESCAPE)
-    assert [*closed, viewer.display.closed] == [False, True]
-    assert viewer.ordered()[-1] == orders.QUIT
+    assert viewer.ordered() == [orders.MARK, orders.QUIT]
+    for heard, closed in ((0, False), (1, False), (2, True)):
+        viewer.say(orders=heard)
+        viewer.display.frame()
+        assert viewer.display.closed == closed
+    assert viewer.why() == QUIT
+
+
+def test_a_run_that_is_over_has_heard_it(viewer: Viewer) -> None:
+    viewer.press(pygame.K_ESCAPE)
+    assert not viewer.display.closed
+    viewer.say(ended=1)
+    viewer.display.frame()
+    assert viewer.why() == QUIT
+
+
+def test_a_run_that_does_not_hear_esc_is_told_of(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [10**12]
+    monkeypatch.setattr("rtsim.pilot.viewer.frames.stopwatch", lambda: now[0])
+    viewer.press(pygame.K_ESCAPE)
+    for waited, closed in ((_HEARD_NS - 1, False), (1, True)):
+        now[0] += waited
+        viewer.display.frame()
+        assert viewer.display.closed == closed
+    assert viewer.why() == UNHEARD
+
+
+def test_the_second_esc_waits_for_nothing(viewer: Viewer) -> None:
+    viewer.press(pygame.K_ESCAPE, pygame.K_ESCAPE)
+    assert viewer.display.closed
+    assert viewer.ordered() == [orders.QUIT]
+
+
+def test_who_watches_closes_the_window_by_esc(viewer: Viewer) -> None:
+    viewer.display._telling.leave()
+    assert Telling(viewer.shared).stick(viewer.stick_signals.initial(), 0, 0, lost=False)
+    viewer.press(pygame.K_ESCAPE)
+    assert viewer.display.closed
+    assert viewer.ordered() == []
+    assert viewer.why() == CLOSED
 
 
 def test_a_picture_that_cannot_be_saved_is_a_note(viewer: Viewer, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ _FIGURES = 30
 """Frames between two looks at how the viewer does."""
 _LEAD_SHARE = 0.02
 _HELP_AT_FIRST_NS = 8 * NS_PER_S
+_HEARD_NS = 5 * NS_PER_S
+"""So long after Esc the window waits for the run to hear it: a slow line may have held it back."""
 DARK = (18, 26, 38)
 _WAITING = "waiting for the simulation: before its first run a model is compiled"
 BACK_S, FAR_BACK_S = 5.0, 30.0
@@ -49,9 +51,10 @@ class Display:
         cueing: Cueing | None = None,
     ) -> None:
         self.closed = False
-        """Somebody closed the window, or ended the run from it."""
+        """Nothing more is to be drawn."""
         self.quit = False
-        """The latter."""
+        """Somebody ended the run from the window, which stays until the run has :attr:`heard`."""
+        self._quit_order = self._quit_until = 0
         self.drawing = Durations()
         """From a frame's deadline to the end of its picture."""
         self.screenshots = Path()
@@ -93,6 +96,8 @@ class Display:
         due = self._frames.wait(self._poll) - self._offset
         self._said.look()
         self._picture.look()
+        if self.quit and (self.heard or stopwatch() >= self._quit_until):
+            self.closed = True
         if not self._picture.complete:
             self._wait()
             return False
@@ -118,7 +123,7 @@ class Display:
         self._surface.fill(DARK)
         if self._helped():
             draw_help(self._surface, self._controls.movers)
-        draw_notes(self._surface, [_WAITING])
+        draw_notes(self._surface, [_WAITING, *self._noted()])
         pygame.display.flip()
 
     def close(self) -> None:
@@ -259,7 +264,15 @@ class Display:
         self._tell(orders.REWIND, f"{back:g} s back", back)
 
     def _quit(self) -> None:
-        """The run, where it is this one's to end; else the window."""
-        self.quit = self._telling.order(orders.QUIT)
-        self._telling.exchange()
-        self.closed = True
+        """The run, where it is this one's to end; else the window, and at once the second time."""
+        if self.quit or not self._telling.order(orders.QUIT):
+            self.closed = True
+            return
+        self.quit = True
+        self._quit_order, self._quit_until = self._telling.ordered, stopwatch() + _HEARD_NS
+        self.note("the run is told to end")
+
+    @property
+    def heard(self) -> bool:
+        """The run has followed Esc, or is about to."""
+        return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

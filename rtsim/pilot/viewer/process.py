@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 CLOSED = "the window is closed, and the run goes on; rtsim view opens another"
 QUIT = "the run was ended from the window"
+UNHEARD = "the run has not heard that it is to end; if it goes on, end it by Ctrl-C where it is"
 ENDED = "the run is over"
+_LAST_WORDS = {CLOSED: f"{CLOSED}, Ctrl-C here ends it", UNHEARD: UNHEARD}
+"""Beside the run, which says itself how it ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RtsimError as error:
         print(error, flush=True)
         return 2
-    if why == CLOSED:
-        print(f"\n{why}, Ctrl-C here ends it", file=sys.stderr, flush=True)
+    if why in _LAST_WORDS:
+        print(f"\n{_LAST_WORDS[why]}", file=sys.stderr, flush=True)
     return 0
 
 
@@ -81,9 +84,8 @@ def watch(
             display.close()
     finally:
         close_window()
-    if display.closed:
-        return QUIT if display.quit else CLOSED
-    return exchange.over or ENDED
+    said.look()
+    return _why(display, over.is_set() or bool(said["ended"]), exchange.over)
 
 
 def _display(
@@ -107,6 +109,15 @@ def _display(
         Controls(mapping, exchange.schema.stick), frames, clock,
         Cueing(cues, shakes=not window.quiet, sounds=sounds),
     )  # fmt: skip
+
+
+def _why(display: Display, ended: bool, over: str) -> str:
+    """Nothing more is drawn; ``ended``: the run said so, or whoever started this did."""
+    if display.heard:
+        return QUIT
+    if ended or over:
+        return over or ENDED
+    return UNHEARD if display.quit else CLOSED
 
 
 class Saving:

@@ -104,8 +104,13 @@ class Telling:
         self._shared, self._who, self._clock = shared, newcomer(), clock
         self._seat = Seat(shared.reader("stick"), clock)
         self._told = b""
-        self._told_ns = 0
+        self._told_ns = self._count = 0
         self._sit()
+
+    @property
+    def ordered(self) -> int:
+        """How many orders there were so far, of all viewers; the run says how many it heard."""
+        return self._count
 
     def _sit(self) -> bool:
         """Take the stick, or keep it; where it was another's, go on from what that one said."""

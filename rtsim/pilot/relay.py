@@ -20,7 +20,17 @@ from rtsim.pilot.flow import Flow
 from rtsim.pilot.seat import NOBODY, Seat
 from rtsim.pilot.sequence import Writer
 from rtsim.pilot.shared import STICK, Shared
-from rtsim.pilot.wire import HELLO, RECORDS, TO_RUN, WHOLE, Changes, Format, Message, WireError, put
+from rtsim.pilot.wire import (
+    HELLO,
+    RECORDS,
+    TO_RUN,
+    WHOLE,
+    Changes,
+    Format,
+    Message,
+    WireError,
+    put,
+)
 from rtsim.sockets import Listener
 from rtsim.tag import NS_PER_S
 
@@ -133,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         relay.turn()
         listener.wait(_LAST_MS)
     listener.close()
+    if over.is_set():  # of a simulation that was killed nobody else removes it
+        shared.remove()
     print(relay.skipped, flush=True)
     return 0
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
-from rtsim.pilot.memory import memory_folder, new_file
+from rtsim.pilot.memory import memory_folder, new_file, sweep
 from rtsim.pilot.orders import REASON_WORDS
 from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
 from rtsim.signals import Signals
@@ -178,6 +178,7 @@ class Shared:
         """A new file that only this user may read; :meth:`close` removes it."""
         head, size = schema.head(), schema.places()[1]
         where = folder or memory_folder()
+        sweep(where, _MAGIC)
         try:
             path, memory = new_file(where, head.ljust(size, b"\0"))
         except OSError as error:

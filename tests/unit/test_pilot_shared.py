@@ -131,3 +131,20 @@ def test_where_there_is_no_room_it_says_so_and_leaves_nothing(tmp_path: Path) ->
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="what is mapped cannot be removed there")
+def test_files_that_killed_runs_left_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    going_on = Shared.create(SCHEMA, tmp_path)
+    whole = going_on.path.read_bytes()
+    left, begun, other, link = (tmp_path / f"rtsim-pilot-{k}" for k in range(4))
+    left.write_bytes(whole)
+    begun.write_bytes(bytes(len(whole)))
+    other.write_bytes(b"somebody's own")
+    target = tmp_path / "target"
+    target.write_bytes(whole)
+    link.symlink_to(target)
+    created = Shared.create(SCHEMA, tmp_path)
+    kept = {going_on.path, begun, other, link, target, created.path}
+    assert set(tmp_path.iterdir()) == kept
+    assert Shared.open(going_on.path).schema == SCHEMA

@@ -30,9 +30,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 class Listener:
     """Bound at ``tcp://HOST:PORT``, or :meth:`local`: many may come, each has a name."""
 
-    def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
+    def __init__(
+        self, endpoint: str, keys: Keys | None = None, most_bytes: int = MOST_BYTES
+    ) -> None:
+        """Who sends more than ``most_bytes`` in one message is cut off."""
         check_address(endpoint, encrypted=keys is not None)
         self._open()
+        self._socket.setsockopt(zmq.MAXMSGSIZE, min(most_bytes, MOST_BYTES))
         try:
             feel(self._socket)
             if keys is not None:

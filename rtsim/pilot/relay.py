@@ -37,6 +37,8 @@ from rtsim.tag import NS_PER_S
 MOST_VIEWERS = 8
 GONE_NS = 5 * NS_PER_S
 """A viewer that says nothing for so long is sent nothing more."""
+_MARGIN = 4096
+"""Bytes by which a message may be longer than a viewer's are: it is skipped and counted."""
 _LOOK_MS = 1
 _LAST_TURNS, _LAST_MS = 20, 5
 _AT_ONCE = 64
@@ -130,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     over = ends_with_input()
     try:
         shared = Shared.open(given.shared)
-        listener = Listener(given.endpoint, Keys.load(given.keys))
+        most = Format(shared.schema).most_to_run + _MARGIN
+        listener = Listener(given.endpoint, Keys.load(given.keys), most)
         relay = Relay(shared, listener)
     except RtsimError as error:
         print(error, flush=True)

@@ -43,6 +43,7 @@ class Remote:
     """An :class:`rtsim.pilot.shared.Exchange`; :meth:`connect` makes one."""
 
     def __init__(self, line: Line, schema: Schema, clock: Callable[[], int] = stopwatch) -> None:
+        schema.check_size()
         self.schema = schema
         self.skipped = 0
         """Messages that were none."""

@@ -77,6 +77,11 @@ class SharedError(RtsimError):
     """The file between simulation and viewer is none, or of another version."""
 
 
+_NO_SCHEMA = (
+    KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, RtsimError,
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Schema:
     """Who is flown and with what.  ``about`` is plain data for the viewer: scene, scenario."""
@@ -98,8 +103,11 @@ class Schema:
             plants = tuple(
                 (str(p["name"]), Signals.from_json(p["signals"])) for p in data["plants"]
             )
-            return cls(plants, Signals.from_json(data["stick"]), dict(data["about"]))
-        except (KeyError, TypeError, ValueError, RecursionError, RtsimError) as error:
+            schema = cls(plants, Signals.from_json(data["stick"]), dict(data["about"]))
+            if not all(isinstance(shape.floats, int) for _, shape in schema.shapes()):
+                raise ValueError("a size that is no whole number")
+            return schema
+        except _NO_SCHEMA as error:
             raise SharedError(f"its schema cannot be read: {error!r}") from error
 
     def shapes(self) -> Iterator[tuple[str, Shape]]:
@@ -131,11 +139,17 @@ class Schema:
             at += shape.size
         return found, at
 
-    def head(self) -> bytes:
-        """The file up to its first record."""
+    def check_size(self) -> int:
+        """Bytes of the file; :class:`SharedError` where they are more than anybody takes."""
         size = self.places()[1]
         if size > MOST_BYTES or len(self._text) > MOST_SCHEMA:
-            raise SharedError(f"{size} bytes to share with a viewer; at most {MOST_BYTES}")
+            told = min(size, 1 << 60)  # Python refuses to print integers of any length
+            raise SharedError(f"{told} bytes to share with a viewer; at most {MOST_BYTES}")
+        return size
+
+    def head(self) -> bytes:
+        """The file up to its first record."""
+        size = self.check_size()
         return _HEAD.pack(_MAGIC, VERSION, len(self._text), size, self.hash) + self._text
 
 
@@ -245,7 +259,7 @@ def _alive(pid: object) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):
         pass
     return True
 

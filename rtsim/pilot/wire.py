@@ -95,6 +95,12 @@ class Format:
     def schema(self) -> bytes:
         return self._signed(Head(SCHEMA), self._text)
 
+    @property
+    def most_to_run(self) -> int:
+        """Bytes of the longest message that a viewer has to send."""
+        told = [shape.payload for name, shape in self._shapes if name in TO_RUN]
+        return _HEAD.size + sum(told) + len(told) * _INDEX.size + _CRC.size
+
     def records(self, head: Head, payloads: Mapping[str, bytes]) -> list[bytes]:
         """As few messages as hold them; all with the same head."""
         bodies, body = [], b""

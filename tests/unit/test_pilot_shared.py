@@ -148,3 +148,18 @@ def test_files_that_killed_runs_left_are_removed_by_the_next_one(tmp_path: Path)
     kept = {going_on.path, begun, other, link, target, created.path}
     assert set(tmp_path.iterdir()) == kept
     assert Shared.open(going_on.path).schema == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        '{"name": "x", "shape": [1.5]}',
+        '{"name": "x", "shape": [1e999]}',
+        '{"name": "x", "shape": 3}',
+        "5",
+    ],
+)
+def test_a_schema_that_is_none_is_told(signals: str) -> None:
+    text = f'{{"plants": [{{"name": "p", "signals": [{signals}]}}], "stick": [], "about": {{}}}}'
+    with pytest.raises(SharedError, match="its schema cannot be read"):
+        Schema.from_json(text)

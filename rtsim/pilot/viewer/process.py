@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rtsim.clock import WallClock, stopwatch
-from rtsim.errors import RtsimError
+from rtsim.errors import RtsimError, ScenarioError
 from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import Value, read_mapping
 from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import Frames
-from rtsim.pilot.shared import Exchange, Schema, Shared
+from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.scene import Cue
@@ -91,6 +91,7 @@ def watch(
 def _display(
     exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: Said
 ) -> Display:
+    """Raises :class:`SharedError` where what the run says of its scene is none."""
     import pygame
 
     from rtsim.pilot.scenes.scene import scene_named
@@ -99,8 +100,11 @@ def _display(
 
     assert isinstance(surface, pygame.Surface)
     about = exchange.schema.about
-    cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
-    scene = scene_named(str(about.get("scene", "")), about)
+    try:
+        cues = [Cue.from_plain(plain) for plain in about.get("cues", ())]
+        scene = scene_named(str(about.get("scene", "")), about)
+    except (TypeError, ValueError, AttributeError, ScenarioError) as error:
+        raise SharedError(f"what the run says of its scene cannot be read: {error}") from error
     clock = WallClock()
     frames = Frames(window.rate, clock, WallClock(spin_ns=0))
     sounds = not (window.quiet or window.headless)  # a hidden window is nobody's

@@ -37,6 +37,10 @@ from rtsim.tag import NS_PER_S
 MOST_VIEWERS = 8
 GONE_NS = 5 * NS_PER_S
 """A viewer that says nothing for so long is sent nothing more."""
+FULL = (
+    f"{MOST_VIEWERS} windows are open on this run, and more are not served; close one, and try "
+    f"again {GONE_NS // NS_PER_S} s later"
+)
 _MARGIN = 4096
 """Bytes by which a message may be longer than a viewer's are: it is skipped and counted."""
 _LOOK_MS = 1
@@ -59,7 +63,7 @@ class Relay:
 
     def __init__(self, shared: Shared, line: Line, clock: Callable[[], int] = stopwatch) -> None:
         self.skipped = 0
-        """Messages that were none, or too many."""
+        """Messages that were none."""
         self._shared, self._line, self._clock = shared, line, clock
         self._format = Format(shared.schema)
         self._names = [name for name, _ in shared.schema.shapes() if name not in _OWN]
@@ -90,19 +94,21 @@ class Relay:
         except WireError:
             self.skipped += 1
             return
-        if message.head.kind == HELLO:
+        if message.head.kind not in (HELLO, RECORDS, WHOLE):
+            self.skipped += 1
+        elif who not in self._viewers and len(self._viewers) >= MOST_VIEWERS:
+            self._line.send(who, self._format.over(FULL))
+        elif message.head.kind == HELLO:
             self._line.send(who, self._format.schema())
-        elif message.head.kind in (RECORDS, WHOLE) and self._known(who):
+        else:
+            self._enter(who)
             self._viewers[who].hear(message, self._clock())
             self._pass_on(who, message)
-        else:
-            self.skipped += 1
 
-    def _known(self, who: bytes) -> bool:
-        if who not in self._viewers and len(self._viewers) < MOST_VIEWERS:
+    def _enter(self, who: bytes) -> None:
+        if who not in self._viewers:
             readers = {name: self._shared.reader(name) for name in self._names}
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
-        return who in self._viewers
 
     def _pass_on(self, who: bytes, message: Message) -> None:
         """What somebody says who has the stick, or to whom it is free."""

@@ -14,7 +14,18 @@ from rtsim.keys import Keys
 from rtsim.pilot.flow import Flow
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import Schema, SharedError
-from rtsim.pilot.wire import SCHEMA, TO_RUN, Changes, Format, WireError, put, shifted
+from rtsim.pilot.wire import (
+    OVER,
+    SCHEMA,
+    TO_RUN,
+    Changes,
+    Format,
+    Message,
+    OtherVersion,
+    WireError,
+    put,
+    shifted,
+)
 from rtsim.sockets import Caller
 from rtsim.tag import NS_PER_S
 
@@ -47,6 +58,7 @@ class Remote:
         self.schema = schema
         self.skipped = 0
         """Messages that were none."""
+        self._refused = ""
         self._line, self._clock = line, clock
         self._format = Format(schema)
         shapes = dict(schema.shapes())
@@ -74,6 +86,8 @@ class Remote:
         try:
             self = cls(line, _ask(line, until), clock)
             while not self.complete:
+                if self._refused:
+                    raise SharedError(f"{line.endpoint}: {self._refused}")
                 if stopwatch() > until:
                     raise SharedError(f"{line.endpoint} answers, and then says no more")
                 self._hear(line.receive(_LOOK_MS))
@@ -118,12 +132,17 @@ class Remote:
             return
         if message.head.kind == SCHEMA:  # one was asked for twice
             return
+        if message.head.kind == OVER:
+            self._refused = message.text
+            return
         self._flow.hear(message, self._clock())
         for name, (integers, floats) in message.records.items():
             put(self._writers[name], shifted(name, integers, -self.offset_ns), floats)
 
     @property
     def over(self) -> str:
+        if self._refused:
+            return self._refused
         if self._clock() - self._flow.heard_ns < SILENT_NS:
             return ""
         return f"nothing was heard from {self._line.endpoint} for {SILENT_NS // NS_PER_S} s"
@@ -144,12 +163,28 @@ def _ask(line: Line, until: int) -> Schema:
         while data is not None:
             try:
                 message = format.read(data)
+            except OtherVersion as error:
+                raise SharedError(
+                    f"{line.endpoint} is served by another release of rtsim ({error}); "
+                    "run both from one"
+                ) from None
             except WireError as error:
                 raise SharedError(f"{line.endpoint} is no run that is viewed: {error}") from None
+            if message.head.kind == OVER:
+                raise SharedError(f"{line.endpoint}: {message.text}")
             if message.head.kind == SCHEMA:
-                return Schema.from_json(message.schema)
+                return _own(Schema.from_json(message.text), message, line.endpoint)
             data = line.receive(0)
     raise SharedError(
         f"nobody answers at {line.endpoint}; is a run there, with --view tcp://..., and are "
         "these the keys that were made with its own?"
     )
+
+
+def _own(schema: Schema, message: Message, endpoint: str) -> Schema:
+    """``schema``, where its records are laid out here as they are there."""
+    if message.hash != schema.hash[: len(message.hash)]:
+        raise SharedError(
+            f"{endpoint} lays out its records as another release of rtsim does; run both from one"
+        )
+    return schema

@@ -5,7 +5,11 @@ A message is a head, a body, and a CRC-32 over both, little-endian::
     magic "RTPV" | version u16 | kind u16 | schema's hash, 8 bytes | number u64 | heard u64
     | sent i64 | echo i64 | received i64 | body | crc u32
 
-The body of ``SCHEMA`` is JSON.  That of ``RECORDS`` is any number of entries, an index u16 and that
+Magic, version, kind and CRC stand there in every version: a ``HELLO`` of any is answered, so that
+who asks can say that the other end is of another.
+
+The body of ``SCHEMA`` is JSON; of ``OVER`` it is why the run says nothing more to this viewer, as
+text.  That of ``RECORDS`` is any number of entries, an index u16 and that
 record's payload: its length follows from the schema, so that no length is believed; ``WHOLE`` is
 the same with all that there is.  ``number`` counts messages that carry records, ``heard`` is the
 other side's latest up to which none is missing; what is sent and not heard is bounded by that.  The
@@ -29,14 +33,16 @@ from rtsim.signals import Vector
 
 MOST_BYTES = 1 << 20
 """Of a message; what sockets of ours take at most."""
-HELLO, SCHEMA, RECORDS, WHOLE = 1, 2, 3, 4
+HELLO, SCHEMA, RECORDS, WHOLE, OVER = 1, 2, 3, 4, 5
 TO_RUN = ("stick", "orders", "viewer")
 """Records that a viewer writes; all others, and the first two again, go to it."""
 _MAGIC = b"RTPV"
+_FIRST = struct.Struct("<4sHH")
 _HEAD = struct.Struct("<4sHH8sQQqqq")
 _INDEX = struct.Struct("<H")
 _CRC = struct.Struct("<I")
 _KEPT = 64
+_MOST_REASON = 400
 _WALLS: dict[str, tuple[int, ...]] = {
     "run": (RUN.index("wall"),),
     "stick": (STICK.index("initiated"), STICK.index("completed")),
@@ -49,6 +55,10 @@ _PLANT_WALLS = tuple(PAIR.index(n) for n in ("last_wall", "next_wall", "applied_
 
 class WireError(RtsimError):
     """Bytes that are no message; they are counted and skipped."""
+
+
+class OtherVersion(WireError):
+    """A message of another release of rtsim."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,10 @@ class Message:
     """One that fits its schema."""
 
     head: Head
-    schema: str = ""
+    text: str = ""
+    """The schema, or a reason."""
+    hash: bytes = b""
+    """The first bytes of the schema's."""
     records: Mapping[str, tuple[Integers, Vector]] = field(default_factory=dict)
 
 
@@ -94,6 +107,9 @@ class Format:
 
     def schema(self) -> bytes:
         return self._signed(Head(SCHEMA), self._text)
+
+    def over(self, why: str) -> bytes:
+        return self._signed(Head(OVER), why.encode())
 
     @property
     def most_to_run(self) -> int:
@@ -121,19 +137,24 @@ class Format:
 
     def read(self, data: bytes) -> Message:
         """Raises :class:`WireError` for whatever is none."""
-        if not _HEAD.size + _CRC.size <= len(data) <= MOST_BYTES:
+        if not _FIRST.size + _CRC.size <= len(data) <= MOST_BYTES:
             raise WireError(f"a message of {len(data)} bytes")
-        magic, version, kind, digest, *rest = _HEAD.unpack_from(data)
+        magic, version, kind = _FIRST.unpack_from(data)
         if magic != _MAGIC or zlib.crc32(data[: -_CRC.size]) != _CRC.unpack(data[-_CRC.size :])[0]:
             raise WireError("no message of ours")
-        if version != VERSION:
-            raise WireError(f"a message of version {version}; this is {VERSION}")
-        head, body = Head(kind, *rest), data[_HEAD.size : -_CRC.size]
         if kind == HELLO:
-            return Message(head)
+            return Message(Head(HELLO))
+        if version != VERSION:
+            raise OtherVersion(f"a message of version {version}; this is {VERSION}")
+        if len(data) < _HEAD.size + _CRC.size:
+            raise WireError(f"a message of {len(data)} bytes")
+        digest, *rest = _HEAD.unpack_from(data)[3:]
+        head, body = Head(kind, *rest), data[_HEAD.size : -_CRC.size]
+        if kind == OVER:
+            return Message(head, _printable(body))
         if kind == SCHEMA:
             try:
-                return Message(head, schema=body.decode())
+                return Message(head, body.decode(), digest)
             except UnicodeDecodeError as error:
                 raise WireError(f"a schema that is no text: {error}") from None
         if kind not in (RECORDS, WHOLE) or digest != self._hash:
@@ -157,6 +178,12 @@ class Format:
             words = np.frombuffer(payload, np.int64)
             found[name] = words[: shape.integers], words[shape.integers :].view(np.float64)
         return found
+
+
+def _printable(reason: bytes) -> str:
+    """Whatever the bytes are, a line for a person."""
+    text = reason[:_MOST_REASON].decode(errors="replace")
+    return "".join(c if c.isprintable() else " " for c in text).strip() or "no reason is given"
 
 
 def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> bytes:

@@ -227,7 +227,6 @@ def test_more_viewers_than_are_served_are_not(machines: Machines) -> None:
     publish(machines, 1.0)
     machines.pass_by(10)
     assert [seen(remote) is not None for remote in remotes] == [True] * MOST_VIEWERS + [False]
-    assert machines.relay.skipped > 0
 
 
 def nonsense() -> list[bytes]:

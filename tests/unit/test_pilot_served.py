@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pygame
 import pytest
-from pilot_line import Line, Machines, Served
+from pilot_line import MS, Line, Machines, Served
 
 from rtsim.pilot import relay
 from rtsim.pilot.launching import Window
+from rtsim.pilot.relay import FULL, MOST_VIEWERS
 from rtsim.pilot.remote import Remote
 from rtsim.pilot.shared import MOST_BYTES, Schema, Shared, SharedError
 from rtsim.pilot.viewer.process import watch
-from rtsim.pilot.wire import RECORDS, TO_RUN, Format, Head
+from rtsim.pilot.wire import OVER, RECORDS, SCHEMA, TO_RUN, Format, Head, OtherVersion
 from rtsim.signals import Signal, Signals
 from rtsim.sockets import keys_of
 
@@ -27,6 +30,85 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
     shared = Shared.create(MOON, tmp_path)
     yield Machines(shared, MOON)
     shared.close()
+
+
+def publish(machines: Machines) -> None:
+    writer = machines.shared.writer("plant/moon")
+    writer.floats[0] += 1.0
+    writer.publish()
+
+
+def answered(machines: Machines, name: bytes) -> Line:
+    """A line at whose other end the relay turns whenever something is said."""
+    line = Line(machines.served, name)
+    send = line.send
+
+    def at_once(data: bytes) -> bool:
+        sent = send(data)
+        machines.time.ns += 3 * MS
+        machines.relay.turn()
+        return sent
+
+    line.send = at_once  # type: ignore[method-assign]
+    return line
+
+
+def of_version(data: bytes, version: int) -> bytes:
+    """The same message as another release would sign it."""
+    body = data[:4] + struct.pack("<H", version) + data[6:-4]
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+# -- who is one too many
+
+
+def test_one_viewer_too_many_is_told_so_when_it_asks(machines: Machines) -> None:
+    for k in range(MOST_VIEWERS):
+        machines.viewer(b"%d" % k)
+    publish(machines)
+    machines.pass_by(10)
+    with pytest.raises(SharedError, match=rf"tcp://elsewhere:5998: {FULL}"):
+        Remote.by(answered(machines, b"late"), patience_s=5.0, clock=machines.time.here)
+    assert machines.relay.skipped == 0
+
+
+def test_and_also_where_it_finds_the_last_place_taken(machines: Machines) -> None:
+    remotes = [machines.viewer(b"%d" % k)[0] for k in range(MOST_VIEWERS + 1)]
+    publish(machines)
+    machines.pass_by(10)
+    assert [remote.over for remote in remotes] == [""] * MOST_VIEWERS + [FULL]
+    assert machines.relay.skipped == 0
+
+
+# -- who is of another release
+
+
+def test_a_greeting_of_any_release_is_answered(machines: Machines) -> None:
+    hello = Format(None).hello()
+    for data in (hello, of_version(hello, 99), of_version(hello[:8] + b"else" + hello[-4:], 3)):
+        line = Line(machines.served, b"a")
+        line.send(data)
+        machines.relay.turn()
+        assert Format(None).read(line.come.popleft()).head.kind == SCHEMA
+    assert machines.relay.skipped == 0
+    with pytest.raises(OtherVersion):
+        Format(MOON).read(of_version(Format(MOON).records(Head(RECORDS), {})[0], 99))
+
+
+def test_a_run_of_another_release_is_told(machines: Machines) -> None:
+    line = Line(machines.served, b"a")
+    line.come.append(of_version(Format(MOON).schema(), 99))
+    with pytest.raises(SharedError, match=r"another release of rtsim .*version 99.*run both"):
+        Remote.by(line, patience_s=5.0)
+    line = Line(machines.served, b"b")
+    sealed = Format(MOON).schema()
+    body = sealed[:8] + bytes(8) + sealed[16:-4]  # the same fields, in another order there
+    line.come.append(body + struct.pack("<I", zlib.crc32(body)))
+    with pytest.raises(SharedError, match="lays out its records as another release"):
+        Remote.by(line, patience_s=5.0)
+
+
+# -- what is claimed
 
 
 def test_a_schema_that_takes_too_much_is_refused_before_it_is_given_memory(
@@ -62,6 +144,16 @@ def test_a_viewers_messages_are_short() -> None:
     whole = format.records(Head(RECORDS, 1), {name: bytes(shapes[name].payload) for name in TO_RUN})
     assert [len(data) for data in whole] == [format.most_to_run]
     assert format.most_to_run < 1000
+
+
+def test_a_reason_is_a_line_for_a_person() -> None:
+    format = Format(MOON)
+    for data, read in (
+        (format.over("a\x1b[2J\nb"), "a [2J b"),
+        (format._signed(Head(OVER), b"\xff" * 5000), "\ufffd" * 400),
+        (format.over(""), "no reason is given"),
+    ):
+        assert format.read(data).text == read
 
 
 class Closed(Served):

@@ -41,6 +41,7 @@ FULL = (
     f"{MOST_VIEWERS} windows are open on this run, and more are not served; close one, and try "
     f"again {GONE_NS // NS_PER_S} s later"
 )
+ENDED = "the run is over"
 _MARGIN = 4096
 """Bytes by which a message may be longer than a viewer's are: it is skipped and counted."""
 _LOOK_MS = 1
@@ -87,6 +88,11 @@ class Relay:
                 continue
             for data in flow.due(now, self._clock):
                 self._line.send(who, data)
+
+    def end(self, why: str) -> None:
+        """Said to all viewers at once, however much is under way to them."""
+        for who in self._viewers:
+            self._line.send(who, self._format.over(why))
 
     def _hear(self, who: bytes, data: bytes) -> None:
         try:
@@ -151,6 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for _ in range(_LAST_TURNS):  # that the run is over should still get there
         relay.turn()
         listener.wait(_LAST_MS)
+    relay.end(shared.over or ENDED)
     listener.close()
     if over.is_set():  # of a simulation that was killed nobody else removes it
         shared.remove()

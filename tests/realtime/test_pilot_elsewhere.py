@@ -238,6 +238,29 @@ def test_a_run_is_served_to_another_machine(
     assert not entered(runtime)
 
 
+def test_a_served_run_that_is_killed_leaves_nothing_and_its_windows_end_with_it(
+    tmp_path: Path,
+    keys: Path,
+    endpoint: str,
+    runtime: Path,
+    started: list[subprocess.Popen[str]],
+) -> None:
+    served = ("--view", endpoint, "--view-keys", str(keys))
+    started.append(rtsim("run", "orbit", "--until", "600", "--no-record", *served))
+    until(lambda: entered(runtime), "the run is entered")
+    (shared,) = (Path(line.endpoint) for line in runs(VIEWED))
+    pictures = tmp_path / "pictures"
+    hidden = (*HIDDEN, "--frames", str(pictures), "--every", "0.1")
+    started.append(rtsim("view", endpoint, "--keys", f"{keys}.client", *hidden))
+    until(lambda: pictures.is_dir() and any(pictures.iterdir()), "it is drawn")
+    started[0].kill()
+    started[0].wait()
+    out, _ = started[1].communicate(timeout=PATIENCE_S)
+    assert started[1].returncode == 0, out
+    assert out.endswith(("the run was killed\n", "the run is over\n"))
+    until(lambda: not shared.exists(), "its file is removed")
+
+
 def test_an_address_that_is_taken_is_told(keys: Path, endpoint: str) -> None:
     scenario = load_scenario("orbit", {})
     host, port = endpoint.removeprefix("tcp://").split(":")

@@ -13,6 +13,7 @@ import pytest
 from pilot_line import MS, Line, Machines, Served
 
 from rtsim.pilot import relay
+from rtsim.pilot.flow import MOST_UNDER_WAY
 from rtsim.pilot.launching import Window
 from rtsim.pilot.relay import FULL, MOST_VIEWERS
 from rtsim.pilot.remote import Remote
@@ -146,6 +147,24 @@ def test_a_viewers_messages_are_short() -> None:
     assert format.most_to_run < 1000
 
 
+# -- the end
+
+
+def test_the_end_is_told_past_all_that_is_under_way(machines: Machines) -> None:
+    remote, line = machines.viewer(b"a")
+    publish(machines)
+    machines.pass_by(10)
+    line.receive = lambda _: None  # type: ignore[method-assign,assignment]
+    for _ in range(50 * MOST_UNDER_WAY):
+        publish(machines)
+        machines.pass_by(1)
+    assert [remote.over] == [""]
+    machines.relay.end("the run was killed")
+    del line.receive
+    remote.look()
+    assert remote.over == "the run was killed"
+
+
 def test_a_reason_is_a_line_for_a_person() -> None:
     format = Format(MOON)
     for data, read in (
@@ -170,7 +189,7 @@ class Closed(Served):
     def close(self) -> None: ...
 
 
-def test_of_a_run_that_was_killed_nothing_is_left(
+def test_of_a_run_that_was_killed_nothing_is_left_and_its_viewers_hear_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The relay from its first line to its last: its input is closed, which is all it notices."""
@@ -183,5 +202,7 @@ def test_of_a_run_that_was_killed_nothing_is_left(
     monkeypatch.setattr(relay, "Listener", line)
     assert relay.main([str(shared.path), "tcp://127.0.0.1:1", "--keys", str(keys)]) == 0
     assert not shared.path.exists()
+    last = Format(MOON).read(line.lines[b"a"].come[-1])
+    assert (last.head.kind, last.text) == (OVER, relay.ENDED)
     assert isinstance(line.opened[2], int)
     assert Format(MOON).most_to_run < line.opened[2] < 10_000

@@ -245,10 +245,10 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             reason, error = "error", problem
             at = Tag(executive.system.ns)
             recorder.event(at, "Error", type(problem).__name__, str(problem))
+        wall_ns = stopwatch() - began
         if executive.system.faults is not None:
             executive.system.faults.over(executive.system.ns)
         pacer.stop()
-        wall_ns = stopwatch() - began
         if desk is not None and reason != "restored":
             desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
     restored = desk.restored if desk is not None and reason == "restored" else None

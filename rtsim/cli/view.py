@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import reports_errors
-from rtsim.cli.viewing import quiet_option, window_options
+from rtsim.cli.viewing import is_place, quiet_option, window_options
 from rtsim.errors import ScenarioError
 from rtsim.gateway.registry import VIEWED, find
 from rtsim.keys import CLIENT, Keys
@@ -53,6 +53,8 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
 
 def _exchange(run: str, keys: Path | None) -> Exchange:
     if "://" not in run:
+        if is_place(run):
+            raise ScenarioError(f"{run} is no run; write tcp://{run} for one at another machine")
         if keys is not None:
             raise ScenarioError(f"--keys {keys} go with tcp://HOST:PORT")
         return Shared.open(Path(find(run, VIEWED).endpoint))

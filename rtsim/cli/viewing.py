@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +31,9 @@ HERE = "window"
 """What ``--view`` stands for by itself."""
 _LATELY_NS = 2 * NS_PER_S
 """A viewer says how it does twice a second."""
+_SIZE = re.compile("([0-9]{1,5})x([0-9]{1,5})")
+_PLACE = re.compile(r".+://.*|[^/\\]+:[0-9]+")
+"""What is meant as an address; without ``tcp://`` it is refused as one."""
 
 _OPTIONS = (
     click.option("--headless", is_flag=True, help="Open no window; see --frames."),
@@ -58,9 +63,9 @@ def window_options(command: F) -> F:
     def packed(
         headless: bool, frames: Path | None, every: float, fps: float, size: str, **options: Any
     ) -> Any:
-        if every <= 0:
+        if not 0.0 < every < math.inf:
             raise ScenarioError(f"--every {every:g}; give seconds > 0")
-        window = Window(headless, frames, every, None, fps, _size(size))
+        window = Window(headless, _folder(frames), every, None, fps, _size(size))
         return command(window=window, **options)
 
     decorated: Any = packed
@@ -90,7 +95,7 @@ class Viewable(click.Command):
         """An address belongs to ``--view``; whatever else follows it does not."""
         joined: list[str] = []
         for word in args:
-            if joined and joined[-1] == "--view" and "://" in word:
+            if joined and joined[-1] == "--view" and is_place(word):
                 joined[-1] = f"--view={word}"
             else:
                 joined.append(word)
@@ -238,9 +243,28 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
 
 
 def _size(text: str) -> str:
-    width, x, height = text.partition("x")
-    if not (x and width.isdigit() and height.isdigit()):
+    found = _SIZE.fullmatch(text)
+    if found is None:
         raise ScenarioError(f"--size {text!r}; write WIDTHxHEIGHT, such as 1280x720")
-    if not (160 <= int(width) <= 7680 and 120 <= int(height) <= 4320):
+    width, height = map(int, found.groups())
+    if not (160 <= width <= 7680 and 120 <= height <= 4320):
         raise ScenarioError(f"--size {text}; give 160x120 to 7680x4320")
     return text
+
+
+def is_place(word: str) -> bool:
+    """Whether it is meant as an address, be it without its ``tcp://``."""
+    return _PLACE.fullmatch(word) is not None
+
+
+def _folder(frames: Path | None) -> Path | None:
+    """Made here, where whoever typed it is told; the viewer's process has no words for it."""
+    if frames is None:
+        return None
+    try:
+        frames.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ScenarioError(f"--frames {frames}: {error.strerror}; give another folder") from error
+    if not os.access(frames, os.W_OK | os.X_OK):
+        raise ScenarioError(f"--frames {frames}: nothing may be written there; give another folder")
+    return frames

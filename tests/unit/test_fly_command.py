@@ -21,11 +21,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("orbit",), "orbit has 0 inlets (none); a person moves exactly one"),
         (("f16", "--size", "big"), "write WIDTHxHEIGHT"),
         (("f16", "--size", "10x10"), "give 160x120 to 7680x4320"),
-        (("f16", "--every", "0"), "give seconds > 0"),
+        (("f16", "--size", "\u00b2x100"), "write WIDTHxHEIGHT"),
+        (("f16", "--size", "9" * 5000 + "x100"), "write WIDTHxHEIGHT"),
+        *((("f16", "--every", bad), "give seconds > 0") for bad in ("0", "-1", "nan", "inf")),
+        (("f16", "--frames", "file/pictures"), "--frames file/pictures: Not a directory; give"),
         (("f17",), "did you mean f16"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
+    Path("file").write_text("in the way")
     result = CliRunner().invoke(main, ["fly", *arguments, "--no-record", "--headless"])
     assert result.exit_code == 2
     assert told in result.stderr

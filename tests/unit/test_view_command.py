@@ -44,6 +44,8 @@ def refused(*arguments: str) -> str:
         (("run", "ball", "--view", "tcp://0.0.0.0:5998"), "rtsim keys view.keys"),
         (("run", "ball", "--view=tcp://nowhere"), "write tcp://HOST:PORT"),
         (("run", "ball", "--view", "ipc:///x"), "write tcp://HOST:PORT"),
+        (("run", "ball", "--view", "127.0.0.1:5998"), "write tcp://HOST:PORT"),
+        (("view", "127.0.0.1:5998"), "write tcp://127.0.0.1:5998"),
         (("run", "ball", "--view", "--view-keys", "k"), "--view-keys k go with --view tcp://"),
         (("run", "ball", "--view-keys", "k"), "--view-keys k go with --view tcp://"),
         (("fly", "f16", "--view", "tcp://127.0.0.1:5998"), "whoever reaches it flies the run"),

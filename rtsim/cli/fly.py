@@ -19,6 +19,7 @@ from rtsim.parts import InletPart
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
 from rtsim.scenario import Scenario
+from rtsim.signals import Signal
 
 
 @click.command(cls=Viewable)
@@ -59,14 +60,32 @@ def fly(
 
 
 def inlet_of(scenario: Scenario) -> str:
-    """The only one."""
+    """The only one; its signals are such that a stick can move them."""
     inlets = [name for name, part in scenario.parts.items() if isinstance(part, InletPart)]
     if len(inlets) != 1:
         raise ScenarioError(
             f"{scenario.name} has {len(inlets)} inlets ({', '.join(sorted(inlets)) or 'none'}); "
             "a person moves exactly one: declare it with scenario.inlet(name, signals, device)"
         )
+    part = scenario.parts[inlets[0]]
+    assert isinstance(part, InletPart)
+    for signal in part.inlet.signals:
+        _check_moved(signal, f"{inlets[0]}.{signal.name}")
     return inlets[0]
+
+
+def _check_moved(signal: Signal, name: str) -> None:
+    """A stick's axis moves one number between two others."""
+    if signal.shape:
+        raise ScenarioError(
+            f"{name} has {signal.size} elements, and a person moves single numbers; declare a "
+            "scalar signal for each"
+        )
+    if not signal.low < signal.high:
+        raise ScenarioError(
+            f"{name} lies between {signal.low:g} and {signal.high:g}, where nothing can be moved; "
+            "give low < high"
+        )
 
 
 _LATENCIES = {

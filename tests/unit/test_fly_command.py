@@ -35,6 +35,38 @@ def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
     assert told in result.stderr
 
 
+INLET = """
+from rtsim import Scenario
+from rtsim.models.ball import scenario as ball
+from rtsim.signals import Signal, Signals
+
+
+class Silent:
+    def poll(self) -> None:
+        return None
+
+
+def scenario() -> Scenario:
+    out = ball()
+    out.inlet("lever", Signals({signal}), Silent())
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("signal", "told"),
+    [
+        ("Signal('push', shape=(2,))", "lever.push has 2 elements, and a person moves single"),
+        ("Signal('push', low=1.0, high=1.0)", "lever.push lies between 1 and 1, where nothing"),
+    ],
+)
+def test_an_inlet_that_no_stick_can_move(signal: str, told: str) -> None:
+    Path("mine.py").write_text(INLET.format(signal=signal))
+    result = CliRunner().invoke(main, ["fly", "mine.py", "--no-record", "--headless"])
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
 def test_help_says_what_flies() -> None:
     result = CliRunner().invoke(main, ["fly", "--help"])
     assert result.exit_code == 0

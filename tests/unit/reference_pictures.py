@@ -22,6 +22,7 @@ from pilot_parts import flight, watched
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.models.f16.plant import F16
 from rtsim.models.orbit import scenario as orbit
+from rtsim.pilot.devices.controls import Moved
 from rtsim.pilot.interpolation import Interpolation
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.playback import Playback
@@ -118,7 +119,8 @@ def helped() -> pygame.Surface:
     }  # fmt: skip
     draw_strip(surface, run, 1.0, 60.0, 3)
     keys = (("F1", "this help"), ("P", "pause"), ("Esc", "end"))
-    draw_help(surface, {"pitch": "Stick", "throttle": ""}, keys)
+    movers = {"pitch": Moved("Stick"), "throttle": Moved("", "s (-), w (+); mouse (M)")}
+    draw_help(surface, movers, keys)
     return surface
 
 

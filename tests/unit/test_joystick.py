@@ -24,11 +24,12 @@ from rtsim.cli import main
 from rtsim.cli.joystick import ask, open_devices, watch
 from rtsim.errors import RtsimError
 from rtsim.models.f16.by_wire import STICK
-from rtsim.pilot.devices.controls import Controls
-from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.pilot.devices.controls import Controls, Look, Moved, Stick
+from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.missing import why_none
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.viewer import strip
+from rtsim.signals import Signal, Signals
 
 
 @pytest.fixture(autouse=True)
@@ -305,18 +306,39 @@ def _has(name: str) -> bool:
 @pytest.mark.parametrize(
     ("movers", "asks"),
     [
-        ({"pitch": "", "throttle": "keyboard"}, True),
-        ({"pitch": "Worn", "throttle": "keyboard"}, False),
+        ({"pitch": Moved(""), "throttle": Moved("keyboard")}, True),
+        ({"pitch": Moved("Worn"), "throttle": Moved("keyboard")}, False),
+        ({"flaps": Moved("", by_device=False)}, False),
         ({}, False),
     ],
 )
 def test_who_flies_by_keys_reads_where_to_ask_for_a_joystick(
-    monkeypatch: pytest.MonkeyPatch, movers: dict[str, str], asks: bool
+    monkeypatch: pytest.MonkeyPatch, movers: dict[str, Moved], asks: bool
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(strip, "write", lambda _, text, *__: said.append(text))
     strip.draw_help(pygame.Surface((640, 600)), movers)
     assert any("rtsim joystick" in text for text in said) == asks
+
+
+def test_what_moves_a_value_is_told_from_the_mapping() -> None:
+    """Not rtsim's own keys where others fly, and no keys where there are none."""
+    stick = Signals(Signal("push"), Signal("lift"), Signal("flaps"))
+    keys = {"minus": "a", "plus": "left shift"}
+    tables = {
+        "push": {"keyboard": keys, "mouse": {"axis": "y"}}, "lift": {"joystick": {"axis": 0}},
+    }  # fmt: skip
+    flown = Controls(mapping_of(tables, stick, "here"), stick)
+    rows = dict(strip.help_rows(flown.movers))
+    assert rows["push"] == "a (-), left shift (+); mouse (M)"
+    assert rows["lift"] == "a joystick, were there one"
+    assert rows["flaps"] == "nothing: see --mapping"
+    assert not any("rudder" in says for says in rows.values())
+    assert "no joystick?" in rows
+    flown.update(Look({1: Stick("joystick", "Extreme 3D", (0.5,))}), 0)
+    rows = dict(strip.help_rows(flown.movers))
+    assert rows["lift"] == "Extreme 3D"
+    assert "no joystick?" not in rows
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo terminal")

@@ -48,6 +48,18 @@ class Look:
     """-1 to 1 across the window; ``None`` where the mouse does not fly."""
 
 
+@dataclass(frozen=True)
+class Moved:
+    """Who moves a value, and who might."""
+
+    by: str
+    """A device's name, ``keyboard``, ``mouse``, or nobody's."""
+    by_hand: str = ""
+    """Keys and mouse, in words."""
+    by_device: bool = True
+    """There is an axis or a button for it."""
+
+
 class Controls:
     """The values, and who moves each."""
 
@@ -83,9 +95,12 @@ class Controls:
         return frozenset(mover.device for mover in self._movers if mover.device >= 0)
 
     @property
-    def movers(self) -> dict[str, str]:
-        """Who moves each value: a device's name, ``keyboard``, ``mouse``, or nobody."""
-        return {m.value.name: m.lost or m.by for m in self._movers}
+    def movers(self) -> dict[str, Moved]:
+        """Who moves each value."""
+        return {
+            m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device)
+            for m in self._movers
+        }
 
 
 def _range(stick: Signals, name: str) -> tuple[float, float, float]:

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.errors import RtsimError, UnknownName
+from rtsim.pilot.devices.keys import check_key
 from rtsim.signals import Signals
 
 GAMEPAD_AXES = ("leftx", "lefty", "rightx", "righty", "triggerleft", "triggerright")
@@ -110,6 +111,21 @@ class Value:
     trim: float = 0.0
     safe: float = 0.0
 
+    @property
+    def by_hand(self) -> str:
+        """The keys and the mouse that move it, in words; empty where none do."""
+        told = []
+        if self.keyboard is not None:
+            told.append(f"{self.keyboard.minus} (-), {self.keyboard.plus} (+)")
+        if self.mouse is not None:
+            told.append("mouse (M)")
+        return "; ".join(told)
+
+    @property
+    def by_device(self) -> bool:
+        """A joystick or gamepad would move it, were there one."""
+        return any(s is not None for s in (self.joystick, self.gamepad, self.buttons))
+
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS) -> float:
         """Deflection -1 to 1 for a raw position of ``source``."""
         x = source.position(raw)
@@ -143,9 +159,14 @@ def read_mapping(path: Path, stick: Signals) -> tuple[Value, ...]:
         if path.stat().st_size > MOST_BYTES:
             raise MappingError(f"{path} has more than {MOST_BYTES} bytes; it is no mapping")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise MappingError(f"{path}: {error}; 'rtsim fly --help' says what a mapping is") from error
-    return mapping_of(data, stick, str(path))
+        return mapping_of(data, stick, str(path))
+    except (OSError, ValueError) as error:  # a number of 5000 digits is none to Python either
+        raise MappingError(f"{path}: {error}; docs/pilot.md says what a mapping is") from error
+    except (RecursionError, OverflowError) as error:
+        raise MappingError(
+            f"{path} nests too deep or has a number too large to be a mapping; docs/pilot.md says "
+            "what one is"
+        ) from error
 
 
 def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> tuple[Value, ...]:
@@ -187,8 +208,10 @@ def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
     rate = _number("rate", table["rate"], where) if "rate" in table else None
     name = _text(table["name"], f"{where}.name") if "name" in table else ""
     if kind in ("keyboard", "buttons"):
-        of = _button if kind == "buttons" else _text
+        of = _button if kind == "buttons" else _key
         minus, plus = (of(table.get(side), f"{where}.{side}") for side in ("minus", "plus"))
+        if minus == plus:
+            raise MappingError(f"{where}: minus and plus are both {plus!r}; give two")
         spring = _flag(table.get("spring", True), f"{where}.spring")
         return KeySource(minus, plus, 2.0 if rate is None else abs(rate), spring, name)
     return AxisSource(
@@ -199,6 +222,10 @@ def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
         _flag(table["invert"], f"{where}.invert") if "invert" in table else None,
         _number("dead_zone", table["dead_zone"], where) if "dead_zone" in table else None,
     )
+
+
+def _key(given: Any, where: str) -> str:
+    return check_key(_text(given, where), where)
 
 
 def _button(given: Any, where: str) -> str:

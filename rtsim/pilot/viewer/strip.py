@@ -7,6 +7,7 @@ from textwrap import wrap
 
 import pygame
 
+from rtsim.pilot.devices.controls import Moved
 from rtsim.pilot.scenes.text import Colour, write
 
 INK: Colour = (226, 232, 238)
@@ -15,13 +16,9 @@ _BACK = (12, 16, 22, 205)
 _SIZE = 20
 _NOTE_WIDTH = 80
 """Characters of a line."""
+_HANDS = ("", "keyboard", "mouse")
 
 Keys = tuple[tuple[str, str], ...]
-STICK: Keys = (
-    ("arrows, mouse (M)", "stick: down or aft is nose up"),
-    ("A, D", "rudder"),
-    ("W, S", "throttle"),
-)
 KEYS: Keys = (
     ("F1, H", "this help"),
     ("V", "cockpit or chase view, where the scene has both"),
@@ -74,12 +71,27 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
         write(surface, note, at, _SIZE + 4, WARN, "centre")
 
 
-def draw_help(surface: pygame.Surface, movers: Mapping[str, str], keys: Keys = KEYS) -> None:
-    """Keys, and which device moves which value; nothing of a stick where none is moved."""
-    moved = [(name, by or "keyboard") for name, by in movers.items()]
-    rows = [*keys, *STICK, ("", ""), *moved] if moved else list(keys)
-    if moved and all(by in ("", "keyboard", "mouse") for by in movers.values()):
+def help_rows(movers: Mapping[str, Moved], keys: Keys = KEYS) -> list[tuple[str, str]]:
+    """Keys, and what moves which value: its device, else the keys that its mapping names."""
+    rows = list(keys)
+    if movers:
+        rows += [("", ""), *((name, _moved_by(moved)) for name, moved in movers.items())]
+    waiting = [m.by_device for m in movers.values() if m.by in _HANDS]
+    if waiting and len(waiting) == len(movers) and any(waiting):
         rows.append(("no joystick?", "rtsim joystick says what is missing"))
+    return rows
+
+
+def _moved_by(moved: Moved) -> str:
+    if moved.by not in _HANDS:
+        return moved.by
+    nothing = "a joystick, were there one" if moved.by_device else "nothing: see --mapping"
+    return moved.by_hand or nothing
+
+
+def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:
+    """:func:`help_rows`; nothing of a stick where none is moved."""
+    rows = help_rows(movers, keys)
     box = pygame.Rect(0, 0, 560, round(1.25 * _SIZE * len(rows)) + 24)
     box.center = surface.get_rect().center
     _panel(surface, box)

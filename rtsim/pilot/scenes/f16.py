@@ -13,6 +13,7 @@ from rtsim.pilot.scenes.camera import Camera, Points, axes_of
 from rtsim.pilot.scenes.flight import Flight, Ground
 from rtsim.pilot.scenes.hud import Figures, HeadUp
 from rtsim.pilot.scenes.scene import CHASE, Moment, Shown
+from rtsim.pilot.scenes.text import no_picture
 from rtsim.pilot.scenes.world import Runway, Terrain, approach
 
 _BEHIND, _ABOVE = 32.0, 7.0
@@ -32,7 +33,11 @@ class F16Scene:
 
     def draw(self, surface: pygame.Surface, moment: Moment) -> None:
         body = moment.plants[self._name]
-        flight = self.ground.flight(body)
+        with np.errstate(all="ignore"):  # whatever comes of it is looked at
+            flight = self.ground.flight(body)
+        if not flight.drawable:
+            no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
+            return
         self.course.follow(flight.place, body.ns)
         camera = self.camera(flight, surface, moment.view)
         self._terrain.draw(surface, camera)

@@ -23,6 +23,8 @@ GRAVITATION = 3.986004418e14
 """WGS 84, as in :mod:`rtsim.models.earth`, which would bring the compiler into this process."""
 G = 9.80665
 KT, FT = 1852.0 / 3600.0, 0.3048
+_FARTHEST = 1e8
+"""m, m/s or g: more is no flight."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,12 @@ class Flight:
     """Relative to the ground: north, east, down, m/s."""
     load: float
     """Load factor along -z of the body, g."""
+
+    @property
+    def drawable(self) -> bool:
+        """Every number is one, and no pixel's place would be beyond SDL's integers."""
+        given = np.concatenate((self.place, self.velocity, self.axes.ravel(), [self.load]))
+        return bool((np.abs(given) < _FARTHEST).all())  # also where one is not a number
 
     @property
     def heading(self) -> float:
@@ -87,7 +95,7 @@ class Ground:
         world = ned_axes(latitude, celestial)
         turning = turned(body.vector("attitude"))
         relative = velocity - EARTH_RATE * np.array([-x[1], x[0], 0.0])
-        felt = body.rate("velocity") + GRAVITATION * x / float(x @ x) ** 1.5
+        felt = body.rate("velocity") + GRAVITATION * x / (x @ x) ** 1.5
         return Flight(
             self.place(latitude, longitude, height),
             turning @ world.T,

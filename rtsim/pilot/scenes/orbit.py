@@ -11,7 +11,7 @@ import pygame
 
 from rtsim.pilot.scenes.past import Pasts
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
-from rtsim.pilot.scenes.text import Colour, write
+from rtsim.pilot.scenes.text import Colour, no_picture, write
 
 SPACE: Colour = (8, 10, 18)
 PLANET: Colour = (70, 130, 200)
@@ -44,6 +44,9 @@ class OrbitScene:
     def draw(self, surface: pygame.Surface, moment: Moment) -> None:
         moon = moment.plants[self._name]
         past = self._pasts.of(moment, self._name)
+        if not np.isfinite([moon[name] for name in ("x", "y", "vx", "vy")]).all():
+            no_picture(surface, f"the state of {self._name} is not finite")
+            return
         self._fit(moon, past)
         width, height = surface.get_size()
         surface.fill(SPACE)

@@ -7,6 +7,8 @@ from functools import lru_cache
 import pygame
 
 Colour = tuple[int, int, int]
+_BLANK: Colour = (18, 26, 38)
+_SAID: Colour = (255, 190, 60)
 
 
 @lru_cache(maxsize=16)
@@ -20,6 +22,13 @@ def font(size: int) -> pygame.font.Font:
 def rendered(text: str, size: int, colour: Colour) -> pygame.Surface:
     """On nothing."""
     return font(size).render(text, True, colour)
+
+
+def no_picture(surface: pygame.Surface, why: str) -> None:
+    """In the place of a scene that cannot be drawn."""
+    surface.fill(_BLANK)
+    at = surface.get_rect().center
+    write(surface, f"no picture: {why}", at, 24, _SAID, "centre")
 
 
 def write(

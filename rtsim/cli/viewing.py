@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from rtsim.cli.common import F
 from rtsim.clock import stopwatch
@@ -21,10 +22,14 @@ from rtsim.errors import RtsimError, ScenarioError
 from rtsim.executive import Publisher
 from rtsim.gateway.registry import VIEWED, Entry, enter
 from rtsim.keys import CLIENT, Keys
+from rtsim.parts import InletPart
+from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.scenario import Scenario
+from rtsim.signals import Vector
 from rtsim.tag import NS_PER_S
 
 HERE = "window"
@@ -180,12 +185,15 @@ class Viewed:
     def watch(self, scenario: Scenario, gate: Inbox | None) -> Iterator[tuple[Publisher, Inbox]]:
         stick = "" if self._stick is None else self._stick(scenario)
         about = seen_as(str(scenario.origin.get("reference", scenario.name)))
+        safe = safe_values(scenario, stick, self._window.mapping)
         with (
             Cockpit(scenario, stick, about, gate) as cockpit,
             self._child(cockpit.shared.path) as child,
             _entered(str(about["scenario"]), cockpit.shared.path),
         ):
             self._cockpits.append(cockpit)
+            if cockpit.stick is not None:
+                cockpit.stick.safe = safe
             yield cockpit.pictures, cockpit.inbox
             last = cockpit.figures.viewer()["wall"]
             self._gone = not child.running and stopwatch() - last > _LATELY_NS
@@ -222,6 +230,20 @@ def _entered(scenario: str, shared: Path) -> Iterator[None]:
         yield
     finally:
         entry.unlink(missing_ok=True)
+
+
+def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
+    """Where the stick goes when its window is gone, (n,): as the mapping declares it.
+
+    Over a line the mapping is the other machine's, and rtsim's own stands for it.  Raises
+    :class:`RtsimError` for one that cannot be followed, before a window is open.
+    """
+    part = scenario.parts.get(stick)
+    if not isinstance(part, InletPart):
+        return np.zeros(0)
+    signals = part.inlet.signals
+    values = own_mapping(signals) if mapping is None else read_mapping(mapping, signals)
+    return np.array([value.safe for value in values])
 
 
 def told_of(figures: dict[str, Any]) -> list[str]:

@@ -13,18 +13,22 @@ from rtsim.tag import NS_PER_S
 SILENT_NS = NS_PER_S // 2
 """A viewer that has said nothing for so long does not fly any more: its stick is held."""
 SAFE_NS = 2 * SILENT_NS
-"""And after so long its values are the safe ones."""
+"""And after so long its values go to the safe ones."""
+FADE_NS = NS_PER_S
+"""Within which they are there."""
 _SANE_NS = 10 * NS_PER_S
 
 
 class SharedStick:
     """What the person does, as a device of an inlet; see :class:`rtsim.inlets.Device`.
 
-    A viewer that falls silent - closed, hung, killed - leaves the stick where it was, then at
-    ``safe``.
+    A viewer that falls silent - closed, hung, killed - leaves the stick where it was, and from
+    there it goes to :attr:`safe`, as it does for a device that is unplugged.
     """
 
-    def __init__(self, reader: Reader, signals: Signals, safe: Vector | None = None) -> None:
+    def __init__(self, reader: Reader, signals: Signals) -> None:
+        self.safe: Vector = signals.initial()
+        """(n,), within the signals' bounds."""
         self.latency = Durations()
         """From a device's reading to the tag, for each change of the stick [ns]."""
         self.applied, self.initiated = 0, 0
@@ -33,13 +37,14 @@ class SharedStick:
         """Of the value latched last: read from the device, decoded, latched [ns]."""
         self.silences = 0
         self._reader = reader
-        self._safe = signals.initial() if safe is None else safe
         self._low = np.array([s.low for s in signals for _ in range(s.size)])
         self._high = np.array([s.high for s in signals for _ in range(s.size)])
         self._said: Vector = signals.initial()
         self._heard_ns = 0
         self._number = 0
         self._silent = self._again = False
+        self._held: Vector = self._said
+        """Where the silence found it."""
 
     def again(self) -> None:
         """The run went back to a checkpoint, and the stick did not: say where it is."""
@@ -68,12 +73,17 @@ class SharedStick:
         return values
 
     def _silence(self, now: int) -> Vector | None:
-        if self._number == 0 or self._silent or now - self._heard_ns < SAFE_NS:
+        since = now - self._heard_ns - SAFE_NS
+        if self._number == 0 or since < 0:
             return None
-        self._silent = True
-        self.silences += 1
-        if self._safe.tobytes() == self._said.tobytes():
+        if not self._silent:
+            self._silent, self._held = True, self._said
+            self.silences += 1
+        share = since / FADE_NS
+        way = self.safe - self._held
+        values = self._held + share * way if share < 1.0 else self.safe.copy()
+        if values.tobytes() == self._said.tobytes():
             return None
-        self._said = self._safe.copy()
+        self._said = values
         self.stamps = now, now, now
         return self._said

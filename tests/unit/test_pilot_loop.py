@@ -20,7 +20,7 @@ from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, RUN, STICK
-from rtsim.pilot.stick import SAFE_NS, SharedStick
+from rtsim.pilot.stick import FADE_NS, SAFE_NS, SharedStick
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -91,11 +91,30 @@ def test_a_viewer_that_falls_silent_leaves_the_stick_held_then_safe(person: Pers
     person.now += SAFE_NS - 1
     assert person.polled() is None
     person.now += 1
+    assert person.polled() is None  # held, from now on on its way
+    person.now += FADE_NS // 2
+    assert person.polled() == pytest.approx([0.25, 0.6])
+    person.now += FADE_NS // 2
     assert person.polled() == [0.0, 0.3]
     assert person.polled() is None
     assert person.stick.silences == 1
     person.say(0.5, 0.9)
     assert person.polled() == [0.5, 0.9]
+
+
+def test_a_silent_viewers_stick_goes_where_the_mapping_says(person: Person) -> None:
+    person.stick.safe = np.array([-0.25, 0.75])
+    person.say(0.5, 0.9)
+    person.polled()
+    person.now += SAFE_NS + 2 * FADE_NS
+    assert person.polled() == [-0.25, 0.75]
+    person.now += FADE_NS
+    assert person.polled() is None
+    person.say(0.5, 0.9)  # it says again where it was
+    assert person.polled() == [0.5, 0.9]
+    person.now += SAFE_NS + FADE_NS
+    assert person.polled() == [-0.25, 0.75]
+    assert person.stick.silences == 2
 
 
 def test_both_ends_of_a_step_and_when_they_are_due() -> None:

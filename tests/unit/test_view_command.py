@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,10 @@ from click.testing import CliRunner
 
 from rtsim.cli import main
 from rtsim.cli.flight import FOR_A_PERSON
-from rtsim.cli.viewing import HERE, Viewable, Viewed, told_of
+from rtsim.cli.viewing import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.gateway.registry import RUNS, VIEWED, Entry, enter, runs
 from rtsim.loading import load_scenario
+from rtsim.parts import InletPart
 from rtsim.pilot.launching import Window
 from rtsim.sockets import keys_of
 from rtsim.timing.policy import Slip, parse_policy
@@ -112,6 +114,30 @@ def test_a_stall_is_not_made_up_for_and_a_slow_machine_goes_on() -> None:
 def figures(**more: Any) -> dict[str, Any]:
     nothing = {"window_lost": False, "ended_there": False, "skipped": 0}
     return {"frames": 5, "frames_dropped": 1, **nothing, **more}
+
+
+def test_a_stick_whose_window_is_gone_goes_where_the_mapping_says(tmp_path: Path) -> None:
+    scenario = load_scenario("f16-by-hand", {})
+    own = safe_values(scenario, "stick", None)
+    part = scenario.part("stick")
+    assert isinstance(part, InletPart)
+    assert own.tolist() == part.inlet.signals.initial().tolist()
+    path = tmp_path / "mine.toml"
+    path.write_text("[pitch]\nsafe = -0.25\n[throttle]\nsafe = 0.75\n")
+    assert safe_values(scenario, "stick", path).tolist() == [-0.25, 0.0, 0.0, 0.75]
+    viewed = Viewed(Window(mapping=path), lambda _: "stick")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(viewed, "_child", lambda _: nullcontext(SimpleNamespace(running=True)))
+        with viewed.watch(scenario, None):
+            (cockpit,) = viewed._cockpits
+            assert cockpit.stick is not None
+            assert cockpit.stick.safe.tolist() == [-0.25, 0.0, 0.0, 0.75]
+
+
+def test_a_mapping_is_read_before_a_window_is_open() -> None:
+    Path("mine.toml").write_text("[pitch]\nkeyboard = { minus = 'upp', plus = 'down' }\n")
+    told = refused("fly", "f16", "--no-record", "--mapping", "mine.toml")
+    assert "unknown key 'upp' in mine.toml: pitch.keyboard.minus; did you mean up" in told
 
 
 def test_what_became_of_the_window_is_told() -> None:

@@ -207,3 +207,17 @@ def test_a_mapping_from_a_file(tmp_path: Path) -> None:
         read_mapping(path, STICK)
     with pytest.raises(MappingError, match=r"docs/pilot\.md"):
         read_mapping(tmp_path / "none.toml", STICK)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [(-math.inf, math.inf, (99.0, 101.0)), (-math.inf, 100.5, (99.0, 100.5)),
+     (100.0, math.inf, (100.0, 101.0)), (0.0, 200.0, (0.0, 200.0))],
+)  # fmt: skip
+def test_without_bounds_it_moves_about_its_initial_value(
+    low: float, high: float, ends: tuple[float, float]
+) -> None:
+    signals = Signals(Signal("push", low=low, high=high, initial=100.0))
+    flown = Controls(mapping_of({"push": {"joystick": {"axis": 0}}}, signals, "here"), signals)
+    assert flown.update(Look(), 0).tolist() == [100.0]
+    assert [float(flown.update(joystick(x), 1)[0]) for x in (-1.0, 1.0)] == list(ends)

@@ -104,11 +104,13 @@ class Controls:
 
 
 def _range(stick: Signals, name: str) -> tuple[float, float, float]:
+    """Low, high, initial; without bounds one to either side of the initial value."""
     signal = stick[name]
+    initial = float(stick.initial()[stick.slice(name)][0])
     low, high = signal.low, signal.high
     if not np.isfinite((low, high)).all():
-        low, high = -1.0, 1.0
-    return low, high, float(stick.initial()[stick.slice(name)][0])
+        low, high = max(low, initial - 1.0), min(high, initial + 1.0)
+    return low, high, initial
 
 
 class _Mover:

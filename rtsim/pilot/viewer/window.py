@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
@@ -57,17 +60,41 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
             f"no window without pygame ({error}); type: pip install 'rtsim[pilot]'"
         ) from error
     try:
-        pygame.display.init()
-        driver = pygame.display.get_driver()
-        if not hidden and driver in _SCREENLESS:  # SDL takes these without a word
-            pygame.display.quit()
-            raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
+        with _spoken_for():
+            pygame.display.init()
+            driver = pygame.display.get_driver()
+            if not hidden and driver in _SCREENLESS:  # SDL takes these without a word
+                pygame.display.quit()
+                raise NoWindow(_no_display(f"SDL found only its {driver!r} driver"))
         flags = 0 if hidden else pygame.RESIZABLE
         surface = pygame.display.set_mode(size, flags)
     except pygame.error as error:
         raise NoWindow(_no_display(str(error))) from error
     pygame.display.set_caption(title)
     return surface
+
+
+@contextmanager
+def _spoken_for() -> Iterator[None]:
+    """What libraries write to the error output is passed on, but not where this fails.
+
+    The refusal says it better; Wayland's would stand before it, and names a variable that is of no
+    use to whoever has no display.
+    """
+    try:
+        before = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        kept.seek(0)
+        sys.stderr.write(kept.read().decode(errors="replace"))
 
 
 def close_window() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -237,6 +239,36 @@ def test_the_rest_of_the_keys(playing: Playing) -> None:
     assert not playing.player.closed
     playing.press(pygame.K_ESCAPE)
     assert playing.player.closed
+
+
+def test_a_picture_of_the_window(playing: Playing, tmp_path: Path) -> None:
+    playing.player.screenshots = tmp_path
+    playing.press(pygame.K_F12)
+    playing.press(pygame.K_F12)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["rtsim-001.png", "rtsim-002.png"]
+    playing.player.playing = False
+    with_note = pygame.surfarray.array3d(playing.surface)
+    playing.frames(5 * HZ)
+    assert (pygame.surfarray.array3d(playing.surface) != with_note).any()
+    playing.player.screenshots = tmp_path / "gone"
+    assert playing.press(pygame.K_F12) > 0.0
+    assert playing.player._note.startswith("no picture: ")
+
+
+def test_the_collector_stands_still_while_it_plays(
+    playing: Playing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[int] = []
+
+    def frame(player: Player) -> None:
+        frozen.append(gc.get_freeze_count())
+        player.seek(math.inf)
+
+    monkeypatch.setattr(Player, "frame", frame)
+    window = Window(True, rate=HZ)
+    play(playing.surface, playing.playback, window, 1.0, (0, NS_PER_S), FakeClock())
+    assert len(frozen) == 1
+    assert frozen[0] > gc.get_freeze_count()
 
 
 def test_without_a_window_it_goes_to_its_end(

@@ -18,8 +18,9 @@ from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, scene_named
 from rtsim.pilot.viewer.process import Saving
 from rtsim.pilot.viewer.seekbar import SeekBar
-from rtsim.pilot.viewer.strip import Keys, draw_help
+from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
 from rtsim.tag import NS_PER_S
+from rtsim.timing.scheduling import Request, request
 
 KEYS: Keys = (
     ("F1, H", "this help"),
@@ -31,10 +32,12 @@ KEYS: Keys = (
     ("mouse", "on the bar: go there"),
     ("V", "cockpit or chase view, where the scene has both"),
     ("Page Up, Page Down", "more strips"),
+    ("F12", "picture of the window"),
     ("Esc", "close"),
 )
 _SPAN_NS = 10 * NS_PER_S
 """Of a trace, at rate 1: simulated time that 10 s of watching take."""
+_NOTE_NS = 4 * NS_PER_S
 
 
 class Player:
@@ -52,6 +55,7 @@ class Player:
         """``within``: the part that is played, first and last ns."""
         self.closed = False
         self.playing = True
+        self.screenshots = Path()
         self.rate = rate
         self._surface, self._scene, self._playback = surface, scene, playback
         self._frames = frames
@@ -62,6 +66,8 @@ class Player:
         self._due: int | None = None
         self._dragging = self._help = False
         self._view, self._page = COCKPIT, 0
+        self._note, self._noted = "", 0
+        """What was said last, and until which deadline it stands."""
         self._keys: dict[int, Callable[[], None]] = {
             pygame.K_F1: self._toggle_help, pygame.K_h: self._toggle_help,
             pygame.K_SPACE: self._toggle, pygame.K_p: self._toggle,
@@ -71,7 +77,7 @@ class Player:
             pygame.K_r: self._turn_round, pygame.K_HOME: lambda: self.seek(self._first),
             pygame.K_END: lambda: self.seek(self._end), pygame.K_v: self._next_view,
             pygame.K_PAGEDOWN: lambda: self._turn(1), pygame.K_PAGEUP: lambda: self._turn(-1),
-            pygame.K_ESCAPE: self._close,
+            pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._close,
         }  # fmt: skip
 
     @property
@@ -102,6 +108,8 @@ class Player:
         self._bar.draw(self._surface, self.ns, self._says())
         if self._help:
             draw_help(self._surface, {}, KEYS)
+        if due < self._noted:
+            draw_notes(self._surface, [self._note])
         pygame.display.flip()
 
     def save(self, path: Path) -> None:
@@ -174,6 +182,17 @@ class Player:
     def _turn(self, pages: int) -> None:
         self._page += pages
 
+    def _screenshot(self) -> None:
+        number = 1
+        while (path := self.screenshots / f"rtsim-{number:03d}.png").exists():
+            number += 1
+        try:
+            self.save(path)
+            self._note = f"picture: {path}"
+        except (pygame.error, OSError) as error:
+            self._note = f"no picture: {path}: {error}"
+        self._noted = (self._due or 0) + _NOTE_NS
+
     def _close(self) -> None:
         self.closed = True
 
@@ -194,10 +213,11 @@ def play(
     player = Player(surface, scene, playback, frames, rate, within)
     saving = Saving(window.frames, window.every)
     drawn = 0
-    while not player.closed:
-        player.frame()
-        drawn += 1
-        saving.look(player.save)
-        if window.headless and player.done:
-            break
+    with request(Request()):  # the collector stands still, timers are exact
+        while not player.closed:
+            player.frame()
+            drawn += 1
+            saving.look(player.save)
+            if window.headless and player.done:
+                break
     return drawn

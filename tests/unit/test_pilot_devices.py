@@ -20,7 +20,8 @@ from virtual_joystick import (
 )
 
 from rtsim.clock import stopwatch
-from rtsim.pilot.devices.controls import HOLD_NS, Controls
+from rtsim.pilot.devices import sdl
+from rtsim.pilot.devices.controls import HOLD_NS, Controls, Stick
 from rtsim.pilot.devices.mapping import mapping_of
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.signals import Signal, Signals
@@ -85,6 +86,31 @@ def test_a_stick_is_plugged_in_moved_and_read(devices: Devices) -> None:
     joystick.unplug()
     assert devices.look().sticks == {}
     assert "is gone" in devices.news[-1]
+
+
+def test_sdl_reads_a_new_stick_before_the_first_look_at_it(
+    devices: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would say 0.0 once, the middle of a throttle; a made-up stick is read without that."""
+    order: list[str] = []
+    pump, read = pygame.event.pump, sdl._read
+
+    def pumped() -> None:
+        order.append("pump")
+        pump()
+
+    def told(plugged: sdl._Plugged) -> Stick:
+        order.append("read")
+        return read(plugged)
+
+    monkeypatch.setattr(pygame.event, "pump", pumped)
+    monkeypatch.setattr(sdl, "_read", told)
+    devices.look()
+    joystick = VirtualJoystick()
+    for _ in range(3):
+        devices.look()
+    assert order == ["pump", "read", "read", "read"]
+    joystick.unplug()
 
 
 def test_a_stick_that_was_there_before(window: pygame.Surface) -> None:  # noqa: ARG001

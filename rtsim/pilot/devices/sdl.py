@@ -53,6 +53,7 @@ class Devices:
         self._handle = handle
         self._plugged: dict[int, _Plugged] = {}
         self._keys: set[str] = set()
+        self._came = False
         pygame.joystick.init()
         if gamepads is not None:
             gamepads.init()
@@ -63,6 +64,9 @@ class Devices:
         """Take in what happened since the last look, and read every axis."""
         for event in pygame.event.get():
             self._take(event)
+        if self._came:  # SDL reads a device when it is next asked for events, and says 0 before
+            self._came = False
+            pygame.event.pump()
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
         return Look(sticks, frozenset(self._keys), self._mouse())
 
@@ -118,6 +122,7 @@ class Devices:
         except pygame.error as error:  # gone again already, or no right to read it
             self.news.append(f"a device cannot be used: {error}")
             return
+        self._came = True
         self.news.append(f"{self._plugged[number].name} is there")
 
     def _remove(self, number: int) -> None:

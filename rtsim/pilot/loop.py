@@ -17,7 +17,7 @@ from rtsim.control.inbox import Inbox
 from rtsim.inlets import Inlet
 from rtsim.parts import InletPart, PlantPart, readable
 from rtsim.pilot.cues import checked
-from rtsim.pilot.orders import QUIT, order_to_command, reason_to_words
+from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.pictures import Pictures
 from rtsim.pilot.sequence import Reader
@@ -94,6 +94,8 @@ class PilotInbox(Inbox):
         self._heard = self._number = 0
         self._next_ns = self._latency_ns = 0
         self._began_ns: int | None = None
+        self._kept_ns: int | None = None
+        """When the window's last checkpoint was kept."""
 
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         self._system, self._pacer = system, pacer
@@ -126,10 +128,12 @@ class PilotInbox(Inbox):
         self._heard = count
 
     def _follow(self, kind: int, value: float, initiated: int) -> None:
-        told = order_to_command(kind, value, self._began_ns or 0)
+        told = order_to_command(kind, value, self._began_ns or 0, self._kept_ns or 0)
         try:
             if told is None:
                 raise CommandError(f"no order {kind}")
+            if kind == RETURN and self._kept_ns is None:
+                raise CommandError("no checkpoint was kept from the window; C keeps one")
             command = read_command(told)
             stamps = {"initiated_ns": initiated, "completed_ns": stopwatch()}
             answer = partial(self._answer, kind)
@@ -137,9 +141,10 @@ class PilotInbox(Inbox):
         except CommandError as error:
             self._answer(kind, str(error), -1)
 
-    def _answer(self, kind: int, wrong: str, ns: int) -> None:  # noqa: ARG002
+    def _answer(self, kind: int, wrong: str, ns: int) -> None:
         """What became of an order; a refusal is told at the window."""
         if not wrong:
+            self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT
             return
         self.refused += 1

@@ -7,16 +7,19 @@ from typing import Any
 
 from rtsim.tag import NS_PER_S
 
-PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND = range(1, 10)
-"""RATE takes its float, REWIND the seconds to go back by."""
+PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND, RETURN = range(1, 11)
+"""RATE takes its float, REWIND the seconds to go back by; RETURN goes to the last CHECKPOINT."""
 REASON_WORDS = 64
 _REASON_BYTES = 8 * REASON_WORDS
 
 
-def order_to_command(kind: int, value: float, began_ns: int = 0) -> dict[str, Any] | None:
+def order_to_command(
+    kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
+) -> dict[str, Any] | None:
     """The command of :mod:`rtsim.control.commands` that it is; ``None`` for none that is known.
 
-    ``began_ns``: where the flight began, which is what RESET goes back to.
+    ``began_ns``: where the flight began, which is what RESET goes back to; ``kept_ns``: when the
+    CHECKPOINT was kept that RETURN goes back to.
     """
     told: dict[int, dict[str, Any]] = {
         PAUSE: {"kind": "pause"},
@@ -28,6 +31,7 @@ def order_to_command(kind: int, value: float, began_ns: int = 0) -> dict[str, An
         QUIT: {"kind": "quit"},
         RESET: {"kind": "restore", "at": began_ns / NS_PER_S},
         REWIND: {"kind": "restore", "back": value},
+        RETURN: {"kind": "restore", "at": kept_ns / NS_PER_S},
     }
     return told.get(kind)
 

@@ -15,6 +15,7 @@ from rtsim.loading import load_scenario
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
+from rtsim.pilot.devices.keys import OF_THE_WINDOW
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.scenes.scene import scene_named
@@ -259,6 +260,11 @@ def test_a_folder_of_pictures_that_vanishes_ends_nothing(
     assert (folder / "frame-00001.png").exists()
 
 
+def test_no_mapping_may_take_a_key_of_the_window(viewer: Viewer) -> None:
+    kept = {pygame.key.name(key) for key in viewer.display._keys}
+    assert kept == OF_THE_WINDOW
+
+
 def test_closing_the_window_is_no_order_and_leaves_the_stick(viewer: Viewer) -> None:
     viewer.publish()
     pygame.event.post(pygame.event.Event(pygame.QUIT))
@@ -275,8 +281,8 @@ def test_back_and_to_the_beginning_by_keys(viewer: Viewer, monkeypatch: pytest.M
     viewer.publish()
     viewer.press(pygame.K_r, pygame.K_BACKSPACE)
     monkeypatch.setattr(pygame.key, "get_mods", lambda: pygame.KMOD_LSHIFT)
-    viewer.press(pygame.K_BACKSPACE)
-    assert viewer.ordered() == [orders.RESET, orders.REWIND, orders.REWIND]
+    viewer.press(pygame.K_BACKSPACE, pygame.K_x)
+    assert viewer.ordered() == [orders.RESET, orders.REWIND, orders.REWIND, orders.RETURN]
     record = viewer.cockpit.shared.reader("orders").read()
     assert record is not None
     assert record.floats[1:3].tolist() == [BACK_S, FAR_BACK_S]

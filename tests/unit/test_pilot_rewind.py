@@ -134,6 +134,20 @@ def test_the_stick_is_where_it_is_after_a_rewind(tmp_path: Path) -> None:
     assert all(replays(leg) for leg in flown)
 
 
+def test_back_to_the_checkpoint_that_was_kept(tmp_path: Path) -> None:
+    """Not to the last one: of those the ring has one each 0.6 s."""
+    wanted = Wanted(None, (), told=True, rewind="60", viewed=True)
+    flown, cockpit = legs(
+        flight([], step=0.01), tmp_path,
+        {0.1: order(orders.RETURN), 0.2: order(orders.CHECKPOINT), 1.5: order(orders.RETURN)},
+        wanted=wanted,
+    )  # fmt: skip
+    assert cockpit.inbox.refused == 1  # none was kept yet
+    assert [leg.outcome.reason for leg in flown] == ["restored", "end"]
+    assert 200 * MS <= flown[1].outcome.began.ns <= 220 * MS
+    assert all(replays(leg) for leg in flown)
+
+
 def test_a_flight_from_a_checkpoint_is_reset_to_it() -> None:
     told = orders.order_to_command(orders.RESET, 0.0, 2_505_000_000)
     assert told == {"kind": "restore", "at": 2.505}

@@ -87,6 +87,7 @@ class Display:
             pygame.K_F12: self._screenshot, pygame.K_ESCAPE: self._quit,
             pygame.K_r: lambda: self._tell(orders.RESET, "back to the beginning"),
             pygame.K_BACKSPACE: self._rewind,
+            pygame.K_x: lambda: self._tell(orders.RETURN, "back to the checkpoint"),
         }  # fmt: skip
 
     # -- a frame

@@ -28,7 +28,7 @@ KEYS: Keys = (
     ("R", "reset: back to the beginning"),
     ("Backspace", "5 s back; with shift 30 s"),
     ("+, -, 1", "rate of time: double, half, real"),
-    ("C", "keep a checkpoint"),
+    ("C, X", "keep a checkpoint; back to it"),
     ("B", "a mark in the recording"),
     ("F12", "picture of the window"),
     ("Esc", "end the run; closing the window does not"),

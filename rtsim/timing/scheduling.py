@@ -59,6 +59,12 @@ class Request:
             raise ScenarioError(f"CPUs {self.cpus}; expected numbers >= 0, such as 1")
 
     @classmethod
+    def beside(cls) -> Request:
+        """For who is paced beside a loop, such as its window: all but the slice, which would let it
+        keep the processor from the loop."""
+        return cls(slice_ns=0)
+
+    @classmethod
     def realtime(cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()) -> Request:
         """Everything (``--realtime``): by default on the last usable CPU, far from CPU 0, which
         serves most interrupts."""

@@ -106,6 +106,17 @@ def test_a_system_without_slices_says_so(
     assert system["slice"] == SLICE_NS
 
 
+def test_a_window_leaves_the_short_slice_to_the_loop(
+    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(scheduling, "set_slice", asked.append)
+    with request(Request.beside()) as granted:
+        assert (granted.refused, asked) == ((), [])
+        assert granted["timer slack"].granted == "1 ns"
+    assert system["slice"] == SLICE_NS
+
+
 def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any]) -> None:
     with request(Request.realtime()) as granted:
         assert granted.refused == ()

@@ -213,7 +213,7 @@ def play(
     player = Player(surface, scene, playback, frames, rate, within)
     saving = Saving(window.frames, window.every)
     drawn = 0
-    with request(Request()):  # the collector stands still, timers are exact
+    with request(Request.beside()):  # the collector stands still, timers are exact
         while not player.closed:
             player.frame()
             drawn += 1

@@ -76,7 +76,7 @@ def watch(
         display = _display(exchange, window, mapping, surface, said)
         ready()
         try:
-            with request(Request()):  # the collector stands still, timers are exact
+            with request(Request.beside()):  # the collector stands still, timers are exact
                 while not (over.is_set() or display.closed or said["ended"] or exchange.over):
                     if display.frame():
                         display.note(saving.look(display.save))

@@ -152,7 +152,7 @@ def test_an_endless_loop_in_real_time(
     scenario = loop(SilController(plain, cases=tmp_path), "endless", 0.005, late=late)
     scenario.part("c").failure = failure  # type: ignore[union-attr]
     recording, error = flown(scenario, pace="1.0")
-    found = kinds(recording)
+    found = [kind for kind in kinds(recording) if kind != "Overrun"]  # the machine's own
     assert "Late" in found
     assert (error is None) == (failure == "hold")
     if late == "hold":

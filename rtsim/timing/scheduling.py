@@ -31,6 +31,8 @@ from rtsim.timing.slices import set_slice, slice_ns
 DEFAULT_PRIORITY = 50
 DEFAULT_SLICE_NS = 100_000
 """The shortest that Linux takes."""
+BESIDE_SLICE_NS = 100_000_000
+"""The longest: the loop waits where what is left of the other's slice is shorter than its own."""
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
 _CAP_IPC_LOCK = 14
@@ -60,9 +62,9 @@ class Request:
 
     @classmethod
     def beside(cls) -> Request:
-        """For who is paced beside a loop, such as its window: all but the slice, which would let it
-        keep the processor from the loop."""
-        return cls(slice_ns=0)
+        """For who is paced beside a loop, such as its window: a long slice, so that it hands the
+        processor over whenever the loop wakes."""
+        return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
     def realtime(cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()) -> Request:

@@ -106,14 +106,12 @@ def test_a_system_without_slices_says_so(
     assert system["slice"] == SLICE_NS
 
 
-def test_a_window_leaves_the_short_slice_to_the_loop(
-    system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(scheduling, "set_slice", asked.append)
+def test_a_window_asks_for_a_long_slice_so_that_the_loop_takes_over(system: dict[str, Any]) -> None:
     with request(Request.beside()) as granted:
-        assert (granted.refused, asked) == ((), [])
+        assert granted.refused == ()
         assert granted["timer slack"].granted == "1 ns"
+        assert system["slice"] == 100_000_000
+        assert granted["time slice"].granted == "100000 us"
     assert system["slice"] == SLICE_NS
 
 

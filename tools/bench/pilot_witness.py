@@ -125,8 +125,11 @@ class _Witness:
         for at, axes in self._script:
             time.sleep(max(0.0, at - (stopwatch() - came) / NS_PER_S))
             self._moved.append(stopwatch())
-            for axis, position in enumerate(axes):
-                joystick.move(axis, position)
+            try:
+                for axis, position in enumerate(axes):
+                    joystick.move(axis, position)
+            except AssertionError:  # SDL has let go of it: the viewer closes
+                return
 
     def save(self, folder: Path) -> None:
         np.save(folder / _SHOWN, np.array(self._shown, dtype=np.int64))

@@ -1,8 +1,8 @@
 """Model functions as machine code: compiled once before time starts, cached by content.
 
-A solver is compiled once for all models; it receives each model function as an address and calls it
-through :func:`invoke`, so neither is compiled again when the other changes.  The same source runs
-uncompiled when the address is the plain Python function itself.  ``docs/decisions/001`` says why.
+A solver is compiled once for all models; it calls each model function by its address
+(:mod:`rtsim.addresses`), so neither is compiled again when the other changes.
+``docs/decisions/001`` says why.
 """
 
 from __future__ import annotations
@@ -20,27 +20,16 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 from platformdirs import user_cache_dir
 
+from rtsim.addresses import ENTERED, INLINED, WORDS, Block, call_equation, vector_at
 from rtsim.errors import ModelError
 from rtsim.source_hash import source_hash
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-VECTOR = types.Array(types.float64, 1, "C")
-EQUATION = (types.float64, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR)
-"""Arguments of derivative, output and guards: t, x, z, u, p and the vector to fill."""
-UPDATE = (types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
-IN_PLACE = (VECTOR,)
-RESET = (types.int64, types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
-"""Arguments of reset and stop: the guard's index, t, x, z, u, p."""
-TICK = (VECTOR, types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
-"""Arguments of tick: which timers are due, t, x, z, u, p."""
 
 
 def compiled(function: F) -> F:
@@ -54,7 +43,7 @@ def compiled(function: F) -> F:
 
 def in_both(function: F) -> F:
     """A part of a solver: compiled where compiled code calls it, plain where Python does."""
-    return register_jitable(error_model="numpy")(function)  # type: ignore[no-any-return]
+    return register_jitable(**INLINED)(function)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -64,6 +53,8 @@ class Native:
     call: Callable[..., Any]
     handle: Any
     """Machine address, or the plain function itself; 0 where a model has none."""
+    entry: Any = None
+    """What has to live as long as that address is called."""
 
 
 ABSENT = Native(lambda *_: None, 0)
@@ -103,22 +94,36 @@ def compile_function(function: Callable[..., Any], signature: Any, what: str) ->
         if announce is not None and not folder.is_dir():
             announce(what)
         cached = _has_source_file(plain)
-        jitted = numba.njit(cache=cached, error_model="numpy")(plain)
-        if cached and plain.__closure__:
-            # The folder says what the function is.  numba's own key would pickle a closure, and a
-            # compiled function in it pickles otherwise in each process.
-            jitted._cache._index_key = lambda signature, codegen: (signature, codegen.magic_tuple())
+        entered = ENTERED.get(signature)
+        jitted = _jitted(plain, cached, inlined=entered is not None)
         try:
             jitted.compile(signature)
+            if entered is not None:
+                through, arguments = entered
+                entry = _jitted(through(jitted), cached, inlined=False)
+                entry.compile(arguments)
+                return Native(jitted, _address(entry, arguments), entry)
         except Exception as error:  # the compiler's own errors are not all of one kind
             raise ModelError(
                 f"{what} does not compile:\n{error}\n"
                 "use scalar arithmetic, math functions and array elements in it, and mark its "
                 "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run --plain"
             ) from error
+    return Native(jitted, _address(jitted, signature))
+
+
+def _jitted(plain: Callable[..., Any], cached: bool, inlined: bool) -> Any:
+    jitted = numba.njit(cache=cached, error_model="numpy", forceinline=inlined)(plain)
+    if cached and plain.__closure__:
+        # The folder says what the function is.  numba's own key would pickle a closure, and a
+        # compiled function in it pickles otherwise in each process.
+        jitted._cache._index_key = lambda signature, codegen: (signature, codegen.magic_tuple())
+    return jitted
+
+
+def _address(jitted: Any, signature: Any) -> np.intp:
     result = jitted.overloads[signature]
-    address = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-    return Native(jitted, np.intp(address))
+    return np.intp(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 def _has_source_file(function: Callable[..., Any]) -> bool:
@@ -153,6 +158,10 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+_KEPT = 2
+"""Raised whenever what is kept under a key is compiled in another way."""
+
+
 @contextmanager
 def _cache_for(function: Callable[..., Any]) -> Iterator[Path]:
     """Keep machine code under a key that covers every helper and table the function reaches.
@@ -162,145 +171,13 @@ def _cache_for(function: Callable[..., Any]) -> Iterator[Path]:
     root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
     before = numba.config.CACHE_DIR
     # The module's name is part of the key: cached code looks its module up when it is loaded.
-    key = f"{source_hash(function)[:16]}-{function.__module__}"
+    key = f"{source_hash(function)[:16]}-{function.__module__}-{_KEPT}"
     folder = Path(root, "compiled", key)
     numba.config.CACHE_DIR = str(folder)
     try:
         yield folder
     finally:
         numba.config.CACHE_DIR = before
-
-
-def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:
-    """Call a derivative, an output or guards from a solver, compiled or plain."""
-    handle(t, x, z, u, p, out)
-
-
-def call_project(handle: Any, x: Any) -> None:
-    """Call a projection from a solver, compiled or plain."""
-    handle(x)
-
-
-def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Call an address by numba's own convention, passing its errors on."""
-    convention = context.call_conv
-    kind = convention.get_function_type(types.none, kinds[1:])
-    target = builder.inttoptr(values[0], ir.PointerType(kind))
-    status, _ = convention.call_function(builder, target, types.none, kinds[1:], values[1:])
-    with cgutils.if_unlikely(builder, status.is_error):
-        convention.return_status_propagate(builder, status)
-    return context.get_dummy_value()
-
-
-@intrinsic
-def _equation_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:
-    kinds = (handle, t, x, z, u, p, out)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
-
-
-@intrinsic
-def _project_at(_: Any, handle: Any, x: Any) -> Any:
-    kinds = (handle, x)
-    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
-
-
-def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call a solver's step on a block; in compiled code by its address."""
-    return int(handle(words, t, h))
-
-
-@intrinsic
-def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
-    kinds = (handle, words, t, h)
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        convention = context.call_conv
-        kind = convention.get_function_type(types.int64, kinds[1:])
-        target = builder.inttoptr(values[0], ir.PointerType(kind))
-        status, result = convention.call_function(
-            builder, target, types.int64, kinds[1:], values[1:]
-        )
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return result
-
-    return types.int64(*kinds), generate
-
-
-@overload(call_equation, strict=False)
-def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # noqa: ARG001
-    return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
-
-
-@overload(call_project, strict=False)
-def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
-    return lambda handle, x: _project_at(handle, x)
-
-
-@overload(call_step, strict=False)
-def _(handle: Any, words: Any, t: Any, h: Any) -> Any:  # noqa: ARG001
-    return lambda handle, words, t, h: _step_at(handle, words, t, h)
-
-
-# -- vectors that stay where they are --------------------------------------------------------------
-#
-# Taking ten arrays apart costs a step 0.6 us, half of what it computes, and a plant's vectors are
-# the same at every step: their addresses and lengths in one block are handed over at once.
-
-
-@dataclass(frozen=True)
-class Block:
-    """Machine addresses, then (address, length) of each vector; holding these keeps them there."""
-
-    words: NDArray[np.int64]
-    vectors: tuple[NDArray[np.float64], ...]
-
-    @classmethod
-    def of(cls, handles: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> Block:
-        """Vectors must be contiguous; of an array with more dimensions all elements are meant."""
-        places = [word for v in vectors for word in (v.ctypes.data, v.size)]
-        return cls(np.array([*map(int, handles), *places], dtype=np.int64), vectors)
-
-
-WORDS = types.Array(types.int64, 1, "C")
-
-
-@intrinsic
-def _double_pointer(_: Any, address: Any) -> Any:
-    kind = types.CPointer(types.float64)
-
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], context.get_value_type(kind))
-
-    return kind(address), generate
-
-
-def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> list[Any]:
-    """What a :class:`Block` is to compiled code, for the same source run plain."""
-    return [*functions, *(word for v in vectors for word in (v, v.size))]
-
-
-def vector_at(words: Any, i: int) -> Any:
-    """The vector at ``words[i]``: in compiled code its address, and its length follows."""
-    return words[i]
-
-
-@overload(vector_at, strict=False)
-def _(words: Any, i: Any) -> Any:  # noqa: ARG001
-    return lambda words, i: numba.carray(_double_pointer(words[i]), (words[i + 1],))
-
-
-def matrix_at(words: Any, i: int, columns: int) -> Any:
-    """The same as a matrix of so many ``columns``."""
-    found = words[i]
-    return found if found.ndim == 2 else found.reshape(-1, max(columns, 1))
-
-
-@overload(matrix_at, strict=False)
-def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
-    return lambda words, i, columns: numba.carray(
-        _double_pointer(words[i]), (words[i + 1] // max(columns, 1), columns)
-    )
 
 
 def evaluate(words: Any, t: float) -> int:

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rtsim.compiling import UPDATE, check_arguments, compile_function, in_words
+from rtsim.addresses import UPDATE
+from rtsim.compiling import check_arguments, compile_function, in_words
 from rtsim.errors import ControllerError, RtsimError
 from rtsim.history import History, steps_of
 from rtsim.signals import Signals, Vector

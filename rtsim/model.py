@@ -11,18 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.compiling import (
-    ABSENT,
-    EQUATION,
-    IN_PLACE,
-    RESET,
-    TICK,
-    UPDATE,
-    Native,
-    check_arguments,
-    compile_function,
-    in_words,
-)
+from rtsim.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE
+from rtsim.compiling import ABSENT, Native, check_arguments, compile_function, in_words
 from rtsim.errors import ModelError, RtsimError
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Period

@@ -9,14 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.compiling import (
-    call_equation,
-    call_project,
-    first_not_finite,
-    in_both,
-    matrix_at,
-    vector_at,
-)
+from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
+from rtsim.compiling import first_not_finite, in_both
 from rtsim.solve.base import GOOD, TOO_SMALL
 from rtsim.solve.legs import LAST, PHASE, SPENT, TAKEN
 from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, P, U, X, Z

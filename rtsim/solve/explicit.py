@@ -7,14 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import (
-    call_equation,
-    call_project,
-    first_not_finite,
-    in_both,
-    matrix_at,
-    vector_at,
-)
+from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
+from rtsim.compiling import first_not_finite, in_both
 from rtsim.model import BoundModel
 from rtsim.solve.base import Stepper, Tableau, lower_triangle, weights
 from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper
@@ -48,14 +42,10 @@ def explicit_step(
     call_equation(f, t, x, z, u, p, k[0])
     for i in range(1, stages):
         for j in range(n):
-            y[j] = 0.0
-        for m in range(i):
-            weight = a[i, m]
-            if weight != 0.0:
-                for j in range(n):
-                    y[j] += weight * k[m, j]
-        for j in range(n):
-            y[j] = x[j] + h * y[j]
+            total = 0.0
+            for m in range(i):
+                total += a[i, m] * k[m, j]
+            y[j] = x[j] + h * total
         call_equation(f, t + c[i] * h, y, z, u, p, k[i])
     for j in range(n):
         total = 0.0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtsim.compiling import call_equation, call_step, in_both, matrix_at, vector_at
+from rtsim.addresses import call_equation, call_step, matrix_at, vector_at
+from rtsim.compiling import in_both
 from rtsim.solve.legs import (
     DIRECTIONS,
     END,

@@ -13,21 +13,17 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from rtsim.compiling import (
+from rtsim.addresses import (
     VECTOR,
     WORDS,
     Block,
-    Native,
     call_equation,
     call_step,
-    compile_function,
-    compiled,
-    evaluate,
-    in_both,
     matrix_at,
     plain_block,
     vector_at,
 )
+from rtsim.compiling import Native, compile_function, compiled, evaluate, in_both
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve.base import GOOD, Stepper

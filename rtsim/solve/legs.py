@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.compiling import matrix_at, vector_at
+from rtsim.addresses import matrix_at, vector_at
 from rtsim.signals import Vector
 
 PHASE, TAKEN, LAST, SPENT, END = range(5)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.compiling import call_equation, call_step, in_both, matrix_at, vector_at
+from rtsim.addresses import call_equation, call_step, matrix_at, vector_at
+from rtsim.compiling import in_both
 from rtsim.solve.flips import FROM, NOWHERE, POINTS, RATE, SIDE, WHERE, sign
 from rtsim.solve.legs import DIRECTIONS, FIRED, FLIPS, GUARD, LAST, LEG, OUT, TAKEN, G, P, U, Z
 from rtsim.tag import NS_PER_S

@@ -13,14 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import (
-    call_equation,
-    call_project,
-    first_not_finite,
-    in_both,
-    matrix_at,
-    vector_at,
-)
+from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
+from rtsim.compiling import first_not_finite, in_both
 from rtsim.model import BoundModel
 from rtsim.solve.base import Stepper, lower_triangle, weights
 from rtsim.solve.explicit import explicit_step

@@ -17,18 +17,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from rtsim.compiling import (
-    VECTOR,
-    WORDS,
-    Block,
-    Native,
-    call_step,
-    compile_function,
-    compiled,
-    evaluate,
-    plain_block,
-    vector_at,
-)
+from rtsim.addresses import VECTOR, WORDS, Block, call_step, plain_block, vector_at
+from rtsim.compiling import Native, compile_function, compiled, evaluate
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve.base import GOOD, Stepper

@@ -12,14 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import (
-    call_equation,
-    call_project,
-    first_not_finite,
-    in_both,
-    matrix_at,
-    vector_at,
-)
+from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
+from rtsim.compiling import first_not_finite, in_both
 from rtsim.errors import ScenarioError
 from rtsim.model import BoundModel, Model
 from rtsim.signals import Vector

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import call_equation, call_project, first_not_finite, in_both, vector_at
+from rtsim.addresses import call_equation, call_project, vector_at
+from rtsim.compiling import first_not_finite, in_both
 from rtsim.model import BoundModel
 from rtsim.solve.base import Stepper
 from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
+from rtsim.addresses import INLINED
+
 
 def assign(into: Any, of: Any) -> None:
     """``into`` (n,) becomes ``of``."""
@@ -39,7 +41,7 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
     return math.sqrt(float(np.dot(off, off)) / len(off))
 
 
-@overload(assign)
+@overload(assign, jit_options=INLINED)
 def _(into: Any, of: Any) -> Any:  # noqa: ARG001
     def loop(into: Any, of: Any) -> None:
         for j in range(into.size):
@@ -48,33 +50,31 @@ def _(into: Any, of: Any) -> Any:  # noqa: ARG001
     return loop
 
 
-@overload(weighted)
+@overload(weighted, jit_options=INLINED)
 def _(out: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
     def loop(out: Any, h: Any, row: Any, k: Any, count: Any) -> None:
         for j in range(out.size):
-            out[j] = 0.0
-        for m in range(count):
-            weight = row[m]
-            if weight != 0.0:
-                for j in range(out.size):
-                    out[j] += weight * k[m, j]
-        for j in range(out.size):
-            out[j] *= h
+            total = 0.0
+            for m in range(count):
+                total += row[m] * k[m, j]
+            out[j] = h * total
 
     return loop
 
 
-@overload(moved)
+@overload(moved, jit_options=INLINED)
 def _(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
     def loop(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> None:
-        weighted(out, h, row, k, count)
         for j in range(out.size):
-            out[j] += now[j]
+            total = 0.0
+            for m in range(count):
+                total += row[m] * k[m, j]
+            out[j] = now[j] + h * total
 
     return loop
 
 
-@overload(error_norm)
+@overload(error_norm, jit_options=INLINED)
 def _(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> Any:  # noqa: ARG001
     def loop(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> float:
         total = 0.0

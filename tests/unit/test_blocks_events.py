@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from block_parts import crossed, flown
 
+from rtsim.addresses import TICK
 from rtsim.blocks import (
     Constant,
     Diagram,
@@ -38,7 +39,7 @@ from rtsim.blocks import (
     source,
 )
 from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.compiling import TICK, compile_function
+from rtsim.compiling import compile_function
 from rtsim.record.reading import Recording
 
 S = 1_000_000_000

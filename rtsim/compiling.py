@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -204,13 +205,18 @@ def first_not_finite(vector: Any) -> int:
     return -1
 
 
+@cache
+def _evaluation() -> Native:
+    return compile_function(evaluate, (WORDS, types.float64), "evaluation")
+
+
 def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
     """``equation`` as a function of t alone, on x, z, u, p and out that stay where they are.
 
     It returns -1, or the index of the first element of out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
-        call = compile_function(evaluate, (WORDS, types.float64), "evaluation").call
+        call = _evaluation().call
         block = Block.of((equation.handle,), vectors)
         return lambda t: call(block.words, t)
 

@@ -5,12 +5,15 @@ Where the next one is, :mod:`rtsim.solve.guarded` finds on the solver's own step
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.compiling import resident
 from rtsim.errors import ModelError, ZenoError
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
@@ -39,6 +42,8 @@ class Watch:
         self._name, self._bound, self._guards, self._vectors = name, bound, guards, vectors
         self._way = Guarded(bound, stepper, vectors, end)
         self._here = self._way.here
+        self._g = np.zeros(len(guards))
+        self._evaluate = resident(bound.guard, *vectors, self._g)
         self._then = vectors[0].copy()
         """The state at the last tag, where a guard fired that stood at zero."""
         self.fired: tuple[int, ...] = ()
@@ -73,7 +78,7 @@ class Watch:
     def commit(self) -> None:
         """The provisional step is the state; nothing is written yet."""
         self._way.accept()
-        if self._here[CAME_TO].any():
+        if any(self._here[CAME_TO].tolist()):
             self._then[:] = self._vectors[0]
 
     # -- when they fire
@@ -124,29 +129,33 @@ class Watch:
         One that fired at zero, and is there still, has crossed, unless the states were written: a
         ball that is put on the floor may fall again.
         """
-        now = self._sides_at(ns)
-        before = self._here[SIGN].copy()
-        self._here[SIGN] = now
-        moved = self._vectors[0].tobytes() != self._then.tobytes()
-        self._here[CAME_TO, (now != 0.0) | moved] = 0.0
-        crossed = {
+        signs = self._sides_at(ns)
+        before, now = self._here[SIGN].tolist(), signs.tolist()
+        self._here[SIGN] = signs
+        if any(self._here[CAME_TO].tolist()):
+            moved = self._vectors[0].tobytes() != self._then.tobytes()
+            self._here[CAME_TO, (signs != 0.0) | moved] = 0.0
+        crossed = [
             i
             for i, guard in enumerate(self._guards)
             if before[i] * now[i] < 0 and guard.direction in (0, now[i])
-        }
-        self.fired = tuple(sorted(crossed.union(self.fired)))
+        ]
+        if crossed:
+            self.fired = tuple(sorted({*crossed, *self.fired}))
 
     def _sides_at(self, ns: int) -> Vector:
-        g = np.empty(len(self._guards))
-        self._bound.guard.call(ns / NS_PER_S, *self._vectors, g)
-        return np.sign(g)
+        self._evaluate(ns / NS_PER_S)
+        signs: Vector = np.sign(self._g)
+        return signs
 
     def _accumulate(self, i: int) -> bool:
         times = self._times[i]
         if len(times) <= ZENO_IN_A_ROW:
             return False
-        gaps = np.diff(times)
-        return bool(gaps[0] < ZENO_NS and (np.diff(gaps) <= 0).all())  # of whole ns
+        if times[1] - times[0] >= ZENO_NS:
+            return False
+        gaps = [b - a for a, b in pairwise(times)]
+        return all(b <= a for a, b in pairwise(gaps))  # of whole ns
 
     def _stop(self, i: int, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
         if self._bound.model.stop is None:
@@ -160,10 +169,11 @@ class Watch:
     def _check(self, name: str, ns: int, x: Vector, z: Vector) -> None:
         model = self._bound.model
         for signals, vector in ((model.states, x), (model.discrete, z)):
-            bad = np.flatnonzero(~np.isfinite(vector))
-            if bad.size:
+            values = vector.tolist()
+            if not all(map(math.isfinite, values)):
+                bad = next(i for i, value in enumerate(values) if not math.isfinite(value))
                 raise ModelError(
-                    f"reset of {self._name} (model {model.name}) made {signals.columns[bad[0]]} "
+                    f"reset of {self._name} (model {model.name}) made {signals.columns[bad]} "
                     f"not finite at {Tag(ns)}, when {name} crossed zero; mend the reset"
                 )
 

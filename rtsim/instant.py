@@ -199,13 +199,19 @@ class Instant:
             self._happened.append((message.topic, message.payload))
 
     def _apply_writes(self) -> None:
-        before = {id(v): v.copy() for v, _, owner in self._writes if isinstance(owner, Plant)}
+        before: dict[int, Vector] = {}
         for vector, new, owner in self._writes:
             if isinstance(owner, Plant):
-                old = before[id(vector)]
-                differs = old.tobytes() != new.tobytes()
-                np.copyto(vector, new, where=old.view(np.int64) != new.view(np.int64))
-                owner.touched = owner.touched or differs
+                old = before.get(id(vector))
+                first = old is None
+                if old is None:
+                    old = before[id(vector)] = vector.copy()
+                if old.tobytes() != new.tobytes():
+                    if first:
+                        vector[:] = new
+                    else:  # what this one leaves as it was, another may have written
+                        np.copyto(vector, new, where=old.view(np.int64) != new.view(np.int64))
+                    owner.touched = True
             else:
                 vector[:] = new
                 owner.put(owner.value)

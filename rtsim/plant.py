@@ -116,11 +116,9 @@ class Plant:
             or self.step.tick(self._k + 1) >= limit_ns
         ):
             return None
-        times = [self.ns]
-        while len(times) <= _MOST_AT_ONCE and self._grid_ns < limit_ns:
-            times.append(self._grid_ns)
-            self._k += 1
-            self._grid_ns = self.step.tick(self._k)
+        times = [self.ns, *self.step.ticks_before(limit_ns, self._k, _MOST_AT_ONCE)]
+        self._k += len(times) - 1
+        self._grid_ns = self.step.tick(self._k)
         before = self.values.copy()
         at, ahead = np.array(times), 0
         if self.watch is None:

@@ -111,6 +111,16 @@ class Period:
         n, d = self._ratio
         return offset_ns + (2 * k * n + d) // (2 * d)
 
+    def ticks_before(self, limit_ns: int, k: int, most: int) -> list[int]:
+        """Ticks ``k``, ``k + 1`` and so on that lie before ``limit_ns``; so many at most."""
+        n, d = self._ratio
+        if d == 1:
+            return list(range(k * n, min(limit_ns, (k + most) * n), n))
+        found: list[int] = []
+        while len(found) < most and (ns := self.tick(k + len(found))) < limit_ns:
+            found.append(ns)
+        return found
+
     def index_after(self, ns: int, offset_ns: int = 0) -> int:
         """The first ``k >= 0`` whose tick lies strictly after ``ns``."""
         k = max(0, int((ns - offset_ns) // self.ns) - 1)

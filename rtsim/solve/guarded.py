@@ -224,7 +224,7 @@ class Guarded:
     @property
     def fired(self) -> tuple[int, ...]:
         """Guards that cross at its end."""
-        return tuple(int(i) for i in np.flatnonzero(self._fired))
+        return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def accept(self) -> None:
         """The provisional way was committed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -72,3 +73,12 @@ def test_a_period_that_cannot_be_is_refused(value: object) -> None:
 def test_a_float_means_its_shortest_decimal() -> None:
     assert Period.of(0.1).ns == 100_000_000
     assert to_ns(53.1) == 53_100_000_000
+
+
+@given(periods, st.integers(0, 10**6), st.integers(-5, 200), st.integers(0, 64))
+def test_ticks_before_a_limit_are_the_ticks_one_by_one(
+    period: Period, k: int, ahead: int, most: int
+) -> None:
+    limit = period.tick(k) + math.floor(ahead * period.ns)
+    found = period.ticks_before(limit, k, most)
+    assert found == [at for i in range(most) if (at := period.tick(k + i)) < limit]

@@ -11,7 +11,7 @@ from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
 from rtsim.compiling import first_not_finite, in_both
 from rtsim.model import BoundModel
 from rtsim.solve.base import Stepper, Tableau, lower_triangle, weights
-from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper
+from rtsim.solve.resident import OWN, Method, head, stepper
 
 
 @in_both
@@ -59,25 +59,13 @@ def explicit_step(
 
 def resident_explicit(words: Any, t: float, h: float) -> int:
     """:func:`explicit_step` on a block; its own: a, b, c, k, y."""
-    x, b = vector_at(words, X), vector_at(words, OWN + 2)
+    f, project, x, z, u, p, out, memory, after = head(words)
+    b = vector_at(words, OWN + 2)
     return explicit_step(
-        words[F],
-        words[PROJECT],
-        x,
-        vector_at(words, Z),
-        vector_at(words, U),
-        vector_at(words, P),
-        vector_at(words, OUT),
-        vector_at(words, MEMORY),
-        vector_at(words, AFTER),
-        matrix_at(words, OWN, b.size),
-        b,
-        vector_at(words, OWN + 4),
-        matrix_at(words, OWN + 6, x.size),
-        vector_at(words, OWN + 8),
-        t,
-        h,
-    )
+        f, project, x, z, u, p, out, memory, after,
+        matrix_at(words, OWN, b.size), b, vector_at(words, OWN + 4),
+        matrix_at(words, OWN + 6, x.size), vector_at(words, OWN + 8), t, h,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

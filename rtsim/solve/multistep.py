@@ -18,7 +18,7 @@ from rtsim.compiling import first_not_finite, in_both
 from rtsim.model import BoundModel
 from rtsim.solve.base import Stepper, lower_triangle, weights
 from rtsim.solve.explicit import explicit_step
-from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper
+from rtsim.solve.resident import OWN, Method, head, stepper
 from rtsim.solve.rk4 import RK4
 
 KNOWN, LENGTH, HISTORY = 0, 1, 2
@@ -81,26 +81,14 @@ def adams_step(
 
 def resident_adams(words: Any, t: float, h: float) -> int:
     """:func:`adams_step` on a block; its own: RK4's a, b, c, then k, y, now."""
-    x, b = vector_at(words, X), vector_at(words, OWN + 2)
+    f, project, x, z, u, p, out, memory, after = head(words)
+    b = vector_at(words, OWN + 2)
     return adams_step(
-        words[F],
-        words[PROJECT],
-        x,
-        vector_at(words, Z),
-        vector_at(words, U),
-        vector_at(words, P),
-        vector_at(words, OUT),
-        vector_at(words, MEMORY),
-        vector_at(words, AFTER),
-        matrix_at(words, OWN, b.size),
-        b,
-        vector_at(words, OWN + 4),
-        matrix_at(words, OWN + 6, x.size),
-        vector_at(words, OWN + 8),
-        vector_at(words, OWN + 10),
-        t,
-        h,
-    )
+        f, project, x, z, u, p, out, memory, after,
+        matrix_at(words, OWN, b.size), b, vector_at(words, OWN + 4),
+        matrix_at(words, OWN + 6, x.size), vector_at(words, OWN + 8), vector_at(words, OWN + 10),
+        t, h,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

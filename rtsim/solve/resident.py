@@ -18,7 +18,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from rtsim.addresses import VECTOR, WORDS, Block, call_step, plain_block, vector_at
-from rtsim.compiling import Native, compile_function, compiled, evaluate
+from rtsim.compiling import Native, compile_function, compiled, evaluate, in_both
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve.base import GOOD, Stepper
@@ -29,6 +29,26 @@ F, PROJECT, X, Z, U, P, OUT, MEMORY, AFTER, OWN = 0, 1, 2, 4, 6, 8, 10, 12, 14, 
 """Places in a block: two addresses, then address and length of each vector."""
 
 _evaluate = compiled(evaluate)
+
+
+@in_both
+def head(words: Any) -> Any:
+    """What each block begins with: f, project, x, z, u, p, out, memory, after.
+
+    Give them names; what is a method's own, find in the call that takes it.  Otherwise references
+    to ``words`` are counted at each step, which a short one feels.
+    """
+    return (
+        words[F],
+        words[PROJECT],
+        vector_at(words, X),
+        vector_at(words, Z),
+        vector_at(words, U),
+        vector_at(words, P),
+        vector_at(words, OUT),
+        vector_at(words, MEMORY),
+        vector_at(words, AFTER),
+    )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rtsim.errors import ScenarioError
 from rtsim.model import BoundModel, Model
 from rtsim.signals import Vector
 from rtsim.solve.base import NystromTableau, Stepper, lower_triangle, weights
-from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper
+from rtsim.solve.resident import OWN, Method, head, stepper
 
 _NONE, _HALF, _ONE, _SIXTH, _THIRD = (Fraction(*f) for f in ((0,), (1, 2), (1,), (1, 6), (1, 3)))
 
@@ -87,28 +87,14 @@ def nystrom_step(
 
 def resident_nystrom(words: Any, t: float, h: float) -> int:
     """:func:`nystrom_step` on a block; its own: pairs, abar, a, bbar, b, c, k, y."""
-    x, b = vector_at(words, X), vector_at(words, OWN + 8)
+    f, project, x, z, u, p, out, memory, after = head(words)
+    b = vector_at(words, OWN + 8)
     return nystrom_step(
-        words[F],
-        words[PROJECT],
-        x,
-        vector_at(words, Z),
-        vector_at(words, U),
-        vector_at(words, P),
-        vector_at(words, OUT),
-        vector_at(words, MEMORY),
-        vector_at(words, AFTER),
-        vector_at(words, OWN),
-        matrix_at(words, OWN + 2, b.size),
-        matrix_at(words, OWN + 4, b.size),
-        vector_at(words, OWN + 6),
-        b,
-        vector_at(words, OWN + 10),
-        matrix_at(words, OWN + 12, x.size),
-        vector_at(words, OWN + 14),
-        t,
-        h,
-    )
+        f, project, x, z, u, p, out, memory, after, vector_at(words, OWN),
+        matrix_at(words, OWN + 2, b.size), matrix_at(words, OWN + 4, b.size),
+        vector_at(words, OWN + 6), b, vector_at(words, OWN + 10),
+        matrix_at(words, OWN + 12, x.size), vector_at(words, OWN + 14), t, h,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rtsim.addresses import call_equation, call_project, vector_at
 from rtsim.compiling import first_not_finite, in_both
 from rtsim.model import BoundModel
 from rtsim.solve.base import Stepper
-from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, Method, P, U, X, Z, stepper
+from rtsim.solve.resident import OWN, Method, head, stepper
 from rtsim.solve.rkn4 import paired_states
 
 
@@ -49,21 +49,11 @@ def semi_implicit_step(
 
 def resident_semi_implicit(words: Any, t: float, h: float) -> int:
     """:func:`semi_implicit_step` on a block; its own: pairs, k."""
+    f, project, x, z, u, p, out, memory, after = head(words)
     return semi_implicit_step(
-        words[F],
-        words[PROJECT],
-        vector_at(words, X),
-        vector_at(words, Z),
-        vector_at(words, U),
-        vector_at(words, P),
-        vector_at(words, OUT),
-        vector_at(words, MEMORY),
-        vector_at(words, AFTER),
-        vector_at(words, OWN),
-        vector_at(words, OWN + 2),
-        t,
-        h,
-    )
+        f, project, x, z, u, p, out, memory, after,
+        vector_at(words, OWN), vector_at(words, OWN + 2), t, h,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -91,26 +91,41 @@ def compile_function(function: Callable[..., Any], signature: Any, what: str) ->
     """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise."""
     plain = getattr(function, "py_func", function)
     with _cache_for(plain) as folder:
-        announce = _announce.get()
-        if announce is not None and not folder.is_dir():
-            announce(what)
-        cached = _has_source_file(plain)
-        entered = ENTERED.get(signature)
-        jitted = _jitted(plain, cached, inlined=entered is not None)
-        try:
-            jitted.compile(signature)
-            if entered is not None:
-                through, arguments = entered
-                entry = _jitted(through(jitted), cached, inlined=False)
-                entry.compile(arguments)
-                return Native(jitted, _address(entry, arguments), entry)
-        except Exception as error:  # the compiler's own errors are not all of one kind
-            raise ModelError(
-                f"{what} does not compile:\n{error}\n"
-                "use scalar arithmetic, math functions and array elements in it, and mark its "
-                "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run --plain"
-            ) from error
-    return Native(jitted, _address(jitted, signature))
+        if (known := _loaded.pop((folder, signature), None)) is None:
+            announce = _announce.get()
+            if announce is not None and not folder.is_dir():
+                announce(what)
+            try:
+                known = _compile(plain, signature)
+            except Exception as error:  # the compiler's own errors are not all of one kind
+                raise ModelError(
+                    f"{what} does not compile:\n{error}\n"
+                    "use scalar arithmetic, math functions and array elements in it, and mark its "
+                    "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run "
+                    "--plain"
+                ) from error
+        if _has_source_file(plain):
+            _loaded[folder, signature] = known  # the latest is last
+            while len(_loaded) > _MOST_LOADED:
+                _loaded.pop(next(iter(_loaded)))
+    return known
+
+
+_loaded: dict[tuple[Path, Any], Native] = {}
+"""What this process has compiled or read from its cache: reading a function takes some 10 ms."""
+_MOST_LOADED = 256
+
+
+def _compile(plain: Callable[..., Any], signature: Any) -> Native:
+    cached, entered = _has_source_file(plain), ENTERED.get(signature)
+    jitted = _jitted(plain, cached, inlined=entered is not None)
+    jitted.compile(signature)
+    if entered is None:
+        return Native(jitted, _address(jitted, signature))
+    through, arguments = entered
+    entry = _jitted(through(jitted), cached, inlined=False)
+    entry.compile(arguments)
+    return Native(jitted, _address(entry, arguments), entry)
 
 
 def _jitted(plain: Callable[..., Any], cached: bool, inlined: bool) -> Any:

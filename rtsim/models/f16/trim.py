@@ -17,6 +17,9 @@ from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.initial import initial_state
 from rtsim.signals import Vector
 
+_cosines = getattr(direction_cosines, "py_func", direction_cosines)
+"""Called from Python it would be compiled in each process anew, which takes longer."""
+
 
 @dataclass(frozen=True)
 class Trim:
@@ -105,7 +108,7 @@ def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) ->
     """
     dx = np.zeros(13)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)
-    to_body = np.array(direction_cosines(*map(float, x[6:10]))).reshape(3, 3)
+    to_body = np.array(_cosines(*map(float, x[6:10]))).reshape(3, 3)
     spin = np.array([0.0, 0.0, rate])
     velocity = to_body @ (x[3:6] - np.cross(spin, x[0:3]))
     acceleration = to_body @ (dx[3:6] - np.cross(spin, x[3:6]))

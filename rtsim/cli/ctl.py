@@ -19,7 +19,9 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 @click.group(context_settings=_GROUP_OPTIONS)
-@click.option("--run", "which", default="", help="Process or scenario; default: the only one.")
+@click.option(
+    "--run", "which", default="", help="Process, or start of its scenario; default: the only one."
+)
 @click.option("--keys", type=click.Path(path_type=Path), help="FILE.client, for a tcp:// address.")
 @click.pass_context
 def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:

@@ -88,11 +88,12 @@ def runs(kind: str = RUNS) -> list[Entry]:
 
 
 def find(which: str = "", kind: str = RUNS) -> Entry:
-    """The run named by its process or scenario; the only one, where nothing is said."""
+    """The run named by its process or the beginning of its scenario; the only one for nothing."""
     known = runs(kind)
     if not known:
         raise ScenarioError(_START_ONE[kind])
-    chosen = [e for e in known if which in ("", str(e.pid), e.scenario)]
+    named = [e for e in known if which in (str(e.pid), e.scenario)]
+    chosen = named or [e for e in known if e.scenario.startswith(which)]
     if len(chosen) == 1:
         return chosen[0]
     listed = ", ".join(f"{e.pid} ({e.scenario})" for e in chosen or known)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rtsim.errors import ScenarioError
+from rtsim.gateway import registry
 from rtsim.gateway.registry import Entry, enter, find, folder, runs
 
 ME = os.getpid()
@@ -69,6 +70,22 @@ def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="going on: "):
         find("two")
     assert tmp_path in folder().parents
+
+
+def test_a_scenario_is_named_by_its_beginning_and_all_of_it_names_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = [Entry(7, 7, "f16 case 13.1", "a"), Entry(8, 8, "f16", "b"), Entry(9, 9, "ball", "c")]
+    monkeypatch.setattr(registry, "runs", lambda kind: known)  # noqa: ARG005
+    assert find("f16 c").pid == 7
+    assert find("f16").pid == 8
+    assert find("9") == find("b") == known[2]
+    with pytest.raises(ScenarioError, match="several runs"):
+        find()
+    del known[1]
+    assert find("f16").pid == 7
+    with pytest.raises(ScenarioError, match="no run '16'; going on: 7"):
+        find("16")
 
 
 def test_without_a_runtime_folder_another_is_chosen_in_silence() -> None:

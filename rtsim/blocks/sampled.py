@@ -104,92 +104,71 @@ class LevelCrossing(Block):
         )
 
 
+@dataclass(frozen=True)
 class _Held(Block):
     """Base: as many elements as ``initial``."""
 
-    initial: Initial
-    unit: str
-    period: Duration | Period | None
-    offset: Duration
+    initial: Initial = 0.0
+    unit: str = units.ANY
+    period: Duration | Period | None = None
+    offset: Duration = 0
 
     @property
     def inputs(self) -> tuple[Port, ...]:  # type: ignore[override]
         kind = "event" if self.period is None else "signal"
-        return (Port("u", kind, len(numbers(self.initial)), self.unit),)  # type: ignore[arg-type]
+        return (Port("u", kind, self.size, self.unit),)  # type: ignore[arg-type]
 
     @property
     def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
-        return (Port("y", "signal", len(numbers(self.initial)), self.unit),)
+        return (Port("y", "signal", self.size, self.unit),)
 
     @property
     def size(self) -> int:
         return len(numbers(self.initial))
 
-    def held(self, name: str, initial: Initial) -> Signal:
-        return Signal(name, self.unit, shape=shape(self.size), initial=start(numbers(initial)))
+    def held(self, name: str) -> Signal:
+        return Signal(name, self.unit, shape=shape(self.size), initial=start(numbers(self.initial)))
 
-    @property
-    def sampling(self) -> tuple[str, dict[str, Timer]]:
-        """What sets it off, and its timer if it has one."""
-        if self.period is None:
-            return "u", {}
-        return "tick", {"tick": timer(self.period, self.offset)}
+    def taking(self, memory: Signals, output: str, do: str) -> Equations:
+        """``do`` at each event, or at each tick where there is a ``period``."""
+        on, timers = "u", {}
+        if self.period is not None:
+            on, timers = "tick", {"tick": timer(self.period, self.offset)}
+        return Equations(memory=memory, output=output, when=(When((on,), do),), timers=timers)
 
 
 @dataclass(frozen=True)
 class ZeroOrderHold(_Held):
     """The value of the last event at ``u``.  With a ``period``: ``u`` is a signal, sampled so."""
 
-    initial: Initial = 0.0
-    unit: str = units.ANY
-    period: Duration | Period | None = None
-    offset: Duration = 0
-
     @property
     def label(self) -> str:
         return "hold"
 
     def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
-        on, timers = self.sampling
-        return Equations(
-            memory=Signals(self.held("held", self.initial)),
-            output=each(self.size, "y{i} = held{i}"),
-            when=(When((on,), each(self.size, "held{i} = u{i}")),),
-            timers=timers,
-        )
+        give, take = each(self.size, "y{i} = held{i}"), each(self.size, "held{i} = u{i}")
+        return self.taking(Signals(self.held("held")), give, take)
 
 
 @dataclass(frozen=True)
 class FirstOrderHold(_Held):
     """On from the last event along the line through the last two; level behind the first."""
 
-    initial: Initial = 0.0
-    unit: str = units.ANY
-    period: Duration | Period | None = None
-    offset: Duration = 0
-
     @property
     def label(self) -> str:
         return "first-order hold"
 
     def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
-        on, timers = self.sampling
         n = self.size
         text = each(
             n, "slope{i} = (u{i} - last{i}) / (t - since) if seen != 0.0 and t > since else 0.0"
         )
-        return Equations(
-            memory=Signals(
-                self.held("last", self.initial),
-                Signal("slope", shape=shape(n)),
-                Signal("since", "s"),
-                "seen",
+        return self.taking(
+            Signals(
+                self.held("last"), Signal("slope", shape=shape(n)), Signal("since", "s"), "seen"
             ),
-            output=each(n, "y{i} = last{i} + slope{i} * (t - since)"),
-            when=(
-                When((on,), "\n".join((text, each(n, "last{i} = u{i}"), "since = t\nseen = 1.0"))),
-            ),
-            timers=timers,
+            each(n, "y{i} = last{i} + slope{i} * (t - since)"),
+            "\n".join((text, each(n, "last{i} = u{i}"), "since = t\nseen = 1.0")),
         )
 
 

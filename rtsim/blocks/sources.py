@@ -30,6 +30,17 @@ class Source(Block):
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 
+def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
+    """``on`` is 0.0 up to that instant, 1.0 from then on."""
+    return Equations(
+        memory=Signals("on"),
+        parameters=parameters,
+        output=output,
+        timers={"now": Timer(None, begins_ns)},
+        when=(When(("now",), "on = 1.0"),),
+    )
+
+
 @dataclass(frozen=True)
 class Constant(Source):
     """One number, or several; a parameter of the model."""
@@ -67,12 +78,10 @@ class Step(Source):
         return f"step {self.before:g} → {self.after:g} at {self.time} s"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        return Equations(
-            memory=Signals("on"),
-            parameters=self.numbers(before=self.before, after=self.after),
-            output="y = after if on != 0.0 else before",
-            timers={"now": Timer(None, to_ns(self.time, "time of a step"))},
-            when=(When(("now",), "on = 1.0"),),
+        return _switched(
+            to_ns(self.time, "time of a step"),
+            self.numbers(before=self.before, after=self.after),
+            "y = after if on != 0.0 else before",
         )
 
 
@@ -92,12 +101,10 @@ class Ramp(Source):
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
         begins = to_ns(self.time, "time of a ramp")
         slope = Signal("slope", units.times(self.unit, "s", -1), initial=self.slope)
-        return Equations(
-            memory=Signals("on"),
-            parameters=Signals(*self.numbers(initial=self.initial), slope),
-            output=f"y = initial + on * slope * (t - {begins / 1e9!r})",
-            timers={"now": Timer(None, begins)},
-            when=(When(("now",), "on = 1.0"),),
+        return _switched(
+            begins,
+            Signals(*self.numbers(initial=self.initial), slope),
+            f"y = initial + on * slope * (t - {begins / 1e9!r})",
         )
 
 
@@ -235,8 +242,27 @@ class Noise(Source):
         )
 
 
+class _Events(Block):
+    """Base: one output ``y`` of events, all of the same value."""
+
+    value: float
+    unit: str
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
+        return (Port("y", "event", 1, self.unit),)
+
+    def at(self, name: str, timer: Timer) -> Equations:
+        """An event whenever ``timer`` is due."""
+        return Equations(
+            parameters=Signals(Signal("value", self.unit, initial=self.value)),
+            timers={name: timer},
+            when=(When((name,), "y = value"),),
+        )
+
+
 @dataclass(frozen=True)
-class EventClock(Block):
+class EventClock(_Events):
     """An event each ``period`` s, the first at ``offset``; its value is ``value``."""
 
     period: Duration | Period = 1
@@ -245,24 +271,15 @@ class EventClock(Block):
     unit: str = units.ANY
 
     @property
-    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
-        return (Port("y", "event", 1, self.unit),)
-
-    @property
     def label(self) -> str:
         return f"each {Period.of(self.period)}"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        timer = Timer(Period.of(self.period), to_ns(self.offset, "offset"))
-        return Equations(
-            parameters=Signals(Signal("value", self.unit, initial=self.value)),
-            timers={"tick": timer},
-            when=(When(("tick",), "y = value"),),
-        )
+        return self.at("tick", Timer(Period.of(self.period), to_ns(self.offset, "offset")))
 
 
 @dataclass(frozen=True)
-class EventAt(Block):
+class EventAt(_Events):
     """One event at ``time`` s; at an impulse input, a Dirac impulse of weight ``value``."""
 
     time: Duration = 0
@@ -270,16 +287,8 @@ class EventAt(Block):
     unit: str = units.ANY
 
     @property
-    def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
-        return (Port("y", "event", 1, self.unit),)
-
-    @property
     def label(self) -> str:
         return f"{self.value:g} at {self.time} s"
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
-        return Equations(
-            parameters=Signals(Signal("value", self.unit, initial=self.value)),
-            timers={"now": Timer(None, to_ns(self.time, "time of an event"))},
-            when=(When(("now",), "y = value"),),
-        )
+        return self.at("now", Timer(None, to_ns(self.time, "time of an event")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rtsim.blocks.block import Block, Wire
+from rtsim.blocks.block import Wire
 from rtsim.blocks.diagram import Diagram, End, Place
 from rtsim.blocks.flat import Scope, flatten, identifier
 from rtsim.errors import ScenarioError
@@ -70,30 +70,61 @@ def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
             yield from _edges(scope.inner(name), carried)
 
 
-def _label(block: Block) -> str:
-    return block.label.replace('"', "'")
+def _node(form: str, path: str, name: str, label: str = "") -> str:
+    return form.format(path=path, id=_identifier(path), name=name, label=label)
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """How a language says what is drawn.
+
+    In braces: ``path``, or ``id`` where that must be a word; ``name``; ``label``.
+    """
+
+    oval: str
+    """An input or an output."""
+    block: str
+    opens: str
+    """A diagram within."""
+    closes: str
+
+    def nodes(self, diagram: Diagram) -> Iterator[str]:
+        yield from self._within(diagram, "", "  ")
+        for name in diagram.shown:
+            yield "  " + _node(self.oval, f"out.{name}", name)
+
+    def _within(self, diagram: Diagram, prefix: str, indent: str) -> Iterator[str]:
+        for signal in diagram.signals:
+            text = signal.name if signal.unit == "1" else f"{signal.name} [{signal.unit}]"
+            yield indent + _node(self.oval, prefix + signal.name, text)
+        for name, block in diagram.blocks.items():
+            path = prefix + name
+            if isinstance(block, Diagram):
+                yield indent + _node(self.opens, path, name)
+                yield from self._within(block, f"{path}.", indent + "  ")
+                yield indent + self.closes
+            else:
+                label = block.label.replace('"', "'")
+                yield indent + _node(self.block, path, name, label)
+
+
+_MERMAID = _Forms(
+    oval='{id}(["{name}"])',
+    block='{id}["{name}<br/>{label}"]',
+    opens='subgraph {id}_in ["{name}"]',
+    closes="end",
+)
+_DOT = _Forms(
+    oval='"{path}" [label="{name}", shape=oval];',
+    block='"{path}" [label="{name}\\n{label}"];',
+    opens='subgraph "cluster_{path}" {{ label="{name}";',
+    closes="}",
+)
 
 
 def mermaid(diagram: Diagram) -> str:
     """Dashed arrows are events."""
-    lines = ["flowchart LR"]
-
-    def nodes(inner: Diagram, prefix: str, indent: str) -> None:
-        for signal in inner.signals:
-            text = signal.name if signal.unit == "1" else f"{signal.name} [{signal.unit}]"
-            lines.append(f'{indent}{_identifier(prefix + signal.name)}(["{text}"])')
-        for name, block in inner.blocks.items():
-            if isinstance(block, Diagram):
-                lines.append(f'{indent}subgraph {_identifier(prefix + name)}_in ["{name}"]')
-                nodes(block, f"{prefix}{name}.", indent + "  ")
-                lines.append(f"{indent}end")
-            else:
-                text = f"{name}<br/>{_label(block)}"
-                lines.append(f'{indent}{_identifier(prefix + name)}["{text}"]')
-
-    nodes(diagram, "", "  ")
-    for name in diagram.shown:
-        lines.append(f'  out_{name}(["{name}"])')
+    lines = ["flowchart LR", *_MERMAID.nodes(diagram)]
     for edge in _edges(Scope(diagram), _carried(diagram)):
         arrow = "-.->" if edge.event else "-->"
         label = f"|{edge.label}|" if edge.label else ""
@@ -107,24 +138,8 @@ def dot(diagram: Diagram) -> str:
         f'digraph "{diagram.name}" {{'.replace("\\", "/"),
         "  rankdir=LR; node [shape=box, fontname=Helvetica, fontsize=11];",
         "  edge [fontname=Helvetica, fontsize=9];",
+        *_DOT.nodes(diagram),
     ]
-
-    def nodes(inner: Diagram, prefix: str, indent: str) -> None:
-        for signal in inner.signals:
-            text = signal.name if signal.unit == "1" else f"{signal.name} [{signal.unit}]"
-            lines.append(f'{indent}"{prefix}{signal.name}" [label="{text}", shape=oval];')
-        for name, block in inner.blocks.items():
-            if isinstance(block, Diagram):
-                lines.append(f'{indent}subgraph "cluster_{prefix}{name}" {{ label="{name}";')
-                nodes(block, f"{prefix}{name}.", indent + "  ")
-                lines.append(f"{indent}}}")
-            else:
-                text = f"{name}\\n{_label(block)}"
-                lines.append(f'{indent}"{prefix}{name}" [label="{text}"];')
-
-    nodes(diagram, "", "  ")
-    for name in diagram.shown:
-        lines.append(f'  "out.{name}" [label="{name}", shape=oval];')
     for edge in _edges(Scope(diagram), _carried(diagram)):
         style = [f'headlabel="{edge.label}"'] if edge.label else []
         style += ["style=dashed"] if edge.event else []

@@ -282,3 +282,16 @@ def check_address(endpoint: str, encrypted: bool) -> None:
             f"{endpoint} is beyond this machine, and the link has no keys; give --keys FILE "
             "(rtsim keys FILE writes one, and FILE.client for who connects)"
         )
+
+
+def check_served(endpoint: str, keys: Path | None, without: str) -> Path:
+    """``keys``, where whoever comes may command: on loopback too, and they must name a client.
+
+    ``without`` says what is to be done where none are given.
+    """
+    check_address(endpoint, encrypted=True)
+    if keys is None:
+        raise ScenarioError(without)
+    if not Keys.load(keys).client:
+        raise ScenarioError(f"{keys} names no client; make other keys with: rtsim keys FILE")
+    return keys

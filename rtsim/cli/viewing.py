@@ -21,7 +21,7 @@ from rtsim.control.inbox import Inbox
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.executive import Publisher
 from rtsim.gateway.registry import VIEWED, Entry, enter
-from rtsim.keys import CLIENT, Keys
+from rtsim.keys import CLIENT
 from rtsim.parts import InletPart
 from rtsim.pilot.devices.mapping import read_mapping
 from rtsim.pilot.devices.writing import own_mapping
@@ -152,18 +152,15 @@ def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
         if keys is not None:
             raise ScenarioError(f"--view-keys {keys} go with --view tcp://HOST:PORT")
         return None
-    from rtsim.sockets import check_address
+    from rtsim.sockets import check_served
 
-    check_address(view, encrypted=True)
-    if keys is None:
-        raise ScenarioError(
-            f"--view {view} is given without keys, and whoever reaches it flies the run; make "
-            f"some: rtsim keys view.keys, then --view-keys view.keys (view.keys{CLIENT} goes to "
-            "the other machine)"
-        )
-    if not Keys.load(keys).client:
-        raise ScenarioError(f"{keys} names no client; make other keys with: rtsim keys FILE")
-    return view, keys
+    return view, check_served(
+        view,
+        keys,
+        f"--view {view} is given without keys, and whoever reaches it flies the run; make some: "
+        f"rtsim keys view.keys, then --view-keys view.keys (view.keys{CLIENT} goes to the other "
+        "machine)",
+    )
 
 
 def typed(option: str) -> bool:

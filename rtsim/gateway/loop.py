@@ -13,14 +13,13 @@ from typing import Any
 from rtsim.clock import civil, stopwatch
 from rtsim.control.commands import CommandError, read_command
 from rtsim.control.inbox import Inbox, Waiting
-from rtsim.errors import ScenarioError
 from rtsim.gateway.catalogue import Counters, Look, catalogue, only_time
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed
 from rtsim.gateway.publishing import check_rates
-from rtsim.keys import CLIENT, Keys
+from rtsim.keys import CLIENT
 from rtsim.scene import Body
-from rtsim.sockets import check_address
+from rtsim.sockets import check_served
 from rtsim.system import System
 from rtsim.tag import NS_PER_S
 from rtsim.timing.pacing import Pacer
@@ -155,17 +154,14 @@ class PipedInbox(Inbox):
 
 def check_reach(bind: str, keys: Path | None) -> None:
     """Whoever reaches a run commands it: a ``tcp://`` address, on loopback too, needs keys."""
-    if not bind:
-        return
-    check_address(bind, encrypted=True)
-    if keys is None:
-        raise ScenarioError(
+    if bind:
+        check_served(
+            bind,
+            keys,
             f"{bind} is given without keys, and whoever reaches it commands the run; make some: "
             f"rtsim keys run.keys, then --control-keys run.keys (run.keys{CLIENT} goes to who "
-            "connects)"
+            "connects)",
         )
-    if not Keys.load(keys).client:
-        raise ScenarioError(f"{keys} names no client; make other keys with: rtsim keys FILE")
 
 
 class Gateway:

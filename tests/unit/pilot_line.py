@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
 
 from rtsim.pilot.relay import Relay
 from rtsim.pilot.remote import Remote
 from rtsim.pilot.shared import Schema, Shared
 from rtsim.pilot.viewer.state import Telling
+from rtsim.signals import Signals
 from rtsim.tag import NS_PER_S
 
 MS = 1_000_000
 AHEAD = 7 * 365 * 86_400 * NS_PER_S
 """The run's clock, against that of the other machine."""
+MOON = Schema((("moon", Signals("x [m]", "v [m/s]")),), Signals("pitch", "roll"), {"pid": 0})
 
 
 class Time:
@@ -75,18 +78,34 @@ class Line:
 class Machines:
     """A run's file and its relay; viewers elsewhere, by :meth:`viewer`."""
 
-    def __init__(self, shared: Shared, schema: Schema) -> None:
+    def __init__(self, folder: Path) -> None:
         self.time, self.served = Time(), Served()
-        self.shared = shared
-        self.relay = Relay(shared, self.served, self.time.there)
-        self._schema = schema
+        self.shared = Shared.create(MOON, folder)
+        self.relay = Relay(self.shared, self.served, self.time.there)
         self._remotes: list[Remote] = []
+
+    def close(self) -> None:
+        self.shared.close()
 
     def viewer(self, name: bytes) -> tuple[Remote, Line]:
         line = Line(self.served, name)
-        remote = Remote(line, self._schema, self.time.here)
+        remote = Remote(line, MOON, self.time.here)
         self._remotes.append(remote)
         return remote, line
+
+    def answered(self, name: bytes) -> Line:
+        """A line at whose other end the relay turns whenever something is said."""
+        line = Line(self.served, name)
+        send = line.send
+
+        def at_once(data: bytes) -> bool:
+            sent = send(data)
+            self.time.ns += 3 * MS
+            self.relay.turn()
+            return sent
+
+        line.send = at_once  # type: ignore[method-assign]
+        return line
 
     def pass_by(self, ms: int, there_ns: int = 0, back_ns: int = 0) -> None:
         """Everybody looks once each millisecond; messages take so long there, and back."""

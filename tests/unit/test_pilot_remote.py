@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pilot_line import AHEAD, MS, Line, Machines
+from pilot_line import AHEAD, MOON, MS, Line, Machines
 
 from rtsim.pilot import orders
 from rtsim.pilot.flow import MOST_UNDER_WAY
 from rtsim.pilot.interpolation import Pair
 from rtsim.pilot.relay import GONE_NS, MOST_VIEWERS
 from rtsim.pilot.remote import SILENT_NS, Remote
-from rtsim.pilot.shared import MOST_ORDERS, STICK, Schema, Shared, SharedError
+from rtsim.pilot.shared import MOST_ORDERS, STICK, Schema, SharedError
 from rtsim.pilot.wire import HELLO, RECORDS, Format, Head, WireError
 from rtsim.signals import Signal, Signals
-
-SCHEMA = Schema((("moon", Signals("x [m]", "v [m/s]")),), Signals("pitch", "roll"), {"pid": 0})
 
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
-    shared = Shared.create(SCHEMA, tmp_path)
-    yield Machines(shared, SCHEMA)
-    shared.close()
+    with closing(Machines(tmp_path)) as both:
+        yield both
 
 
 def publish(machines: Machines, value: float, ns: int = 0) -> None:
@@ -230,7 +228,7 @@ def test_more_viewers_than_are_served_are_not(machines: Machines) -> None:
 
 
 def nonsense() -> list[bytes]:
-    good = Format(SCHEMA)
+    good = Format(MOON)
     other = Format(Schema((("sun", Signals("x")),)))
     stick_only = good.records(Head(RECORDS, 1), {"stick": bytes(8 * (len(STICK) + 2))})[0]
     return [
@@ -273,7 +271,7 @@ def test_garbage_is_skipped_and_counted_on_both_sides(machines: Machines) -> Non
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_message_or_an_error_of_ours(data: bytes) -> None:
-    for format in (Format(SCHEMA), Format(None)):
+    for format in (Format(MOON), Format(None)):
         with pytest.raises(WireError):
             format.read(data)
 
@@ -281,7 +279,7 @@ def test_any_bytes_are_a_message_or_an_error_of_ours(data: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=3))
 def test_no_flipped_byte_is_believed(at: int, flipped: bytes) -> None:
-    format = Format(SCHEMA)
+    format = Format(MOON)
     data = bytearray(format.records(Head(RECORDS, 5), {"stick": bytes(8 * (len(STICK) + 2))})[0])
     at %= len(data)
     before = bytes(data)
@@ -292,19 +290,9 @@ def test_no_flipped_byte_is_believed(at: int, flipped: bytes) -> None:
 
 
 def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
-    line = Line(machines.served, b"a")
-    send = line.send
-
-    def answered(data: bytes) -> bool:
-        sent = send(data)
-        machines.time.ns += 3 * MS
-        machines.relay.turn()
-        return sent
-
-    line.send = answered  # type: ignore[method-assign]
     publish(machines, 6.0)
-    remote = Remote.by(line, clock=machines.time.here)
-    assert remote.schema == SCHEMA
+    remote = Remote.by(machines.answered(b"a"), clock=machines.time.here)
+    assert remote.schema == MOON
     pair = seen(remote)
     assert pair is not None
     assert pair.last[0] == 6.0

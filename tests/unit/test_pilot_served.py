@@ -6,11 +6,12 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pygame
 import pytest
-from pilot_line import MS, Line, Machines, Served
+from pilot_line import MOON, Line, Machines, Served
 
 from rtsim.pilot import relay
 from rtsim.pilot.flow import MOST_UNDER_WAY
@@ -23,35 +24,17 @@ from rtsim.pilot.wire import OVER, RECORDS, SCHEMA, TO_RUN, Format, Head, OtherV
 from rtsim.signals import Signal, Signals
 from rtsim.sockets import keys_of
 
-MOON = Schema((("moon", Signals("x [m]", "v [m/s]")),), Signals("pitch", "roll"), {"pid": 0})
-
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
-    shared = Shared.create(MOON, tmp_path)
-    yield Machines(shared, MOON)
-    shared.close()
+    with closing(Machines(tmp_path)) as both:
+        yield both
 
 
 def publish(machines: Machines) -> None:
     writer = machines.shared.writer("plant/moon")
     writer.floats[0] += 1.0
     writer.publish()
-
-
-def answered(machines: Machines, name: bytes) -> Line:
-    """A line at whose other end the relay turns whenever something is said."""
-    line = Line(machines.served, name)
-    send = line.send
-
-    def at_once(data: bytes) -> bool:
-        sent = send(data)
-        machines.time.ns += 3 * MS
-        machines.relay.turn()
-        return sent
-
-    line.send = at_once  # type: ignore[method-assign]
-    return line
 
 
 def of_version(data: bytes, version: int) -> bytes:
@@ -69,7 +52,7 @@ def test_one_viewer_too_many_is_told_so_when_it_asks(machines: Machines) -> None
     publish(machines)
     machines.pass_by(10)
     with pytest.raises(SharedError, match=rf"tcp://elsewhere:5998: {FULL}"):
-        Remote.by(answered(machines, b"late"), patience_s=5.0, clock=machines.time.here)
+        Remote.by(machines.answered(b"late"), patience_s=5.0, clock=machines.time.here)
     assert machines.relay.skipped == 0
 
 

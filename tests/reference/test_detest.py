@@ -2,15 +2,17 @@
 
 A tolerance bounds the error of each step, and a problem may carry that on to a larger one at the
 end.  Where it is over 20 times the tolerance, ``CARRIED`` has the worst figure measured over the
-decades 1e-3 to 1e-10, and why; SciPy's RK45 ends as far off.
+decades 1e-3 to 1e-10, and why; SciPy's RK45 ends as far off.  With the tolerance that
+``sufficient_tolerance`` finds, every problem ends within 20 times the one asked (17.6 at worst),
+for 1.29 times RK45's evaluations at most.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +23,19 @@ from rtsim.model import BoundModel, bind
 from rtsim.signals import Vector
 from rtsim.solve import DP54, GOOD
 from rtsim.solve.adaptive import EVALUATIONS
+from rtsim.testing.tolerances import Sufficient, sufficient_tolerance
 
-SAMPLE = (3, 5, 7, 10)
-DECADES = [
-    pytest.param(k, marks=[] if k in SAMPLE else pytest.mark.full, id=f"1e-{k}")
-    for k in range(3, 11)
-]
+WITHIN = 20
+
+
+def decades(*sample: int) -> pytest.MarkDecorator:
+    """1e-3 to 1e-10; those that are not in the sample with full counts alone."""
+    marks = {k: () if k in sample else pytest.mark.full for k in range(3, 11)}
+    return pytest.mark.parametrize(
+        "decade", [pytest.param(k, marks=marks[k], id=f"1e-{k}") for k in marks]
+    )
+
+
 PHASE = "a periodic motion: nothing brings an error of phase back"
 ORBIT = "an orbit: an error of energy changes the period, and that of phase grows with t^2"
 CARRIED = {
@@ -44,87 +53,129 @@ CARRIED = {
     "F1": (635, "its free motion grows by e^2 over the 20 s"),
     "F5": (517, "its slope has an infinite derivative at 19 whole seconds; a pair assumes five"),
 }
+ALIKE = {("F5", 3)}
+"""Three tolerances step over the same infinite slopes: off by 2.8e-4 to 2.9e-4 of ``1 + abs(y)``,
+and 7e-6 by estimate.  What was asked is kept all the same."""
 NONE = np.zeros(0)
-_bound: dict[str, BoundModel] = {}
+
+
+@dataclass
+class Case:
+    """A problem, compiled once for all tolerances, and the ends that were found."""
+
+    name: str
+    start: Vector
+    end: Vector
+    t_end: float
+    found: dict[float, tuple[Vector, float]] = field(default_factory=dict)
+
+    @cached_property
+    def bound(self) -> BoundModel:
+        return bind(PROBLEMS[self.name].model, x=self.start)
+
+    def off(self, x: Vector) -> float:
+        """In units of ``1 + abs(y)``."""
+        return float(np.max(np.abs(x - self.end) / (1 + np.abs(self.end))))
+
+    def ours(self, tolerance: float) -> tuple[Vector, float]:
+        """The end (n,), and the evaluations."""
+        if tolerance not in self.found:
+            self.found[tolerance] = self._ours(tolerance)
+        return self.found[tolerance]
+
+    def _ours(self, tolerance: float) -> tuple[Vector, float]:
+        stepper = replace(DP54, rtol=tolerance, atol=tolerance).stepper(self.bound)
+        x = self.start
+        for a, b, z in intervals(PROBLEMS[self.name], self.t_end):
+            out = x.copy()
+            stepper.forget()
+            assert stepper.advance(a, b, x, z, NONE, NONE, out) == GOOD
+            stepper.accept()
+            x = out
+        return x, stepper.save()["memory"][EVALUATIONS]
+
+    def sufficient(self, asked: float) -> Sufficient:
+        """For an end within ``WITHIN`` times what is asked."""
+        allowed = WITHIN * asked
+        return sufficient_tolerance(
+            lambda tolerance: self.ours(tolerance)[0], atol=allowed, rtol=allowed, start=asked
+        )
+
+    def scipys(self, tolerance: float) -> tuple[Vector, float]:
+        evaluate, dx = self.bound.derivative.call, np.zeros(self.start.size)
+        y, evaluations = self.start, 0
+        for a, b, z in intervals(PROBLEMS[self.name], self.t_end):
+
+            def slope(t: float, y: Vector, z: Vector = z) -> Vector:
+                evaluate(float(t), y, z, NONE, NONE, dx)
+                return dx.copy()
+
+            done = solve_ivp(slope, (a / 1e9, b / 1e9), y, rtol=tolerance, atol=tolerance)
+            y, evaluations = done.y[:, -1].copy(), evaluations + done.nfev
+        return y, evaluations
+
+    def evaluations_over_scipys(self, tolerance: float) -> float:
+        """At equal accuracy: order 5 buys a factor f of accuracy with f^(1/5) evaluations.
+
+        How far class F is off is partly chance, in both: SciPy's figure is the middle one of
+        three tolerances.
+        """
+        x, evaluations = self.ours(tolerance)
+        ratios = []
+        for factor in (4, 1, 1 / 4) if self.name[0] == "F" else (1,):
+            y, theirs = self.scipys(factor * tolerance)
+            ratios.append(evaluations / theirs * (self.off(x) / self.off(y)) ** (1 / 5))
+        return float(np.median(ratios))
 
 
 @pytest.fixture(scope="module")
-def published(shared_data: Path) -> dict[str, Any]:
+def cases(shared_data: Path) -> dict[str, Case]:
     text = (shared_data / "ode" / "detest_nonstiff.json").read_text(encoding="utf-8")
-    problems: dict[str, Any] = json.loads(text)["problems"]
-    return problems
+    return {
+        name: Case(name, np.array(given["y0"]), np.array(given["y_end"]), given["t_end"])
+        for name, given in json.loads(text)["problems"].items()
+    }
 
 
-def _ready(name: str, start: Vector) -> BoundModel:
-    """Compiled once for all tolerances."""
-    if name not in _bound:
-        _bound[name] = bind(PROBLEMS[name].model, x=start)
-    return _bound[name]
-
-
-def _ours(name: str, start: Vector, end: float, tolerance: float) -> tuple[Vector, float]:
-    """The end (n,), and the evaluations."""
-    stepper = replace(DP54, rtol=tolerance, atol=tolerance).stepper(_ready(name, start))
-    x = start
-    for a, b, z in intervals(PROBLEMS[name], end):
-        out = x.copy()
-        stepper.forget()
-        assert stepper.advance(a, b, x, z, NONE, NONE, out) == GOOD
-        stepper.accept()
-        x = out
-    return x, stepper.save()["memory"][EVALUATIONS]
-
-
-def _scipys(name: str, start: Vector, end: float, tolerance: float) -> tuple[Vector, float]:
-    evaluate, dx = _ready(name, start).derivative.call, np.zeros(start.size)
-    y, evaluations = start, 0
-    for a, b, z in intervals(PROBLEMS[name], end):
-
-        def slope(t: float, y: Vector, z: Vector = z) -> Vector:
-            evaluate(float(t), y, z, NONE, NONE, dx)
-            return dx.copy()
-
-        done = solve_ivp(slope, (a / 1e9, b / 1e9), y, rtol=tolerance, atol=tolerance)
-        y, evaluations = done.y[:, -1].copy(), evaluations + done.nfev
-    return y, evaluations
-
-
-def test_all_thirty_are_here(published: dict[str, Any]) -> None:
-    assert list(PROBLEMS) == list(published)
+def test_all_thirty_are_here(cases: dict[str, Case]) -> None:
+    assert list(PROBLEMS) == list(cases)
     assert len(PROBLEMS) == 30
 
 
-@pytest.mark.parametrize("decade", DECADES)
+@decades(3, 6, 10)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_end_and_what_it_cost(name: str, decade: int, published: dict[str, Any]) -> None:
-    """Off by 20 tolerances at most, each ``atol + rtol abs(y)``; at most 1.3 times RK45's calls.
-
-    At equal accuracy: a method of order 5 buys a factor f of accuracy with f^(1/5) evaluations.
-    F5 ends where it began and what is off on both sides cancels, more or less by chance: its
-    evaluations are compared at equal tolerance.
-    """
-    given, tolerance = published[name], 10.0**-decade
-    start, end = np.array(given["y0"]), np.array(given["y_end"])
-    scale = tolerance * (1 + np.abs(end))
-    (x, evaluations), (y, theirs) = (
-        solve(name, start, given["t_end"], tolerance) for solve in (_ours, _scipys)
-    )
-    off, their_off = (float(np.max(np.abs(at - end) / scale)) for at in (x, y))
-    assert off <= max(20, CARRIED.get(name, (0, ""))[0])
-    worse = 1.0 if name == "F5" else max(1, off / their_off) ** (1 / 5)
-    assert evaluations * worse <= 1.3 * theirs
+def test_what_was_asked_of_the_end_is_kept(name: str, decade: int, cases: dict[str, Case]) -> None:
+    """With the tolerance found from solutions alone: no published value helps to find it."""
+    case, asked = cases[name], 10.0**-decade
+    found = case.sufficient(asked)
+    assert case.off(found.end) <= WITHIN * asked
+    estimate = float(np.max(found.off / (1 + np.abs(found.end))))
+    assert (name, decade) in ALIKE or case.off(found.end) <= 1.5 * estimate
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", CARRIED)
-def test_a_problem_is_excused_only_where_it_needs_to_be(
-    name: str, published: dict[str, Any]
-) -> None:
-    given = published[name]
-    start, end = np.array(given["y0"]), np.array(given["y_end"])
-    worst = max(
-        float(np.max(np.abs(_ours(name, start, given["t_end"], e)[0] - end) / (1 + np.abs(end))))
-        / e
-        for e in (10.0**-k for k in range(3, 11))
-    )
-    assert max(20, 0.9 * CARRIED[name][0]) < worst
+@decades(3, 6)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_what_it_cost(name: str, decade: int, cases: dict[str, Case]) -> None:
+    """At most 1.3 times SciPy's evaluations at equal accuracy."""
+    case = cases[name]
+    found = case.sufficient(10.0**-decade)
+    assert case.evaluations_over_scipys(found.tolerance) <= 1.3
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_what_a_plain_tolerance_buys(name: str, cases: dict[str, Case]) -> None:
+    """A problem is excused as far as it needs to be, and not further."""
+    case = cases[name]
+    worst = max(case.off(case.ours(e)[0]) / e for e in (10.0**-k for k in range(3, 11)))
+    carried, _ = CARRIED.get(name, (0.0, ""))
+    assert worst <= max(WITHIN, carried)
+    assert name not in CARRIED or max(WITHIN, 0.9 * carried) < worst
+
+
+@decades(3)
+@pytest.mark.parametrize("name", [name for name in CARRIED if name != "F5"])
+def test_scipy_ends_as_far_off(name: str, decade: int, cases: dict[str, Case]) -> None:
+    """1.65 times at most, F1 at 1e-3; it is the same pair.  F5 is off by chance, in both."""
+    case, tolerance = cases[name], 10.0**-decade
+    (x, _), (y, _) = case.ours(tolerance), case.scipys(tolerance)
+    assert 0.95 < case.off(x) / case.off(y) < (1.7 if name == "F1" else 1.05)

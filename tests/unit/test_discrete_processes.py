@@ -25,9 +25,6 @@ from rtsim.testing.determinism import trace_of as flown
 MS = 1_000_000
 
 
-MS = 1_000_000
-
-
 @pytest.mark.parametrize(
     ("delay", "period"), [(0.1, "1/10"), (1e-9, "1/1000000000"), (0.123456789, 0.123456789)]
 )
@@ -113,6 +110,52 @@ def test_all_events_of_an_instant_are_one_reaction_and_one_message() -> None:
     stamps = ("initiated", "initiated_step", "completed", "arrival", "arrival_step")
     assert [int(message.integer(k)[0]) for k in stamps] == [100 * MS, 0, 100 * MS, 100 * MS, 1]
     assert (100 * MS, 1, 1) in rows(recording, "x"), "x+ in the next microstep"
+
+
+def rivals(environment: simpy.Environment, log: list[tuple[float, str]]) -> None:
+    """All at 1 s: an interrupt, a new process and a pause of 0, against what was planned before."""
+
+    def tell(what: str) -> None:
+        log.append((environment.now, what))
+
+    def child() -> Steps:
+        tell("born")
+        yield environment.timeout(0)
+        tell("child goes on")
+
+    def boss() -> Steps:
+        yield environment.timeout(1)
+        tell("boss")
+        worker.interrupt()
+        environment.process(child())
+        yield environment.timeout(0)
+        tell("boss goes on")
+
+    def work() -> Steps:
+        try:
+            yield environment.timeout(1)
+            tell("done")
+        except simpy.Interrupt:
+            tell("interrupted")
+
+    environment.process(boss())
+    worker = environment.process(work())
+
+
+def test_events_of_one_instant_are_in_the_order_of_simpy_alone() -> None:
+    """An interrupt and a process that begins go before what was planned for the instant."""
+    alone: list[tuple[float, str]] = []
+    environment = simpy.Environment()
+    rivals(environment, alone)
+    environment.run()
+    assert [what for _, what in alone] == [
+        "boss", "interrupted", "born", "boss goes on", "child goes on",
+    ]  # fmt: skip
+    here: list[tuple[float, str]] = []
+    out = Scenario("rivals", until=2)
+    out.processes("p", Processes(lambda agenda: rivals(agenda, here)))
+    flown(out)
+    assert here == alone
 
 
 def test_an_output_that_is_written_and_is_as_it_was_is_no_message() -> None:

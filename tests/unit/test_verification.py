@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from discrete_parts import Steps
 
+from rtsim.discrete import Agenda, Processes
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.estimates import batch_means, interval, time_average, warm_up
 from rtsim.model import Model
@@ -132,6 +134,29 @@ def test_replications_differ_and_come_again() -> None:
     assert str(found).startswith("wait: ")
     with pytest.raises(UnknownName, match="did you mean wait"):
         found["waits"]
+
+
+def clicking(after: float = 1.0) -> Scenario:
+    """y is 4 from ``after`` s on; the run takes 4 s."""
+
+    def setup(agenda: Agenda) -> None:
+        def body() -> Steps:
+            yield agenda.timeout(after)
+            agenda.write(y=4.0)
+
+        agenda.process(body())
+
+    out = Scenario("s", until=4)
+    out.processes("p", Processes(setup, outputs=Signals("y")))
+    return out
+
+
+def test_what_held_before_the_first_message_is_given() -> None:
+    recording = trace_of(clicking())
+    assert held_average(recording, "messages/p.y") == (0 + 3 * 4.0) / 4
+    assert held_average(recording, "messages/p.y", before=8.0) == (8.0 + 3 * 4.0) / 4
+    assert held_average(recording, "messages/p.y", "1/2", before=8.0) == (4.0 + 3 * 4.0) / 3.5
+    assert held_average(recording, "messages/p.y", 2, before=8.0) == 4.0
 
 
 def test_a_mean_after_the_last_message_is_none() -> None:

@@ -106,11 +106,9 @@ def flood(endpoint: str, keys: Path) -> subprocess.Popen[str]:
     "what",
     [
         "viewer killed",
-        "viewer stopped",
-        "flood",
         *(
             pytest.param(w, marks=pytest.mark.full)
-            for w in ("nothing", "relay killed", "relay stopped")
+            for w in ("nothing", "viewer stopped", "flood", "relay killed", "relay stopped")
         ),
     ],
 )

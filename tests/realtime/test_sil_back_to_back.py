@@ -107,7 +107,11 @@ def soon(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "send"), [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)]
+    ("number", "send"),
+    [
+        (signal.SIGINT, os.killpg),
+        pytest.param(signal.SIGTERM, os.kill, marks=pytest.mark.full),
+    ],
 )
 def test_an_interrupt_ends_the_flight_on_a_whole_tag(
     number: int, send: Callable[[int, int], None], motor: Path

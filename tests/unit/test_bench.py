@@ -147,6 +147,7 @@ def test_the_gateway_is_held_against_the_loop_alone_within_each_pair() -> None:
             assert part in text
 
 
+@pytest.mark.full
 @pytest.mark.realtime
 def test_the_gateway_bench_measures_with_a_client_that_got_something(
     monkeypatch: pytest.MonkeyPatch,

@@ -20,6 +20,7 @@ from rtsim.blocks.block import (
     shape,
     start,
 )
+from rtsim.blocks.scratch import scratch
 from rtsim.compiling import compiled
 from rtsim.errors import ScenarioError
 from rtsim.model import Guard, Model
@@ -284,9 +285,9 @@ class Differential(Block):
         model = self.model
         names = [n for port in self.inputs for n in _names(port.name, port.size or 1)]
         outputs = [n for port in self.outputs for n in _names(port.name, port.size or 1)]
-        room = [f"_u = np.zeros({max(1, len(names))})", "_z = np.zeros(0)"]
+        room = [f"_u = _scratch({len(names)})", "_z = _scratch(0)"]
         wired = [f"_u[{i}] = {name}" for i, name in enumerate(names)]
-        functions = {"_f": _helper(model.derivative)}
+        functions: dict[str, object] = {"_f": _helper(model.derivative), "_scratch": scratch}
         if model.output is None:
             output = [f"{name} = states[{i}]" for i, name in enumerate(outputs)]
         else:
@@ -294,7 +295,7 @@ class Differential(Block):
             output = [
                 *room,
                 *(wired if self.feedthrough else ()),
-                f"_y = np.zeros({len(outputs)})",
+                f"_y = _scratch({len(outputs)})",
                 "_g(t, states[:], _z, _u, parameters[:], _y)",
                 *(f"{name} = _y[{i}]" for i, name in enumerate(outputs)),
             ]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from platformdirs import user_cache_dir
 
+from rtsim.blocks.scratch import scratch
 from rtsim.compiling import compiled
 from rtsim.source_hash import source_hash
 
@@ -38,7 +39,7 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
     places = Counter(name for names in used for name in names)
     several = {n for n in set().union(*defined) if places[n] > 1}
     shared = {name: i for i, name in enumerate(sorted(several))}
-    out, calls = [], [f"w = np.zeros({max(1, len(shared))})"]
+    out, calls = [], [f"w = scratch({len(shared)})"]
     ready: set[str] = set()
     for i, piece in enumerate(pieces):
         first = [f"{n} = w[{shared[n]}]" for n in sorted(used[i] & ready) if n in shared]
@@ -78,7 +79,7 @@ def functions(
         for k in range(len(shared.pieces))
     ]
     for body in bodies:
-        calls = [f"w = np.zeros({max(1, len(shared.slots))})"]
+        calls = [f"w = scratch({len(shared.slots)})"]
         calls += [f"signals_{k}({passed})" for k in shared.called_by(body)]
         for i, piece in enumerate(_pieces(body.rest)):
             given = f"{arguments}, {body.out}, w"
@@ -175,7 +176,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
     made = ModuleType(name)
     made.__file__ = str(path)
     made.__dict__.update(names)
-    made.__dict__.update(math=sys.modules["math"], np=np, compiled=compiled)
+    made.__dict__.update(math=sys.modules["math"], np=np, compiled=compiled, scratch=scratch)
     exec(compile(text, str(path), "exec"), made.__dict__)
     sys.modules[name] = made
     return made

@@ -1,0 +1,51 @@
+"""A vector for the time of one call, on the stack: an equation runs thousands of times a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import lower_builtin, type_callable
+from numba.np.arrayobj import populate_array
+
+from rtsim.addresses import VECTOR
+from rtsim.signals import Vector
+
+MOST = 4096
+"""Elements (32 kB) on the stack, which has some MB at best; longer ones are allocated."""
+
+
+def scratch(size: int) -> Vector:
+    """``size`` zeros; where it is compiled, ``size`` is a literal.
+
+    Compiled code makes them in the frame of the function in which the call stands, and they end
+    with it.  An overload would have a frame of its own, so this is lowered where it stands.
+    """
+    return np.zeros(size)
+
+
+@type_callable(scratch)  # type: ignore[untyped-decorator]
+def _typed(_: Any) -> Any:
+    return lambda size: VECTOR if isinstance(size, types.IntegerLiteral) else None
+
+
+@lower_builtin(scratch, types.IntegerLiteral)  # type: ignore[untyped-decorator]
+def _lowered(context: Any, builder: Any, signature: Any, _: Any) -> Any:
+    size, word = signature.args[0].literal_value, context.get_value_type(types.intp)
+    if size > MOST:
+        return context.compile_internal(builder, lambda: np.zeros(size), VECTOR(), ())
+    place = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), max(1, size)))
+    cgutils.memset(builder, place, ir.Constant(word, 8 * size), 0)
+    array = context.make_array(VECTOR)(context, builder)
+    populate_array(
+        array,
+        data=builder.bitcast(place, ir.PointerType(ir.DoubleType())),
+        shape=[ir.Constant(word, size)],
+        strides=[ir.Constant(word, 8)],
+        itemsize=ir.Constant(word, 8),
+        meminfo=None,
+    )
+    return array._getvalue()

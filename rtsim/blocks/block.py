@@ -74,6 +74,8 @@ class Equations:
     timers: Mapping[str, Timer] = field(default_factory=dict)
     when: tuple[When, ...] = ()
     functions: Mapping[str, Any] = field(default_factory=dict)
+    meets: Mapping[str, str] = field(default_factory=dict)
+    """By event input: the timer at each of whose ticks it must happen."""
 
 
 Wires = Mapping[str, Wire]

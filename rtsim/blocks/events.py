@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rtsim.blocks.block import When
+from rtsim.blocks.instants import check_meetings
 from rtsim.blocks.layout import Placed
 from rtsim.blocks.source import indented
 from rtsim.blocks.text import renamed, statements
@@ -62,6 +63,16 @@ class Events:
                 if i:
                     needed.add(event_node(name, i - 1))
                 self._of.needs[event_node(name, i)] = needed
+
+    def check(self) -> None:
+        """That events happen at the instants that their blocks are made for."""
+
+        def makers(place: Node) -> list[tuple[Placed, tuple[str, ...]]]:
+            clauses = map(self._clause, self._setters.get(place, ()))
+            return [(placed, when.on) for placed, when in clauses]
+
+        for placed in self._of.placed.values():
+            check_meetings(placed, makers)
 
     # -- in an instant ---------------------------------------------------------------------------
 

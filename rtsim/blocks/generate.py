@@ -61,6 +61,7 @@ class Generator:
         if len(self.order) < len(nodes):
             loop = find_loop(nodes, self.order, self.needs)
             raise algebraic_loop([self._said(node) for node in loop])
+        self.events.check()
         for node in self.order:
             if not node[0].startswith("@"):
                 self._evaluate(*node)

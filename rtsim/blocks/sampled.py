@@ -176,8 +176,8 @@ class FirstOrderHold(_Held):
 class UnitDelay(Block):
     """An event each ``period`` s: what ``u`` was one period before.
 
-    ``u`` is a signal, or events at the same instants.  Its own output does not wait for its input,
-    so that it may close a loop of events.
+    ``u`` is a signal, or events that happen at each of these instants; others between them are
+    passed over.  Its own output does not wait for its input, so that it may close a loop of events.
     """
 
     period: Duration | Period
@@ -200,12 +200,13 @@ class UnitDelay(Block):
     def equations(self, wires: Wires) -> Equations:
         n = len(numbers(self.initial))
         give, take = each(n, "y{i} = stored{i}"), each(n, "stored{i} = u{i}")
-        on = "u" if wires["u"].kind == "event" else "tick"
+        events = wires["u"].kind == "event"
         initial = start(numbers(self.initial))
         return Equations(
             memory=Signals(Signal("stored", self.unit, shape=shape(n), initial=initial)),
             timers={"tick": timer(self.period, self.offset)},
-            when=(When(("tick",), give), When((on,), take)),
+            when=(When(("tick",), give), When(("tick", "u") if events else ("tick",), take)),
+            meets={"u": "tick"} if events else {},
         )
 
 
@@ -250,12 +251,10 @@ class TransportDelay(Block):
             text += [
                 f"_d = {d}",
                 f"_a = 3.0 * (_b - _c) + _d if count == {self.samples + 1} else {a}",
-                "_v = (_b * (_s + 1.0) - _c * _s) * (_s - 1.0) * (_s - 2.0) / 2.0",
                 "_v = _b * (_s + 1.0) * (_s - 1.0) * (_s - 2.0) / 2.0"
                 " - _c * (_s + 1.0) * _s * (_s - 2.0) / 2.0"
                 " + (_d * (_s + 1.0) - _a * (_s - 2.0)) * _s * (_s - 1.0) / 6.0",
             ]
-            del text[-2]
         else:
             text.append("_v = _b + _s * (_c - _b)")
         text.append(f"y = _v if count > {self.samples} else initial")

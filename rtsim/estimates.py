@@ -43,13 +43,25 @@ def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
 
     Their distribution has to be near a normal one, as that of means of long runs is.
     """
-    values = np.asarray(samples, dtype=np.float64).ravel()
+    values = _finite(samples)
     if values.size < 2:
         raise ScenarioError(f"an interval from {values.size} samples; give at least 2")
     if not 0.0 < level < 1.0:
         raise ScenarioError(f"a level of {level}; give one between 0 and 1, such as 0.95")
     half = quantile(values.size - 1, level) * float(values.std(ddof=1)) / values.size**0.5
     return Estimate(float(values.mean()), half, level, values.size)
+
+
+def _finite(samples: ArrayLike) -> Vector:
+    """(n,); one that is none would make a mean and an interval that say nothing."""
+    values = np.asarray(samples, dtype=np.float64).ravel()
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise ScenarioError(
+            f"{bad.size} of {values.size} samples are not finite, the first of them "
+            f"sample {bad[0]} ({values[bad[0]]}); leave them out, or find what made them"
+        )
+    return values
 
 
 def quantile(freedom: int, level: float) -> float:
@@ -65,7 +77,7 @@ def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> E
     It is cut into equal batches, whose means are taken as independent: that holds where a batch
     is much longer than the dependence.  Values left over at the start are not used.
     """
-    series = np.asarray(values, dtype=np.float64).ravel()
+    series = _finite(values)
     each = series.size // batches
     if batches < 2 or each < 1:
         raise ScenarioError(
@@ -93,13 +105,31 @@ def time_average(
     return float(np.dot(held, np.diff(edges)) / (end_ns - begin_ns))
 
 
+def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int) -> float:
+    """The average over time of what goes in straight lines from each of ``values`` to the next.
+
+    ``values`` (n,) stand at ``ns`` (n,), in order; two of one time are a jump.
+    """
+    times = np.asarray(ns, dtype=np.int64)
+    if not (times.size and times[0] <= begin_ns < end_ns <= times[-1]):
+        held = f"{times[0]} to {times[-1]} ns" if times.size else "no time at all"
+        raise ScenarioError(f"an average from {begin_ns} ns to {end_ns} ns of values of {held}")
+    t = times - begin_ns
+    whole = end_ns - begin_ns
+    inside = (t >= 0) & (t <= whole)
+    first, last = np.interp([0, whole], t, values)
+    t = np.concatenate(([0], t[inside], [whole]))
+    y = np.concatenate(([first], np.asarray(values, dtype=np.float64)[inside], [last]))
+    return float(np.dot(y[1:] + y[:-1], np.diff(t)) / (2 * whole))
+
+
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
     """How many of the first values to leave out: MSER-5 (White, Cobb and Spratt, 2000).
 
     The cut that leaves the least standard error of the mean of batches, looked for in the first
     half.  It is a rule of thumb: where it answers the half, the run is too short to tell.
     """
-    series = np.asarray(values, dtype=np.float64).ravel()
+    series = _finite(values)
     count = series.size // batch
     if count < 4:
         raise ScenarioError(f"{series.size} values are too few for a warm-up; give {4 * batch}")

@@ -15,6 +15,7 @@ from rtsim.errors import RecordingError, ScenarioError
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.reading import Recording, what_both_have
+from rtsim.tag import to_ns
 
 _path = click.Path(path_type=Path)
 _MICROSTEP = "s +1: the first microstep of that instant, in which what arrived then takes effect"
@@ -124,23 +125,31 @@ def print_comparison(verdict: Comparison, show_all: bool) -> None:
 @click.command()
 @click.argument("recording", type=_path)
 @click.option("-o", "--output", type=_path, help="Default: beside the recording, .html.")
+@click.option(
+    "--after", default="0", metavar="SECONDS",
+    help="Averages of discrete-event parts from there on: leaves the warm-up out.",
+)  # fmt: skip
 @json_option
 @reports_errors
-def report(recording: Path, output: Path | None, as_json: bool) -> None:
+def report(recording: Path, output: Path | None, after: str, as_json: bool) -> None:
     """Make one self-contained HTML page of RECORDING: trajectories, messages, timing."""
+    from rtsim.record import outputs
     from rtsim.record.report import write_report
 
     recorded = Recording.open(recording)
+    after_ns = to_ns(after, "--after")
+    outputs.check_after(recorded, after_ns)
     target = output or recording.with_suffix(".html")
     check_page(target)
     line = ProgressLine(str(target), enabled=sys.stderr.isatty() and not as_json)
     try:
         with closing(line):
-            write_report(recorded, target, line.say)
+            write_report(recorded, target, line.say, after)
     except OSError as error:
         raise RecordingError(f"cannot write {target}: {error.strerror}; use -o PATH") from error
     if as_json:
-        show_json({"report": str(target), "truncated": recorded.truncated})
+        averages = outputs.as_json(recorded, after_ns)
+        show_json({"report": str(target), "truncated": recorded.truncated, **averages})
     else:
         say_cut_off(recorded)
         console().print(f"report: {target}", soft_wrap=True)

@@ -14,12 +14,11 @@ import numpy as np
 import plotly.offline
 
 from rtsim.errors import RecordingError
-from rtsim.record import fault_marks, figures
+from rtsim.record import fault_marks, figures, outputs
 from rtsim.record.markup import STYLE, block, duration, flat, mapping, table, text
-from rtsim.record.outputs import BATCHES, outputs, said
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import BUCKETS
-from rtsim.tag import Tag
+from rtsim.tag import Duration, Tag, to_ns
 from rtsim.timing.frames import WorstFrame
 
 MOST_ROWS = 200
@@ -38,20 +37,22 @@ def _unheard(_: str) -> None:
     pass
 
 
-def write_report(recording: Recording, path: str | Path, say: Say = _unheard) -> None:
+def write_report(
+    recording: Recording, path: str | Path, say: Say = _unheard, after: Duration = 0
+) -> None:
     """Write the page; :class:`RecordingError` where the file cannot be written."""
-    page = render(recording, say)
+    page = render(recording, say, after)
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def render(recording: Recording, say: Say = _unheard) -> str:
-    """The page as text."""
+def render(recording: Recording, say: Say = _unheard, after: Duration = 0) -> str:
+    """The page as text; averages of discrete-event parts are those from ``after`` s on."""
     sections = [
         ("stated", "Assumptions and limits", _stated(recording)),
-        ("discrete", "Discrete events", _discrete(recording)),
+        ("discrete", "Discrete events", outputs.section(recording, to_ns(after, "--after"))),
         ("trajectories", "Trajectories", _trajectories(recording, say)),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
@@ -148,31 +149,6 @@ def _faults(recording: Recording) -> str:
     rows = fault_marks.rows(recording.events, fault_marks.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""
-
-
-def _discrete(recording: Recording) -> str:
-    """What processes came to: over time, and over what their messages say."""
-    held = [
-        (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
-        for o in outputs(recording)
-    ]
-    said_ = [
-        (s.name, s.messages, f"{s.mean:.6g}", "" if s.estimate is None else
-         f"{s.estimate.half_width:.3g}", f"{s.least:.6g}", f"{s.greatest:.6g}", s.unit)
-        for s in said(recording)
-    ]  # fmt: skip
-    out = ""
-    if held:
-        heads = ("output", "average over time", "least", "greatest", "at the end", "unit")
-        out += table(heads, held, numeric=1)
-    if said_:
-        names = ("message", "count", "mean", "± 95 %", "least", "greatest", "unit")
-        out += "<h3>What messages say</h3>" + table(names, said_, numeric=1)
-        out += (
-            f"<p class=soft>± from {BATCHES} batches of neighbours; the warm-up is in it."
-            " For an answer that is to hold, replications: rtsim.testing.replications.</p>"
-        )
-    return out
 
 
 def _more(count: int, what: str) -> str:

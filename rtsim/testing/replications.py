@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from rtsim.errors import ScenarioError, UnknownName
-from rtsim.estimates import LEVEL, Estimate, interval, time_average
-from rtsim.record.reading import Recording
+from rtsim.estimates import LEVEL, Estimate, interval, line_average
+from rtsim.record.outputs import average, single
+from rtsim.record.reading import Recording, TrackData
 from rtsim.scenario import Scenario
 from rtsim.signals import Vector
 from rtsim.tag import Duration, to_ns
@@ -55,24 +56,38 @@ def replicate(
 
 
 def held_average(
-    recording: Recording, name: str, after: Duration = 0, before: float = 0.0
+    recording: Recording, name: str, after: Duration = 0, before: float | None = None
 ) -> float:
-    """The average over time of ``"messages/part.signal"`` from ``after`` s to the end of the run.
+    """The average over time of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A message holds from its arrival on; ``before`` is what held before the first.
+    A message (``"messages/part.signal"``) holds from its arrival on; ``before`` is what held before
+    the first, where that is not the value that was declared.  A plant's signal
+    (``"plant.signal"``) goes in straight lines from row to row, with its jumps.
     """
-    track = recording.track(name.rpartition(".")[0])
-    arrival = track.integer("arrival")
-    there = arrival >= 0
-    end = int((recording.footer or {}).get("ended", recording.end_ns))
-    values = recording[name][there]
-    return time_average(arrival[there], values, to_ns(after), end, before)
+    track, column = _track_of(recording, name)
+    if "side" in track.integers:
+        ns = track.rows.ns
+        last = int(ns[-1]) if len(ns) else 0
+        return line_average(ns, single(track, column), to_ns(after), last)
+    return average(recording, track, column, to_ns(after), before)
 
 
 def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
     """The mean of ``"messages/topic.signal"`` over the messages initiated after ``after`` s."""
-    track = recording.track(name.rpartition(".")[0])
-    values = recording[name][track.rows.ns > to_ns(after)]
+    track, column = _track_of(recording, name)
+    if "initiated" not in track.integers:
+        raise ScenarioError(
+            f"{name} is no message, and a mean over rows depends on the steps; use held_average"
+        )
+    values = single(track, column)[track.rows.ns > to_ns(after)]
     if not len(values):
         raise ScenarioError(f"no message of {name} after {after} s; run longer")
     return float(values.mean())
+
+
+def _track_of(recording: Recording, name: str) -> tuple[TrackData, str]:
+    """What ``"track.column"`` stands in, and the column."""
+    track, dot, column = name.rpartition(".")
+    if not dot:
+        raise UnknownName("signal", name, recording.names, recording.source)
+    return recording.track(track), column

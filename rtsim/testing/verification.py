@@ -32,6 +32,8 @@ def check_mean(
 
     A right model fails with probability ``chance``; several checks of one run share it among them.
     """
+    if not math.isfinite(expected):
+        raise ScenarioError(f"{what} cannot be held against {expected}; give a finite number")
     found = interval(samples, 1.0 - chance)
     if expected not in found:
         off = (found.mean - expected) / expected if expected else found.mean

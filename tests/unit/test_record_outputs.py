@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,16 @@ from rtsim.cli import main
 from rtsim.discrete import Agenda, Processes
 from rtsim.latency import Fixed
 from rtsim.record.outputs import outputs, said
+from rtsim.record.reading import Recording
 from rtsim.record.report import render
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals
 from rtsim.testing.determinism import trace_of
+from rtsim.testing.replications import held_average
 
 
 def scenario(calls: int = 4) -> Scenario:
-    """y is 6 at the start, 1 from 1 s on, 3 from 2 s to the end at 4 s."""
+    """y is 6 at the start, 1 from 1 s on, 3 from 2 s to the end at 4 s; calls at 1 s and 2 s."""
 
     def setup(agenda: Agenda) -> None:
         def body() -> Generator[Any, Any, None]:
@@ -68,6 +72,84 @@ def test_the_report_has_both_tables_and_each_assumption_once() -> None:
     assert "<td>p.y</td>" in page
     assert "<td>calls.length</td>" in page
     assert recording.header["scenario"]["assumptions"] == ["one", "two"]
+
+
+def test_the_warm_up_is_left_out_of_averages_and_of_messages() -> None:
+    """From 1.5 s on: y is 1 for 0.5 s and 3 for 2 s; the last two of four calls are later."""
+    recording = trace_of(scenario(calls=2))
+    (held,), (told,) = outputs(recording, 1_500_000_000), said(recording, 1_500_000_000)
+    assert held.average == pytest.approx((1 * 0.5 + 3 * 2) / 2.5)
+    assert (held.least, held.greatest, held.last) == (1.0, 3.0, 3.0)
+    assert (told.messages, told.least, told.greatest, told.mean) == (2, 0.0, 1.0, 0.5)
+    (at_a_message,) = outputs(recording, 2_000_000_000)
+    assert (at_a_message.least, at_a_message.average) == (3.0, 3.0)
+    assert said(recording, 2_000_000_001) == []
+    page = render(recording, after="3/2")
+    assert "From 1.5 s on" in page
+    assert re.search(r"<td>p\.y</td><td[^>]*>2\.6<", page)
+    assert "The warm-up is in it" in render(recording)
+
+
+def test_an_interval_is_of_the_messages_that_are_left() -> None:
+    """Of 400 calls at 1 s and at 2 s each, 400 are left: 20 batches of 20."""
+    (many,) = said(trace_of(scenario(400)), 1_500_000_000)
+    assert many.messages == 400
+    assert many.estimate is not None
+    assert many.estimate.count == 20
+
+
+def test_the_report_leaves_out_what_it_is_told_to(tmp_path: Path) -> None:
+    flown = str(tmp_path / "q.mcap")
+    run = CliRunner().invoke(main, ["run", "queue", "--set", "until=50", "-o", flown])
+    assert run.exit_code == 0, run.output
+
+    def told(*more: str) -> dict[str, Any]:
+        answer = CliRunner().invoke(main, ["report", flown, "--json", *more])
+        found: dict[str, Any] = json.loads(answer.stdout)
+        return found
+
+    recording = Recording.open(flown)
+    for after in (0, 20):
+        found = told("--after", str(after))
+        assert found["after_s"] == after
+        served = found["outputs"]["queue.served"]
+        assert served["average"] == held_average(recording, "messages/queue.served", after)
+        waits = recording["messages/customers.wait"][
+            recording.time("messages/customers") >= after * 1e9
+        ]
+        wait = found["messages"]["customers.wait"]
+        assert (wait["messages"], wait["mean"]) == (len(waits), float(waits.mean()))
+    assert "From 20 s on" in (tmp_path / "q.html").read_text(encoding="utf-8")
+    assert told() == told("--after", "0")
+    for wrong, why in (("50", "ends at 50 s"), ("-1", "a time within it"), ("x", "not a number")):
+        assert why in told("--after", wrong)["error"]["message"]
+
+
+def test_there_is_no_warm_up_where_nothing_is_averaged(tmp_path: Path) -> None:
+    flown = str(tmp_path / "ball.mcap")
+    CliRunner().invoke(main, ["run", "ball", "--until", "0.1", "-o", flown])
+    answer = CliRunner().invoke(main, ["report", flown, "--after", "0.05"])
+    assert answer.exit_code == 2
+    assert "no discrete-event part" in answer.output
+
+
+def test_what_a_checkpoint_went_on_with_is_not_taken_for_the_start(tmp_path: Path) -> None:
+    """Nobody recorded what held at the checkpoint: the average begins with the first message."""
+    flown, rest = (str(tmp_path / name) for name in ("whole.mcap", "rest.mcap"))
+    run = ["run", "queue", "--set", "until=50", "--checkpoint-at", "30", "-o", flown]
+    assert CliRunner().invoke(main, run).exit_code == 0
+    (checkpoint,) = tmp_path.glob("*.checkpoint")
+    went_on = CliRunner().invoke(main, ["run", "--from", str(checkpoint), "-o", rest])
+    assert went_on.exit_code == 0, went_on.output
+    recording = Recording.open(rest)
+    first = int(recording.track("messages/queue").integer("arrival")[0])
+    assert first > 30_000_000_000
+    whole = held_average(
+        Recording.open(flown), "messages/queue.served", after=Fraction(first, 10**9)
+    )
+    assert held_average(recording, "messages/queue.served") == whole
+    served = {o.name: o.average for o in outputs(recording)}["queue.served"]
+    assert served == whole
 
 
 def test_a_report_of_a_run_without_any_has_no_such_section() -> None:

@@ -11,8 +11,10 @@ from discrete_parts import Steps
 
 from rtsim.discrete import Agenda, Processes
 from rtsim.errors import ScenarioError, UnknownName
-from rtsim.estimates import batch_means, interval, time_average, warm_up
+from rtsim.estimates import batch_means, interval, line_average, time_average, warm_up
 from rtsim.model import Model
+from rtsim.models import machine_shop
+from rtsim.models.ball import BALL
 from rtsim.models.queues import scenario as queue
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals, Vector
@@ -108,6 +110,11 @@ def test_warm_up_is_found_where_there_is_one() -> None:
         (lambda: warm_up([1.0] * 10), "too few"),
         (lambda: replicate(queue, lambda _: {}, count=1), "2 or more"),
         (lambda: order_of([1.0], [1.0]), "two or more"),
+        (lambda: interval([1.0, math.nan, 2.0]), r"1 of 3 samples are not .* sample 1 \(nan\)"),
+        (lambda: batch_means([1.0, math.inf] * 20), r"20 of 40 samples .* sample 1 \(inf\)"),
+        (lambda: warm_up([1.0] * 99 + [math.nan]), r"1 of 100 samples"),
+        (lambda: check_mean([1.0, math.nan], 1.0), r"1 of 2 samples"),
+        (lambda: check_mean([1.0, 2.0], math.nan), "the mean cannot be held against nan"),
     ],
 )
 def test_what_says_nothing_is_refused(act: object, said: str) -> None:
@@ -157,6 +164,55 @@ def test_what_held_before_the_first_message_is_given() -> None:
     assert held_average(recording, "messages/p.y", before=8.0) == (8.0 + 3 * 4.0) / 4
     assert held_average(recording, "messages/p.y", "1/2", before=8.0) == (4.0 + 3 * 4.0) / 3.5
     assert held_average(recording, "messages/p.y", 2, before=8.0) == 4.0
+
+
+def test_what_was_declared_held_before_the_first_message() -> None:
+    def setup(agenda: Agenda) -> None:
+        pass
+
+    out = Scenario("s", until=4)
+    out.processes("p", Processes(setup, outputs=Signals("y = 5")))
+    assert held_average(trace_of(out), "messages/p.y") == 5.0
+
+
+def test_the_average_of_a_plants_signal_is_along_its_lines() -> None:
+    """Of a ball that falls: its speed is a line already, its height nearly one."""
+    ball = trace_of(falling())
+    t, exact = 0.25, 5.0 - 9.81 / 2 * (0.5**2 + 0.5 * 0.25 + 0.25**2) / 3
+    assert held_average(ball, "ball.speed", t) == pytest.approx(-9.81 * (t + 0.5) / 2)
+    assert held_average(ball, "ball.height", t) == pytest.approx(exact, abs=1e-4)
+
+
+def test_an_average_along_lines_has_the_jumps_in_it() -> None:
+    ns = np.array([0, 10, 10, 30], dtype=np.int64)
+    values = np.array([0.0, 2.0, 6.0, 4.0])
+    assert line_average(ns, values, 0, 30) == (10 * 1.0 + 20 * 5.0) / 30
+    assert line_average(ns, values, 10, 30) == 5.0, "from x+ on"
+    assert line_average(ns, values, 0, 10) == 1.0, "up to x-"
+    assert line_average(ns, values, 5, 20) == (5 * 1.5 + 10 * 5.5) / 15
+    for begin, end in ((-1, 10), (0, 31), (10, 10)):
+        with pytest.raises(ScenarioError, match=r"of values of 0 to 30 ns"):
+            line_average(ns, values, begin, end)
+    with pytest.raises(ScenarioError, match="no time at all"):
+        line_average(ns[:0], values[:0], 0, 1)
+
+
+def test_averages_that_mean_nothing_are_refused() -> None:
+    ball = trace_of(falling())
+    with pytest.raises(ScenarioError, match=r"ball\.height is no message.*use held_average"):
+        mean_after(ball, "ball.height")
+    with pytest.raises(UnknownName, match="did you mean ball"):
+        held_average(ball, "height")
+    shop = trace_of(machine_shop.scenario(weeks=0.01))
+    with pytest.raises(ScenarioError, match=r"ask for one element: parts_0 … parts_9"):
+        held_average(shop, "messages/shop.parts")
+
+
+def falling() -> Scenario:
+    """For half a second, from 5 m."""
+    out = Scenario("ball", until=0.5)
+    out.plant("ball", BALL, step="1/100", states={"height": 5.0})
+    return out
 
 
 def test_a_mean_after_the_last_message_is_none() -> None:

@@ -126,6 +126,8 @@ class Recording:
         ``"-"``: before the discrete changes of that instant; ``"+"``: after them.  Raises
         :class:`RecordingError` where no plant has a tag at ``t``.
         """
+        if side not in ("-", "+"):
+            raise UnknownName("side of an instant", side, ("-", "+"))
         ns = to_ns(t, "time")
         out: dict[str, float] = {}
         near: set[int] = set()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
+from rtsim.errors import UnknownName
 from rtsim.models.ball import scenario as ball
 from rtsim.models.queues import scenario as queue
 from rtsim.record import figures
@@ -69,3 +71,9 @@ def test_what_is_sent_is_drawn_from_its_arrival_on(drawn: Drawn) -> None:
     line, track = drawn(recording, "served"), recording.track("messages/queue")
     assert line.x.tolist() == (track.integer("arrival") / NS_PER_S).tolist()
     assert line.y.tolist() == track.column("served").tolist()
+
+
+@pytest.mark.parametrize("side", ["before", "minus", "", "+-"])
+def test_an_instant_has_two_sides_and_no_other_is_taken_for_one(side: Any) -> None:
+    with pytest.raises(UnknownName, match=r"unknown side of an instant .* -, \+"):
+        trace_of(ball(until="1/10")).at("1/10", side)

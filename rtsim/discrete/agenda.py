@@ -6,7 +6,7 @@ do to the rest of the run is left here as a list of effects; who applies it is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import isfinite
@@ -55,6 +55,19 @@ class Told:
 
 
 Effect = Sent | Changed | Told
+
+
+class _Process(simpy.Process):
+    """Says so where it waits for what can never happen."""
+
+    def _resume(self, event: Event) -> None:
+        super()._resume(event)
+        awaited = self._target
+        if awaited is not None and awaited.env is not self.env:
+            raise ScenarioError(
+                f"process {self.name} waits for {awaited} of another simpy.Environment, which "
+                "nothing drives; make resources and timeouts on the agenda that the set-up is given"
+            )
 
 
 class Agenda(simpy.Environment):
@@ -116,6 +129,10 @@ class Agenda(simpy.Environment):
                 return
             ns += _whole_ns(delay)
         heappush(self._queue, (ns, priority, next(self._eid), event))
+
+    def process(self, generator: Generator[Event, Any, Any]) -> simpy.Process:
+        """As SimPy's."""
+        return _Process(self, generator)
 
     def run(self, until: object = None) -> NoReturn:  # noqa: ARG002
         """Not here."""

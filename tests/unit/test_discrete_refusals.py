@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import simpy
 from discrete_parts import K, Steps, Y, one
 from semantics_parts import INTEGRATOR, copy_input
 
@@ -97,6 +98,25 @@ def test_a_process_that_goes_round_without_time_is_zeno(monkeypatch: pytest.Monk
             yield agenda.timeout(0)
 
     with pytest.raises(ZenoError, match="more than 50 events of p at 0"):
+        flown(one(body))
+
+
+@pytest.mark.parametrize("what", ["timeout", "request", "process"])
+def test_a_process_that_waits_for_another_environment_is_told(what: str) -> None:
+    """Nothing drives the other one: it would wait for ever, and say nothing."""
+    other = simpy.Environment()
+    tool = simpy.Resource(other)
+
+    def body(agenda: Agenda) -> Steps:
+        yield agenda.timeout(0.25)
+        if what == "timeout":
+            yield other.timeout(0.25)
+        elif what == "request":
+            yield tool.request()
+        else:
+            yield other.process(body(agenda))
+
+    with pytest.raises(ScenarioError, match=r"process body waits for .* of another .* the agenda"):
         flown(one(body))
 
 

@@ -13,7 +13,7 @@ from rtsim.errors import ModelError
 from rtsim.model import BoundModel
 from rtsim.ports import Port, Wiring
 from rtsim.signals import Signals, Vector
-from rtsim.solve import GOOD, TOO_SMALL, Solver
+from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
 from rtsim.tag import NS_PER_S, Period, Tag
 
 NONE_NS = -1
@@ -68,6 +68,7 @@ class Plant:
         """Ports that its wires read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
         """Its solver may run out of its budget, which is recorded."""
+        self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
         self.watch: Watch | None = None
         if model.guards:
             vectors = (self.x, self.z, self.u, self.p)
@@ -93,6 +94,12 @@ class Plant:
                 f"{self.solver.name} finds no step small enough for the tolerance of {self.name} "
                 f"(model {self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}: allow "
                 "a larger tolerance, take a stiff solver, or mend the equations"
+            )
+        if bad == OUT_OF_BUDGET:
+            raise ModelError(
+                f"the budget of {self.solver.name} was used up in {self.name} (model "
+                f"{self.bound.model.name}) between {Tag(self.ns)} and {Tag(target)}: allow more "
+                'evaluations, a larger tolerance, a shorter step, or fallback="step"'
             )
         column = self.bound.model.states.columns[bad]
         raise ModelError(
@@ -149,7 +156,7 @@ class Plant:
     def commit(self) -> int:
         """The provisional step becomes the state, and its outputs are sampled.
 
-        Returns how many steps of the solver ended without a bound on their error.
+        Returns how many steps of the solver were beyond its budget or without a bound.
         """
         before = self._unbounded() if self.budgeted else 0
         self.ns = self.target_ns
@@ -161,6 +168,8 @@ class Plant:
         if self.ns == self._grid_ns:
             self._k += 1
             self._grid_ns = self.step.tick(self._k)
+            if self._new_frame is not None:
+                self._new_frame()
         self.sample()
         return self._unbounded() - before if self.budgeted else 0
 

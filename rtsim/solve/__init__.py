@@ -6,6 +6,7 @@ from rtsim.errors import UnknownName
 from rtsim.solve.adaptive import BS32, DP54, Adaptive
 from rtsim.solve.base import (
     GOOD,
+    OUT_OF_BUDGET,
     TOO_SMALL,
     EmbeddedTableau,
     NystromTableau,
@@ -41,6 +42,7 @@ __all__ = [
     "GOOD",
     "LSODA",
     "MIDPOINT",
+    "OUT_OF_BUDGET",
     "RADAU",
     "RK4",
     "RKN4",

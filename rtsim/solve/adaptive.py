@@ -5,8 +5,9 @@ for the next step is that of Hairer, Norsett, Wanner, Solving Ordinary Different
 section II.4: the estimate of the first step, a safety factor, bounds on growing and shrinking, no
 growth after a step that was rejected.
 
-With a ``budget`` a frame takes so many evaluations at most: where they do not suffice, the rest of
-the way is one step whose error nobody has bounded, and that is counted.
+With a ``budget`` a frame, one step of the plant on its own grid, has so many evaluations, however
+often it is cut by tags and events.  Where they do not suffice the declared fallback takes over;
+each use of it is counted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from rtsim.solve.adaptive_step import (
     SLOPE,
     STEP,
     STEPS,
+    STOPS,
     UNBOUNDED,
+    new_frame,
     resident_adaptive,
     resident_leg,
     resident_retake,
@@ -89,12 +92,17 @@ class Tolerance:
         return out
 
 
+FALLBACKS = ("step", "stop")
+
+
 @dataclass(frozen=True)
 class Adaptive(Tolerance):
     """An adaptive solver from an :class:`EmbeddedTableau`; lengths of steps in s.
 
-    ``first``: the first step, else estimated.  ``least``: shorter ones are an error.  ``most``:
-    none is longer.  ``budget``: evaluations a frame takes at most.
+    ``first``: the first step, else estimated.  ``least``: where it is too long for the tolerance
+    the run ends; only what is left before a tag is shorter.  ``most``: none is longer.  ``budget``:
+    evaluations that a frame has; ``fallback``: what follows where they are used up, ``"step"``, one
+    step to each next tag, or ``"stop"``, an error.
     """
 
     tableau: EmbeddedTableau = DP54_TABLEAU
@@ -103,6 +111,7 @@ class Adaptive(Tolerance):
     most: float = math.inf
     safety: float = 0.9
     budget: int | None = None
+    fallback: str = "step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,6 +131,8 @@ class Adaptive(Tolerance):
                 f"a budget of {self.budget} evaluations a frame; {self.tableau.name} needs at "
                 f"least {needed}"
             )
+        if self.fallback not in FALLBACKS:
+            raise ScenarioError(f"fallback = {self.fallback!r}; give one of {', '.join(FALLBACKS)}")
 
     @property
     def name(self) -> str:
@@ -141,12 +152,13 @@ class Adaptive(Tolerance):
         settings = np.zeros(FIRST + 1)
         settings[RTOL], settings[SAFETY] = self.rtol, self.safety
         settings[LEAST], settings[MOST], settings[FIRST] = self.least, self.most, self.first
-        settings[EXPONENT], settings[BUDGET] = 1 / (table.lower + 1), self.budget or 0
+        settings[EXPONENT], settings[STOPS] = 1 / (table.lower + 1), self.fallback == "stop"
+        settings[BUDGET] = math.inf if self.budget is None else self.budget
         off = weights(tuple(b - hat for b, hat in zip(table.b, table.hat, strict=True)))
         coefficients = (lower_triangle(table.a), weights(table.c), off)
         k, now, notes = np.zeros((len(table.b), n)), np.zeros(n), np.zeros(legs.NOTES)
-        own = (*coefficients, self.of_states(bound), settings, k, now, np.zeros(n), notes)
         dense = np.array([[float(w) for w in row] for row in table.dense])
+        own = (*coefficients, self.of_states(bound), settings, k, now, np.zeros(n), notes, dense)
         inner = Inner(resident_leg, resident_retake, now, notes, k, dense)
         return stepper(
             Method(
@@ -156,6 +168,7 @@ class Adaptive(Tolerance):
                 kept=KNOWN,
                 unbounded=None if self.budget is None else UNBOUNDED,
                 inner=inner,
+                new_frame=new_frame,
             ),
             bound,
         )

@@ -2,6 +2,8 @@
 
 A step is a leg (:mod:`rtsim.solve.legs`): the estimate of the first step, a safety factor, bounds
 on growing and shrinking, no growth after a step that was rejected.
+
+A budget counts from where its frame began, however often the way is cut.
 """
 
 from __future__ import annotations
@@ -11,16 +13,17 @@ from typing import Any
 
 from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
 from rtsim.compiling import first_not_finite, in_both
-from rtsim.solve.base import GOOD, TOO_SMALL
-from rtsim.solve.legs import LAST, PHASE, SPENT, TAKEN
+from rtsim.solve.base import GOOD, OUT_OF_BUDGET, TOO_SMALL
+from rtsim.solve.legs import LAST, PHASE, TAKEN, within
 from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, P, U, X, Z
 from rtsim.solve.vectors import assign, error_norm, moved, weighted
 
-STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, KNOWN, SLOPE = range(7)
-"""In the memory: the next step (s), counts of the whole run, whether the derivative is known."""
-RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, FIRST = range(7)
+STEP, EVALUATIONS, STEPS, REJECTED, UNBOUNDED, BEGAN, KNOWN, SLOPE = range(8)
+"""In the memory: the next step (s), counts of the whole run, evaluations before the frame began,
+whether the derivative is known."""
+RTOL, SAFETY, LEAST, MOST, EXPONENT, BUDGET, STOPS, FIRST = range(8)
 """In the settings."""
-A, C, ERROR, ATOL, SETTINGS, STAGES, NOW, WORK, NOTES = (OWN + 2 * i for i in range(9))
+A, C, ERROR, ATOL, SETTINGS, STAGES, NOW, WORK, NOTES, DENSE = (OWN + 2 * i for i in range(10))
 """Places of its own in the block."""
 _SHRINK, _GROW = 0.2, 10.0
 _CLOSE = 1.01
@@ -62,8 +65,7 @@ def begin(words: Any, t: float) -> None:
     f, now, k = words[F], vector_at(words, NOW), _stages(words)
     memory, after = vector_at(words, MEMORY), vector_at(words, AFTER)
     z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
-    settings, notes = vector_at(words, SETTINGS), vector_at(words, NOTES)
-    notes[SPENT] = 0.0
+    settings = vector_at(words, SETTINGS)
     assign(now, vector_at(words, X))
     for j in range(KNOWN):
         after[j] = memory[j]
@@ -71,7 +73,7 @@ def begin(words: Any, t: float) -> None:
         assign(k[0], memory[SLOPE:])
     else:
         call_equation(f, t, now, z, u, p, k[0])
-        notes[SPENT] += 1
+        after[EVALUATIONS] += 1
     if after[STEP] == 0.0:
         after[STEP] = settings[FIRST]
         if after[STEP] == 0.0:
@@ -80,20 +82,18 @@ def begin(words: Any, t: float) -> None:
             after[STEP] = first_step(
                 f, t, now, z, u, p, k, work, out, atol, rtol, settings[EXPONENT]
             )
-            notes[SPENT] += 1
-    after[EVALUATIONS] += notes[SPENT]
+            after[EVALUATIONS] += 1
 
 
 @in_both
 def go_on(words: Any, t: float) -> None:
     """The next leg starts where the last one ended."""
-    k, now, notes = _stages(words), vector_at(words, NOW), vector_at(words, NOTES)
+    k, now = _stages(words), vector_at(words, NOW)
     assign(now, vector_at(words, OUT))
     assign(k[0], k[k.shape[0] - 1])
     if words[PROJECT] != 0:
         z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
         call_equation(words[F], t, now, z, u, p, k[0])
-        notes[SPENT] += 1
         vector_at(words, AFTER)[EVALUATIONS] += 1
 
 
@@ -123,16 +123,18 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
     a, rtol = matrix_at(words, A, stages), settings[RTOL]
     smallest = max(settings[LEAST], 16 * 2.3e-16 * (abs(t) + rest))
     cost = stages - 1 if project == 0 else stages
+    enough = after[BEGAN] + settings[BUDGET]
     step, rejected = after[STEP], False
     while True:
-        taken = min(settings[MOST], step)
+        taken = min(settings[MOST], max(step, smallest))
         # this one, and none to take it again with
-        spent = 0.0 < settings[BUDGET] < notes[SPENT] + 2 * cost
+        spent = after[EVALUATIONS] + 2 * cost > enough
+        if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
+            return OUT_OF_BUDGET
         last = spent or _CLOSE * taken >= rest
         if last:
             taken = rest
         embedded_step(f, t, taken, now, z, u, p, a, c, k, out)
-        notes[SPENT] += stages - 1
         after[EVALUATIONS] += stages - 1
         weighted(work, taken, weights, k, stages)
         error = error_norm(work, now, out, atol, rtol)
@@ -151,7 +153,9 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
     # a step that was cut to end at the tag says little of how long it might have been
     after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
     after[STEPS] += 1
-    if rejected:
+    if rejected or after[EVALUATIONS] > enough:
+        if settings[STOPS] != 0.0:
+            return OUT_OF_BUDGET
         after[UNBOUNDED] += 1
     notes[TAKEN], notes[LAST] = taken, 1.0 if last else 0.0
     return finish(words)
@@ -174,13 +178,24 @@ def resident_leg(words: Any, t: float, rest: float) -> int:
 
 
 def resident_retake(words: Any, t: float, h: float) -> int:
-    """The last leg from ``t`` s again, ``h`` s long: shorter, so that its error is no larger."""
+    """The last leg from ``t`` s again, ``h`` s long: shorter, so that its error is no larger.
+
+    With a budget its dense output, which costs nothing: nobody knows how often it is asked for.
+    """
     z, u, p = vector_at(words, Z), vector_at(words, U), vector_at(words, P)
-    c, k = vector_at(words, C), _stages(words)
+    c, k, after = vector_at(words, C), _stages(words), vector_at(words, AFTER)
     a, now, out = matrix_at(words, A, c.size), vector_at(words, NOW), vector_at(words, OUT)
-    embedded_step(words[F], t, h, now, z, u, p, a, c, k, out)
-    vector_at(words, AFTER)[EVALUATIONS] += c.size - 1
-    return finish(words)
+    if vector_at(words, SETTINGS)[BUDGET] == math.inf:
+        embedded_step(words[F], t, h, now, z, u, p, a, c, k, out)
+        after[EVALUATIONS] += c.size - 1
+        return finish(words)
+    taken = vector_at(words, NOTES)[TAKEN]
+    dense = matrix_at(words, DENSE, vector_at(words, DENSE).size // c.size)
+    within(out, now, k, dense, h / taken, taken)
+    answer = finish(words)
+    if h != taken:  # the last stage is where the leg ended
+        after[KNOWN] = 0.0
+    return answer
 
 
 def resident_adaptive(words: Any, t: float, h: float) -> int:
@@ -192,3 +207,8 @@ def resident_adaptive(words: Any, t: float, h: float) -> int:
         if answer != GOOD or notes[LAST] != 0.0:
             return answer
         done += notes[TAKEN]
+
+
+def new_frame(memory: Any) -> None:
+    """A frame begins, with its budget whole."""
+    memory[BEGAN] = memory[EVALUATIONS]

@@ -23,6 +23,8 @@ GOOD = -1
 """What a step answers that was taken; from 0 on it is the first element that is not finite."""
 TOO_SMALL = -2
 """No step was small enough for the tolerance."""
+OUT_OF_BUDGET = -3
+"""The frame's budget is used up, and that is to end the run."""
 
 
 class Stepper(Protocol):
@@ -33,8 +35,8 @@ class Stepper(Protocol):
     ) -> int:
         """Propagate ``x`` (n,) at ``from_ns`` to ``out`` (n,) at ``to_ns``; ``x`` is untouched.
 
-        Returns :data:`GOOD`, the index of the first element that is not finite, or
-        :data:`TOO_SMALL`.
+        Returns :data:`GOOD`, the index of the first element that is not finite,
+        :data:`TOO_SMALL` or :data:`OUT_OF_BUDGET`.
         """
         ...
 

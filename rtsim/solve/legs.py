@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.addresses import matrix_at, vector_at
+from rtsim.compiling import in_both
 from rtsim.signals import Vector
 
-PHASE, TAKEN, LAST, SPENT, END = range(5)
+PHASE, TAKEN, LAST, END = range(4)
 """In a leg's notes: 0 where the way begins; its length (s); whether it reaches the end of the way;
-evaluations on the way so far; when it ends (s)."""
-NOTES = 5
+when it ends (s)."""
+NOTES = 4
 
 GUARD, SLOPE, NOW, Z, U, P, OUT, LEG = 0, 1, 2, 4, 6, 8, 10, 12
 K, DENSE, Y, SLOPES, DIRECTIONS, HERE, THERE = 14, 16, 18, 20, 22, 24, 26
@@ -52,13 +53,10 @@ class Legs:
     """Told where a way begins (ns)."""
 
 
-def by_weights(look: Any, part: float, taken: float) -> int:
-    """The dense output of an embedded pair, from the stages ``k`` (s, n) of the leg."""
-    now, y = vector_at(look, NOW), vector_at(look, Y)
-    k = matrix_at(look, K, now.size)
-    stages = k.shape[0]
-    degree = vector_at(look, DENSE).size // stages
-    dense = matrix_at(look, DENSE, degree)
+@in_both
+def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
+    """``y`` (n,) becomes the dense output of an embedded pair, from the stages ``k`` (s, n)."""
+    stages, degree = dense.shape
     for j in range(now.size):
         y[j] = 0.0
     for i in range(stages):
@@ -70,6 +68,13 @@ def by_weights(look: Any, part: float, taken: float) -> int:
                 y[j] += weight * k[i, j]
     for j in range(now.size):
         y[j] = now[j] + taken * y[j]
+
+
+def by_weights(look: Any, part: float, taken: float) -> int:
+    """The dense output of the leg's pair."""
+    now, k = vector_at(look, NOW), matrix_at(look, K, vector_at(look, NOW).size)
+    dense = matrix_at(look, DENSE, vector_at(look, DENSE).size // k.shape[0])
+    within(vector_at(look, Y), now, k, dense, part, taken)
     return -1
 
 

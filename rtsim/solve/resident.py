@@ -65,7 +65,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class Method:
-    """What :class:`MethodStepper` is made of."""
+    """What :func:`stepper` is made of."""
 
     resident: Callable[..., int]
     own: tuple[NDArray[Any], ...]
@@ -75,6 +75,8 @@ class Method:
     """The first of them that it keeps where something changed from outside."""
     unbounded: int | None = None
     """Where in the memory it counts steps with no bound on their error; ``None``: it takes none."""
+    new_frame: Callable[[Vector], None] | None = None
+    """Told on its memory that a frame begins."""
     inner: Inner | None = None
     """``None``: a step is one leg."""
 
@@ -173,6 +175,11 @@ class _Plain:
 
     def forget(self) -> None:
         self._memory[self._method.kept :] = 0.0
+
+    def new_frame(self) -> None:
+        """The plant is on its grid: a budget is whole again."""
+        if self._method.new_frame is not None:
+            self._method.new_frame(self._memory)
 
     @property
     def unbounded(self) -> int | None:

@@ -13,12 +13,9 @@ from scipy.integrate import solve_ivp
 
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.model import Model, bind
-from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import simulate
 from rtsim.solve import BS32, DP54, GOOD, TOO_SMALL, Adaptive, Stepper
-from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEP, STEPS, UNBOUNDED
+from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEP, STEPS
 from rtsim.testing.solvers import END_NS, FORCED, NONE
 
 PAIRS = pytest.mark.parametrize("solver", [BS32, DP54], ids=lambda s: s.name)
@@ -102,52 +99,6 @@ def test_a_cut_step_does_not_make_the_next_ones_short(solver: Adaptive) -> None:
         stepper.accept()
         ns, x = ns + length, out.copy()
     assert _memory(stepper)[STEP] > 0.01
-
-
-def test_a_budget_is_kept_and_what_it_cost_is_counted() -> None:
-    calls = 0
-
-    def stiff(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-        nonlocal calls
-        calls += 1
-        dx[0] = -p[0] * (x[0] - math.cos(t))
-
-    model = Model("stiff", Signals("x"), stiff, parameters=Signals("rate = 1000"))
-    for rate, exceeded in ((1000.0, True), (1.0, False)):
-        stepper = Adaptive(budget=40).stepper(bind(model, compile=False))
-        x, out, most = np.ones(1), np.zeros(1), 0
-        for k in range(20):
-            calls = 0
-            answer = stepper.advance(
-                k * 20_000_000, (k + 1) * 20_000_000, x, NONE, NONE, np.array([rate]), out
-            )
-            assert answer == GOOD
-            stepper.accept()
-            x, most = out.copy(), max(most, calls)
-        assert most <= 40
-        assert (_memory(stepper)[UNBOUNDED] > 0) is exceeded
-
-
-def test_each_use_of_the_fallback_is_recorded() -> None:
-    def stiff(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-        dx[0] = -p[0] * (x[0] - math.cos(t))
-
-    model = Model("stiff", Signals("x"), stiff, parameters=Signals("rate = 1000"))
-    found = []
-    for rate in (1000.0, 1.0):
-        scenario = Scenario("stiff", until="1/5")
-        scenario.plant(
-            "s", model, step="1/50", solver=Adaptive(budget=40), parameters={"rate": rate}
-        )
-        recorder = MemoryRecorder()
-        outcome = simulate(scenario, recorder=recorder)
-        events = [e for e in recorder.recording().events if e.kind == "Unbounded"]
-        count = outcome.system.plants[0].stepper.save()["memory"][UNBOUNDED]
-        assert sum(float(e.values["steps"]) for e in events) == count
-        assert {e.tag.ns % 20_000_000 for e in events} <= {0}
-        found.append(len(events))
-    assert found[0] > 0
-    assert found[1] == 0
 
 
 @PAIRS

@@ -21,12 +21,13 @@ from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.checkpoint.taking import Files, Taking
 from rtsim.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
 from rtsim.loading import load_scenario
+from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals
 from rtsim.simulation import simulate
-from rtsim.solve import RK4, SOLVERS
+from rtsim.solve import RK4, SOLVERS, Adaptive
 
 HERE = Path(__file__).resolve().parent
 SEED = 11
@@ -149,6 +150,14 @@ def faulty(folder: Path) -> Scenario:
     return out
 
 
+def budgeted(folder: Path) -> Scenario:  # noqa: ARG001
+    """Cut in the middle of frames whose budget is used up in the middle of them."""
+    out = Scenario("budgeted", until=BOUNCED_S)
+    out.noise("gust", Signals("u [1]"), deviation=0.3, period="1/70")
+    out.plant("ball", BALL, step="1/10", solver=Adaptive(budget=20))
+    return out
+
+
 def _solved(plant: str, solver: str) -> Callable[[Path], Scenario]:
     return lambda _folder: load_scenario(plant, {"solver": solver})
 
@@ -162,7 +171,7 @@ SOLVED = {
 """A plant that is smooth, and one with guards, by every solver but the one that all others have."""
 OWN = {
     "noisy": noisy, "faulty": faulty, "worker": flown_in_c, "library": flown_by_a_library,
-    "motor": motor, **SOLVED,
+    "motor": motor, "budgeted": budgeted, **SOLVED,
 }  # fmt: skip
 
 

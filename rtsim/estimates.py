@@ -1,7 +1,9 @@
-"""Estimates from random outputs: means with confidence intervals, averages over time, warm-up."""
+"""Estimates from random outputs: means and their intervals, strata, averages, warm-up."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +54,36 @@ def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
     return Estimate(float(values.mean()), half, level, values.size)
 
 
+def stratified(
+    strata: Sequence[ArrayLike], shares: Sequence[float], level: float = LEVEL
+) -> Estimate:
+    """The mean of a population from samples of each of its strata, (n_h,) each.
+
+    ``shares``: how much of the population each stratum is, whatever was sampled of it; they come to
+    1.  The variance is the sum of share^2 s_h^2 / n_h, Student's interval with Satterthwaite's
+    degrees of freedom: Cochran, Sampling Techniques, 3rd ed., 1977, sections 5.3 and 5.4.  A
+    stratum whose samples are all alike adds nothing to the interval: sample enough of each.
+    """
+    if len(strata) != len(shares) or not strata:
+        raise ScenarioError(f"{len(strata)} strata and {len(shares)} shares; give one for each")
+    if not all(share >= 0.0 for share in shares) or abs(math.fsum(shares) - 1.0) > 1e-9:
+        raise ScenarioError(
+            f"shares {', '.join(f'{one:g}' for one in shares)} come to {math.fsum(shares):.9g}; "
+            "give shares of 0 or more that come to 1"
+        )
+    each = [interval(samples, level) for samples in strata]
+    mean = math.fsum(share * one.mean for share, one in zip(shares, each, strict=True))
+    errors = [
+        (share * float(_finite(samples).std(ddof=1))) ** 2 / one.count
+        for share, samples, one in zip(shares, strata, each, strict=True)
+    ]
+    variance, count = math.fsum(errors), sum(one.count for one in each)
+    if variance == 0.0:
+        return Estimate(mean, 0.0, level, count)
+    spread = math.fsum(error**2 / (one.count - 1) for error, one in zip(errors, each, strict=True))
+    return Estimate(mean, quantile(variance**2 / spread, level) * variance**0.5, level, count)
+
+
 def _finite(samples: ArrayLike) -> Vector:
     """(n,); one that is none would make a mean and an interval that say nothing."""
     values = np.asarray(samples, dtype=np.float64).ravel()
@@ -64,7 +96,7 @@ def _finite(samples: ArrayLike) -> Vector:
     return values
 
 
-def quantile(freedom: int, level: float) -> float:
+def quantile(freedom: float, level: float) -> float:
     """Student's t: so many standard errors to either side hold a share ``level``."""
     from scipy.special import stdtrit
 

@@ -1,4 +1,4 @@
-"""Estimates and checks: they hold as often as they say, and fail where something is wrong."""
+"""Replications and checks: they hold as often as they say, and fail where something is wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from discrete_parts import Steps
 
 from rtsim.discrete import Agenda, Processes
 from rtsim.errors import ScenarioError, UnknownName
-from rtsim.estimates import batch_means, interval, line_average, time_average, warm_up
 from rtsim.model import Model
 from rtsim.models import machine_shop
 from rtsim.models.ball import BALL
@@ -31,16 +30,6 @@ from rtsim.testing.verification import (
 )
 
 
-def autoregressive(count: int, seed: int, memory: float = 0.8, start: float = 0.0) -> Vector:
-    """x' = memory x + noise: mean 0 in the long run."""
-    noise = np.random.Generator(np.random.Philox(seed)).standard_normal(count)
-    x, out = start, np.empty(count)
-    for k in range(count):
-        x = memory * x + noise[k]
-        out[k] = x
-    return out
-
-
 def decay(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
     dx[0] = -x[0]
 
@@ -52,74 +41,6 @@ def decaying(step: Duration, solver: str = "rk4") -> Scenario:
     out = Scenario("decay", until=2)
     out.plant("d", DECAY, step=step, solver=solver)
     return out
-
-
-# -- estimates ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("level", [0.5, 0.95])
-def test_an_interval_holds_the_mean_as_often_as_it_says(level: float) -> None:
-    """4000 intervals: the share is within 4 of its standard deviations (once in 16,000)."""
-    samples = np.random.Generator(np.random.Philox(1)).standard_normal((4000, 6)) + 3.0
-    held = sum(3.0 in interval(row, level) for row in samples) / 4000
-    assert abs(held - level) < 4 * math.sqrt(level * (1 - level) / 4000)
-
-
-def test_an_interval_is_students() -> None:
-    """t(4, 0.975) = 2.776 445."""
-    found = interval([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert found.mean == 3.0
-    assert found.half_width == pytest.approx(2.7764451 * math.sqrt(2.5 / 5), rel=1e-7)
-    assert (found.low, found.high) == (3.0 - found.half_width, 3.0 + found.half_width)
-    assert str(found) == "3 ± 2 (0.95, n = 5)"
-
-
-def test_batch_means_know_that_neighbours_depend_and_a_plain_interval_does_not() -> None:
-    """300 series: 95 % hold it, give or take 4 standard deviations; without batches, far fewer."""
-    series = [autoregressive(2000, seed)[100:] for seed in range(300)]
-    batched = sum(0.0 in batch_means(one) for one in series) / 300
-    naive = sum(0.0 in interval(one) for one in series) / 300
-    assert batched > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 300)
-    assert naive < 0.6
-
-
-def test_an_average_over_time_weighs_by_how_long_it_held() -> None:
-    ns = np.array([10, 30, 60], dtype=np.int64)
-    values = np.array([1.0, 5.0, 2.0])
-    assert time_average(ns, values, 0, 100, before=4.0) == (40 + 20 + 150 + 80) / 100
-    assert time_average(ns, values, 30, 50) == 5.0
-    assert time_average(ns, values, 20, 40) == 3.0
-    assert time_average(ns[:0], values[:0], 5, 9, before=7.0) == 7.0
-    with pytest.raises(ScenarioError, match="the end is later"):
-        time_average(ns, values, 9, 9)
-
-
-def test_warm_up_is_found_where_there_is_one() -> None:
-    series = autoregressive(2000, 3) + 10.0
-    cut = warm_up(series - 30.0 * np.exp(-np.arange(2000) / 50))
-    assert 100 <= cut <= 500
-    assert warm_up(series) < 300
-
-
-@pytest.mark.parametrize(
-    ("act", "said"),
-    [
-        (lambda: interval([1.0]), "at least 2"),
-        (lambda: interval([1.0, 2.0], 1.0), "between 0 and 1"),
-        (lambda: batch_means([1.0] * 10, 20), "2 or more values each"),
-        (lambda: warm_up([1.0] * 10), "too few"),
-        (lambda: replicate(queue, lambda _: {}, count=1), "2 or more"),
-        (lambda: order_of([1.0], [1.0]), "two or more"),
-        (lambda: interval([1.0, math.nan, 2.0]), r"1 of 3 samples are not .* sample 1 \(nan\)"),
-        (lambda: batch_means([1.0, math.inf] * 20), r"20 of 40 samples .* sample 1 \(inf\)"),
-        (lambda: warm_up([1.0] * 99 + [math.nan]), r"1 of 100 samples"),
-        (lambda: check_mean([1.0, math.nan], 1.0), r"1 of 2 samples"),
-        (lambda: check_mean([1.0, 2.0], math.nan), "the mean cannot be held against nan"),
-    ],
-)
-def test_what_says_nothing_is_refused(act: object, said: str) -> None:
-    with pytest.raises(ScenarioError, match=said):
-        act()  # type: ignore[operator]
 
 
 # -- replications ---------------------------------------------------------------------------------
@@ -183,20 +104,6 @@ def test_the_average_of_a_plants_signal_is_along_its_lines() -> None:
     assert held_average(ball, "ball.height", t) == pytest.approx(exact, abs=1e-4)
 
 
-def test_an_average_along_lines_has_the_jumps_in_it() -> None:
-    ns = np.array([0, 10, 10, 30], dtype=np.int64)
-    values = np.array([0.0, 2.0, 6.0, 4.0])
-    assert line_average(ns, values, 0, 30) == (10 * 1.0 + 20 * 5.0) / 30
-    assert line_average(ns, values, 10, 30) == 5.0, "from x+ on"
-    assert line_average(ns, values, 0, 10) == 1.0, "up to x-"
-    assert line_average(ns, values, 5, 20) == (5 * 1.5 + 10 * 5.5) / 15
-    for begin, end in ((-1, 10), (0, 31), (10, 10)):
-        with pytest.raises(ScenarioError, match=r"of values of 0 to 30 ns"):
-            line_average(ns, values, begin, end)
-    with pytest.raises(ScenarioError, match="no time at all"):
-        line_average(ns[:0], values[:0], 0, 1)
-
-
 def test_averages_that_mean_nothing_are_refused() -> None:
     ball = trace_of(falling())
     with pytest.raises(ScenarioError, match=r"ball\.height is no message.*use held_average"):
@@ -218,6 +125,20 @@ def falling() -> Scenario:
 def test_a_mean_after_the_last_message_is_none() -> None:
     with pytest.raises(ScenarioError, match="run longer"):
         mean_after(trace_of(queue(until=40)), "messages/customers.wait", after=40)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda: replicate(queue, lambda _: {}, count=1), "2 or more"),
+        (lambda: order_of([1.0], [1.0]), "two or more"),
+        (lambda: check_mean([1.0, math.nan], 1.0), r"1 of 2 samples"),
+        (lambda: check_mean([1.0, 2.0], math.nan), "the mean cannot be held against nan"),
+    ],
+)
+def test_what_says_nothing_is_refused(act: object, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        act()  # type: ignore[operator]
 
 
 # -- checks ---------------------------------------------------------------------------------------

@@ -158,11 +158,12 @@ class Watch:
         return all(b <= a for a, b in pairwise(gaps))  # of whole ns
 
     def _stop(self, i: int, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
-        if self._bound.model.stop is None:
+        if self._bound.model.stop is None or not self._guards[i].stops:
             raise ZenoError(
                 f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
-                f"crosses zero ever faster at {Tag(ns)} (Zeno): give the model a stop mode, "
-                "stop(i, t, x, z, u, p), that says what it comes to"
+                f"crosses zero ever faster at {Tag(ns)} (Zeno): say what it comes to, by a stop "
+                "mode: stop(i, t, x, z, u, p) of a Model, zeno= of modal(), or in a diagram rest= "
+                "of the Integrator that the crossing resets"
             )
         self._bound.stop.call(i, ns / NS_PER_S, x, z, u, p)
 

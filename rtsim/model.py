@@ -39,12 +39,14 @@ class Guard:
 
     ``direction``: +1 rising (from below zero to above it), -1 falling, 0 both.  A guard that stands
     at zero when a step begins fires if it leaves zero in its direction, and with direction 0 not.
-    ``terminal``: the run ends with the tag at which it fires.
+    ``terminal``: the run ends with the tag at which it fires.  ``stops``: the model's stop mode is
+    meant for it too.
     """
 
     name: str
     direction: int = 0
     terminal: bool = False
+    stops: bool = True
 
     def __post_init__(self) -> None:
         if self.direction not in (-1, 0, 1):

@@ -46,12 +46,14 @@ class When:
 
     ``do`` may set event outputs, states and memory.  It reads signals as x-, and what it sets
     becomes x+.  ``then`` runs behind everything else of the instant: it may only fill elements of
-    memory at computed indices, from names that ``do`` set.
+    memory at computed indices, from names that ``do`` set.  ``rest`` stands in for ``do`` where the
+    crossings that set it off accumulate (Zeno).
     """
 
     on: tuple[str, ...]
     do: str
     then: str = ""
+    rest: str = ""
 
 
 @dataclass(frozen=True)

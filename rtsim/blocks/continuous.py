@@ -34,7 +34,8 @@ class Integrator(Block):
     An event at ``reset`` sets it: to the event's value, or to ``reset_to`` where that is given.  An
     event at ``impulse`` adds its value: the integral of a Dirac impulse of that weight.  Where both
     happen at once, the impulse adds to what was reset.  ``low``, ``high``: it stays within, and
-    stands at a limit until ``u`` leads away from it; both are found as events.
+    stands at a limit until ``u`` leads away from it; both are found as events.  ``rest``: where
+    crossings that set it accumulate (Zeno), it comes to this and stands, until it is set again.
     """
 
     initial: float | tuple[float, ...] = 0.0
@@ -42,6 +43,7 @@ class Integrator(Block):
     reset_to: float | None = None
     low: float | None = None
     high: float | None = None
+    rest: float | None = None
 
     @property
     def size(self) -> int:
@@ -72,6 +74,14 @@ class Integrator(Block):
         high = np.inf if self.high is None else self.high
         if limited and not (low < high and low <= numbers(self.initial)[0] <= high):
             raise ScenarioError(f"Integrator starts at {self.initial}, limits {low:g} … {high:g}")
+        if limited and self.rest is not None:
+            raise ScenarioError("an Integrator has either limits or a rest; take one of them away")
+
+    def check(self, name: str, wires: Wires) -> None:
+        if self.rest is not None and not {"reset", "impulse"} & set(wires):
+            raise ScenarioError(
+                f"{name} has a rest, and no crossing sets it; wire its reset or its impulse"
+            )
 
     def equations(self, wires: Wires) -> Equations:
         n = self.size
@@ -87,6 +97,8 @@ class Integrator(Block):
             Signal("x", self.unit, shape=shape(n), initial=start(numbers(self.initial)))
         )
         output = each(n, "y{i} = x{i}")
+        if self.rest is not None:
+            return self._resting(states, parameters, output, when)
         if self.low is None and self.high is None:
             return Equations(
                 states=states,
@@ -96,6 +108,20 @@ class Integrator(Block):
                 when=tuple(when),
             )
         return self._limited(states, parameters, output, when)
+
+    def _resting(
+        self, states: Signals, parameters: list[Signal], output: str, when: list[When]
+    ) -> Equations:
+        """``stands`` is 1 from the accumulation of crossings to what sets it next."""
+        rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
+        return Equations(
+            states=states,
+            memory=Signals("stands"),
+            parameters=Signals(*parameters, Signal("rest", self.unit, initial=self.rest or 0.0)),
+            output=output,
+            rate=each(self.size, "d_x{i} = u{i} if stands == 0.0 else 0.0"),
+            when=tuple(When(w.on, f"{w.do}\nstands = 0.0", rest=rest) for w in when),
+        )
 
     def _limited(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]

@@ -6,6 +6,7 @@ wires; what the clauses set is written when all of them have run.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from rtsim.blocks.block import When
@@ -54,7 +55,8 @@ class Events:
         """Each clause and what it needs."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
-                reads = set().union(*(s.reads for s in statements(when.do)), when.on)
+                said = (*statements(when.do), *statements(when.rest))
+                reads = set().union(*(s.reads for s in said), when.on)
                 needed = self._of.signals_read(placed, reads)
                 for port in reads:
                     place = placed.flat.sources.get(port)
@@ -76,13 +78,21 @@ class Events:
 
     # -- in an instant ---------------------------------------------------------------------------
 
-    def items(self, source: str) -> list[list[str]]:
-        """Lines of ``reset`` (source ``guards``) or ``tick`` (``timers``)."""
-        run = [n for n in self._of.order if n[0].startswith("@")]
-        possible: list[Node] = []
-        for node in run:
-            if self._may_happen(node, source, set(possible)):
-                possible.append(node)
+    def resting(self, guard: int) -> bool:
+        """Whether a clause that this guard sets off says what it comes to."""
+        return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
+
+    def _possible(self, source: str, guards: Container[int]) -> list[Node]:
+        """The clauses that timers, or one of ``guards``, may set off, in their order."""
+        out: list[Node] = []
+        for node in self._of.order:
+            if node[0].startswith("@") and self._may_happen(node, source, set(out), guards):
+                out.append(node)
+        return out
+
+    def items(self, source: str, *, stop: bool = False) -> list[list[str]]:
+        """Lines of ``reset`` and ``stop`` (source ``guards``), or of ``tick`` (``timers``)."""
+        possible = self._possible(source, range(len(self._of.layout.guards)))
         first, clauses, commit, late = [], [], [], []
         signals: set[Node] = set()
         seen: set[str] = set()
@@ -95,18 +105,24 @@ class Events:
                 first.append(begin)
                 commit.append(end)
             condition = " and ".join(self._condition(placed, on, source) for on in when.on)
-            clauses.append(self._lines(placed, when, condition))
+            do = when.rest if stop and when.rest else when.do
+            clauses.append(self._lines(placed, when, do, condition))
             if when.then:
                 element = placed.element(self._of.values, "_when", self._locals(placed))
                 lines = indented([renamed(s, element) for s in statements(when.then)])
                 late.append([f"if {condition}:", *lines])
         return [*self._of.items(signals), *first, *clauses, *commit, *late]
 
-    def _may_happen(self, node: Node, source: str, possible: set[Node]) -> bool:
+    def _may_happen(
+        self, node: Node, source: str, possible: set[Node], guards: Container[int]
+    ) -> bool:
         placed, when = self._clause(node)
         for on in when.on:
-            if on in placed.guards or on in placed.timers:
-                if (on in placed.guards) != (source == "guards"):
+            if on in placed.guards:
+                if source != "guards" or placed.guards[on] not in guards:
+                    return False
+            elif on in placed.timers:
+                if source != "timers":
                     return False
             elif not possible & set(self._setters.get(placed.flat.sources[on], ())):
                 return False
@@ -123,7 +139,7 @@ class Events:
     def _locals(self, placed: Placed) -> dict[str, list[str]]:
         """States and memory that any clause sets are local variables until all have run."""
         eq = placed.equations
-        changed = set().union(*(_sets(w.do) for w in eq.when))
+        changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {
             s.name: self._of._elements(f"{placed.name}_{s.name}_new", s.size, "{0}_{1}")
             for s in (*eq.states, *eq.memory)
@@ -133,7 +149,8 @@ class Events:
     def _around(self, placed: Placed, clauses: list[Node]) -> tuple[list[str], list[str]]:
         """Before the clauses of a block, and when all have run."""
         begin, end = [], []
-        changed = set().union(*(_sets(self._clause(n)[1].do) for n in clauses))
+        whens = [self._clause(n)[1] for n in clauses]
+        changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in whens))
         for name, variables in self._locals(placed).items():
             letter, at, _ = placed.places[name]
             begin += [f"{v} = {letter}[{at + i}]" for i, v in enumerate(variables)]
@@ -145,12 +162,12 @@ class Events:
                 begin.append(f"{placed.name}_{port.name}_on = 0.0")
         return begin, end
 
-    def _lines(self, placed: Placed, when: When, condition: str) -> list[str]:
+    def _lines(self, placed: Placed, when: When, do: str, condition: str) -> list[str]:
         element = placed.element(self._of.values, "_when", self._locals(placed))
         temporaries = [
-            f"{placed.name}{name}_when = 0.0" for name in sorted(_sets(when.do)) if name[0] == "_"
+            f"{placed.name}{name}_when = 0.0" for name in sorted(_sets(do)) if name[0] == "_"
         ]
-        lines = [renamed(s, element) for s in statements(when.do)]
+        lines = [renamed(s, element) for s in statements(do)]
         happened = [
             f"{placed.name}_{port.name}_on = 1.0"
             for port in placed.flat.block.outputs

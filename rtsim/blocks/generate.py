@@ -14,7 +14,7 @@ from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reac
 from rtsim.blocks.source import Body, function, functions, module
 from rtsim.blocks.text import needed_for, plain_values, renamed, statements
 from rtsim.errors import ScenarioError
-from rtsim.model import Model
+from rtsim.model import Guard, Model
 from rtsim.signals import Signal, Signals
 
 Node = tuple[str, str]
@@ -173,13 +173,17 @@ class Generator:
             y = [[f"y[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
             needed = self._behind(s.place for s in shown if s.place[0])
             bodies.append(Body("output", "y", f"Outputs {say}.", needed, y))
-        if layout.guards:
+        guards = self._guards()
+        if guards:
             bodies.append(self._of_blocks("guard", "g", "guard", f"Guards {say}."))
         lines = [self.lines[node] for node in self.computed]
         texts += functions(ARGUMENTS, f"Signals {say}.", lines, bodies)
-        if layout.guards:
+        if guards:
             items = self.events.items("guards")
             texts.append(function("reset", f"i, {ARGUMENTS}", f"Guard i {say} fires.", items))
+        if any(guard.stops for guard in guards):
+            items = self.events.items("guards", stop=True)
+            texts.append(function("stop", f"i, {ARGUMENTS}", f"Guard i {say} accumulates.", items))
         if layout.timers:
             items = self.events.items("timers")
             texts.append(function("tick", f"due, {ARGUMENTS}", f"Timers {say} tick.", items))
@@ -193,9 +197,10 @@ class Generator:
             outputs=outputs,
             parameters=Signals(*layout.parameters),
             output=getattr(made, "output", None),
-            guards=tuple(layout.guards),
+            guards=guards,
             guard=getattr(made, "guard", None),
             reset=getattr(made, "reset", None),
+            stop=getattr(made, "stop", None),
             timers=tuple(layout.timers),
             tick=getattr(made, "tick", None),
             assumptions=diagram.assumptions,
@@ -204,6 +209,13 @@ class Generator:
 
     def _values_of(self, shown: Sequence[_Shown]) -> list[str]:
         return [value for s in shown for value in self.values[s.place]]
+
+    def _guards(self) -> tuple[Guard, ...]:
+        """Each says whether anything that it sets off comes to rest."""
+        return tuple(
+            replace(guard, stops=self.events.resting(i))
+            for i, guard in enumerate(self.layout.guards)
+        )
 
     def _states(self) -> Signals:
         """The states; one that is nothing but the rate of another says so."""

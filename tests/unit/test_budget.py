@@ -20,6 +20,7 @@ from rtsim.signals import Signals, Vector
 from rtsim.simulation import Progress, simulate
 from rtsim.solve import BS32, DP54, GOOD, OUT_OF_BUDGET, Adaptive
 from rtsim.solve.adaptive import EVALUATIONS, UNBOUNDED
+from rtsim.solve.guarded import Guarded
 
 NONE = np.zeros(0)
 MORE = {"dp54": 7, "bs32": 4}
@@ -82,7 +83,7 @@ def _flown(model: Model, solver: Adaptive, step_ns: int, until: float, **plant: 
         if event.kind == "Unbounded":
             used[-(-event.tag.ns // step_ns)] += int(float(event.values["steps"]))
     assert sum(frames.values()) == calls
-    crossed = [event.tag.ns // step_ns + 1 for event in events if event.kind == "Crossed"]
+    crossed = [-(-event.tag.ns // step_ns) for event in events if event.kind == "Crossed"]
     counted_by_it = outcome.system.plants[0].stepper.save()["memory"][EVALUATIONS]
     by_guards = (calls - counted_by_it) / max(len(crossed), 1)
     assert by_guards in (0, SLOPES)
@@ -149,6 +150,27 @@ def test_an_event_on_the_dense_output_is_as_exact_as_the_tolerance(
         assert crossed[0] == pytest.approx(math.pi / 40 * 1e9, abs=50 * rtol * 1e9)
         found.append(sum(frames.values()))
     assert found[0] - found[1] >= 6 * (MORE[solver.tableau.name] - 1)
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+def test_the_way_goes_on_from_an_event_on_the_dense_output(compile: bool) -> None:
+    """The slope that is known is that at the end of the leg, and not that at the event."""
+    ends = []
+    for budget in (None, 100_000):
+        bound = bind(replace(GUARDED, update=None), compile=compile)
+        stepper = replace(DP54, budget=budget).stepper(bound)
+        x, out, z, ns = np.array([1.0, 0.0]), np.zeros(2), np.zeros(1), 0
+        way = Guarded(bound, stepper, (x, z, NONE, NONE), out)
+        way.here[0] = 1.0
+        while ns < 1_000_000_000:
+            assert way.advance(ns, 1_000_000_000) == GOOD
+            ns += way.way_ns
+            stepper.accept()
+            way.accept()
+            x[:] = out
+        ends.append(x.copy())
+        assert x == pytest.approx([math.cos(20), -20 * math.sin(20)], abs=1e-3)
+    assert ends[0] == pytest.approx(ends[1], abs=2e-4)
 
 
 def test_a_run_may_end_where_a_budget_does() -> None:

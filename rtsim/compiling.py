@@ -7,6 +7,8 @@ A solver is compiled once for all models; it calls each model function by its ad
 
 from __future__ import annotations
 
+import builtins
+import dis
 import inspect
 import os
 import sysconfig
@@ -73,7 +75,9 @@ def announced(announce: Callable[[str], None]) -> Iterator[None]:
         _announce.reset(token)
 
 
-def check_arguments(function: Callable[..., Any], arguments: str, what: str) -> None:
+def check_arguments(
+    function: Callable[..., Any], arguments: str, what: str, does: str = "fills the last in place"
+) -> None:
     """Raise :class:`ModelError` unless ``function`` can be called with so many arguments."""
     try:
         signature = inspect.signature(getattr(function, "py_func", function))
@@ -83,8 +87,28 @@ def check_arguments(function: Callable[..., Any], arguments: str, what: str) -> 
         signature.bind(*arguments.split(", "))
     except TypeError as error:
         raise ModelError(
-            f"{what} takes {signature}; it is called with ({arguments}) and fills the last in place"
+            f"{what} takes {signature}; it is called with ({arguments}) and {does}"
         ) from error
+
+
+def check_value(function: Callable[..., Any], what: str) -> None:
+    """Raise :class:`ModelError` where a way through ``function`` ends without a value."""
+    code, before = getattr(function, "py_func", function).__code__, None
+    for at in dis.get_instructions(code):
+        if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
+            at.opname == "RETURN_CONST" and at.argval is None
+        ):
+            raise ModelError(f"{what} ends without a value; return a number on every way through")
+        before = at.opname, at.argval
+
+
+def check_names(function: Callable[..., Any], what: str) -> None:
+    """Raise :class:`ModelError` where ``function`` reads a name that is nowhere."""
+    plain = getattr(function, "py_func", function)
+    for at in dis.get_instructions(plain.__code__):
+        known = at.argval in plain.__globals__ or hasattr(builtins, str(at.argval))
+        if at.opname == "LOAD_GLOBAL" and not known:
+            raise ModelError(f"{what} reads {at.argval}, which is not defined; define or import it")
 
 
 def compile_function(function: Callable[..., Any], signature: Any, what: str) -> Native:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.compiling import in_both
+from rtsim.compiling import check_arguments, check_value, in_both
 from rtsim.errors import ModelError, UnknownName
 from rtsim.model import Equation, Guard, Model, Projection, Update
 from rtsim.signals import Signal, Signals, Vector
@@ -38,6 +38,18 @@ class Transition:
     action: Update | None = None
     terminal: bool = False
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name.isidentifier()):
+            raise ModelError(f"transition {self.name!r} needs a name that is an identifier")
+        what = f"transition {self.name}"
+        if not isinstance(self.to, str):
+            raise ModelError(f"{what} leads to {self.to!r}; give the name of a mode")
+        if self.direction not in (-1, 0, 1):
+            raise ModelError(f"{what} has direction {self.direction!r}; give -1, 0 or 1")
+        _check(self.level, "t, x, z, u, p", f"level of {what}", "returns a number")
+        check_value(self.level, f"level of {what}")
+        _check(self.action, "t, x, z, u, p", f"action of {what}", "sets x and z in place")
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -47,6 +59,27 @@ class Mode:
     derivative: Equation | None = None
     transitions: tuple[Transition, ...] = ()
     output: Equation | None = None
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(t, Transition) for t in _several(self.transitions)):
+            raise ModelError(
+                f"mode {self.name} takes a tuple of transitions; "
+                "write (Transition(…),) for a single one"
+            )
+        _check(self.derivative, "t, x, z, u, p, dx", f"derivative of mode {self.name}")
+        _check(self.output, "t, x, z, u, p, y", f"output of mode {self.name}")
+
+
+def _several(given: object) -> tuple[object, ...]:
+    """What stands alone where several are wanted is no transition, and no mode."""
+    return tuple(given) if isinstance(given, (tuple, list)) else (None,)
+
+
+def _check(function: Any, arguments: str, what: str, does: str = "fills the last in place") -> None:
+    if function is not None and not callable(function):
+        raise ModelError(f"{what} is {function!r}; give a function of ({arguments})")
+    if function is not None:
+        check_arguments(function, arguments, what, does)
 
 
 def modal(
@@ -72,6 +105,8 @@ def modal(
     where transitions accumulate, and ``rest(t, x, z, u, p)`` is what is set then.  Raises
     :class:`ModelError` for what does not fit together.
     """
+    if not all(isinstance(mode, Mode) for mode in _several(modes)):
+        raise ModelError(f"model {name} takes a list of modes; write [Mode(…)] for a single one")
     names = tuple(mode.name for mode in modes)
     if not names or len(set(names)) != len(names):
         raise ModelError(f"model {name} needs modes, each of its own name: {', '.join(names)}")

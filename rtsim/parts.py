@@ -15,7 +15,7 @@ from rtsim.latency import LatencyModel
 from rtsim.model import Model
 from rtsim.ports import Source, check_units
 from rtsim.signals import Signal, Signals
-from rtsim.solve import Solver
+from rtsim.solve import SOLVERS, Solver
 from rtsim.tag import Period
 
 Values = Mapping[str, object]
@@ -35,6 +35,28 @@ class PlantPart:
     update_period: Period | None
     update_offset_ns: int
     priority: int
+
+
+MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}
+"""What solvers of other tools are called here."""
+
+
+def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
+    """Raise :class:`ScenarioError` for what is no model, or no solver."""
+    if not isinstance(model, Model):
+        ready = callable(getattr(model, "model", None)) and not isinstance(model, type)
+        remedy = "give its .model()" if ready else "give a Model"
+        raise ScenarioError(f"plant {name} is a {type(model).__name__}; {remedy}")
+    if model.update is not None and update_period is None:
+        raise ScenarioError(f"plant {name}: {model.name} has an update; give update_period=")
+    if isinstance(solver, type):
+        raise ScenarioError(
+            f"solver of plant {name} is the class {solver.__name__}; write {solver.__name__}()"
+        )
+    if isinstance(solver, str) and solver not in SOLVERS and solver.lower() in MEANT:
+        raise ScenarioError(
+            f"plant {name}: what others call {solver} is {MEANT[solver.lower()]} here; give that"
+        )
 
 
 @dataclass

@@ -34,6 +34,7 @@ from rtsim.parts import (
     SourcePart,
     TopicPart,
     Values,
+    check_plant,
     describe_part,
     functions_of,
     own_copy,
@@ -108,8 +109,7 @@ class Scenario:
         priority: int = 0,
     ) -> None:
         """A model, its solver and its step (s); ``inputs``: name to ``"part.signal"`` or number."""
-        if model.update is not None and update_period is None:
-            raise ScenarioError(f"plant {name}: {model.name} has an update; give update_period=")
+        check_plant(name, model, solver, update_period)
         self._add(
             name,
             PlantPart(

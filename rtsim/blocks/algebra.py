@@ -6,6 +6,7 @@ where all of its event inputs do; inputs that are signals are read then.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from rtsim.blocks.block import (
     Wires,
     each,
 )
-from rtsim.compiling import compiled
+from rtsim.compiling import check_names, check_value, compiled
 from rtsim.errors import ScenarioError, ShapeError
 from rtsim.model import Guard
 from rtsim.signals import Signal, Signals
@@ -152,6 +153,11 @@ class Expression(Memoryless):
 
     def __init__(self, function: Function, unit: str = units.ANY) -> None:
         plain = getattr(function, "py_func", function)
+        if not inspect.isfunction(plain):
+            raise ScenarioError(
+                f"Expression({function!r}): give a Python function of scalars, "
+                "such as Expression(lambda x: math.sin(x))"
+            )
         code = plain.__code__
         self.arguments = code.co_varnames[: code.co_argcount]
         self.function, self.unit, self._name = function, unit, plain.__name__
@@ -165,6 +171,11 @@ class Expression(Memoryless):
 
     def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
         return self.unit
+
+    def check(self, name: str, wires: Wires) -> None:
+        super().check(name, wires)
+        check_value(self.function, f"{self._name} of Expression {name}")
+        check_names(self.function, f"{self._name} of Expression {name}")
 
     def equations(self, wires: Wires) -> Equations:
         function = self.function if hasattr(self.function, "py_func") else compiled(self.function)
@@ -181,6 +192,7 @@ class Saturation(Memoryless):
     inputs = _inputs(("u",))
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.low < self.high:
             raise ScenarioError(f"Saturation({self.low}, {self.high}); give low < high")
 
@@ -210,6 +222,7 @@ class Quantiser(Memoryless):
     inputs = _inputs(("u",), 1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.interval > 0:
             raise ScenarioError(f"Quantiser({self.interval}); give an interval > 0")
 

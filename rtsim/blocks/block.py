@@ -7,13 +7,19 @@ plain.  Which output depends directly on which input is read off them, and not d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Any, Literal
 
+import numpy as np
+
 from rtsim.blocks.units import ANY
+from rtsim.errors import ScenarioError
 from rtsim.model import Guard, Timer
 from rtsim.signals import Signals
+from rtsim.tag import Period
 
 Kind = Literal["signal", "event"]
 """A signal has a value at all times; an event happens at instants, and has one there."""
@@ -38,6 +44,8 @@ class Port:
     unit: str = ANY
     optional: bool = False
     """It need not be wired."""
+    remedy: str = ""
+    """What to do where a wire of the other kind comes."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,17 @@ class Block:
         """Once all of its wires are known."""
         raise NotImplementedError
 
+    def __post_init__(self) -> None:
+        """Of blocks that are data classes: what is declared as a number or a period is one."""
+        for declared in fields(self):  # type: ignore[arg-type]
+            value, what = getattr(self, declared.name), f"{type(self).__name__}({declared.name}="
+            if declared.type == "float" or (declared.type == "float | None" and value is not None):
+                number(value, what)
+            elif declared.type == "Numbers":
+                object.__setattr__(self, declared.name, start(numbers(value, what)))
+            elif declared.type == "Duration | Period":
+                Period.of(value)
+
     def check(self, name: str, wires: Wires) -> None:
         """Raise :class:`ScenarioError` where it cannot work with what is wired to it."""
 
@@ -127,9 +146,28 @@ def shape(size: int) -> tuple[int, ...]:
     return () if size == 1 else (size,)
 
 
-def numbers(value: float | tuple[float, ...] | list[float]) -> tuple[float, ...]:
+Numbers = float | Sequence[float] | np.ndarray
+"""One, or several as a sequence or an array of one dimension."""
+
+
+def number(value: object, what: str) -> float:
+    """``value``; ``what`` ends where it stands, as in ``Gain(gain=``."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, Real) or math.isnan(value):
+        raise ScenarioError(f"{what}{' '.join(repr(value).split())[:60]}): give one number")
+    return float(value)
+
+
+def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
     """One or several."""
-    return tuple(map(float, value)) if isinstance(value, (tuple, list)) else (float(value),)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, (tuple, list)):
+        return (number(value, what),)
+    if not value:
+        raise ScenarioError(f"{what}{value!r}): give at least one number")
+    return tuple(number(v, f"{what}… ") for v in value)
 
 
 def start(values: tuple[float, ...]) -> float | tuple[float, ...]:

@@ -11,6 +11,7 @@ from rtsim.blocks import units
 from rtsim.blocks.block import (
     Block,
     Equations,
+    Numbers,
     Port,
     When,
     Wire,
@@ -38,7 +39,7 @@ class Integrator(Block):
     crossings that set it accumulate (Zeno), it comes to this and stands, until it is set again.
     """
 
-    initial: float | tuple[float, ...] = 0.0
+    initial: Numbers = 0.0
     unit: str = units.ANY
     reset_to: float | None = None
     low: float | None = None
@@ -67,6 +68,7 @@ class Integrator(Block):
         return "∫"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         limited = self.low is not None or self.high is not None
         if limited and self.size > 1:
             raise ScenarioError("an Integrator with limits has one element; add one for each")
@@ -176,18 +178,24 @@ class StateSpace(Block):
         input_unit: str = units.ANY,
         unit: str = units.ANY,
     ) -> None:
-        self.a = np.atleast_2d(np.asarray(a, dtype=np.float64))
+        self.a = np.atleast_2d(_array("A", a))
         n = len(self.a)
-        self.b = np.asarray(b, dtype=np.float64).reshape(n, -1)
-        self.c = np.asarray(c, dtype=np.float64).reshape(-1, n)
-        rows, columns = len(self.c), self.b.shape[1]
-        given = np.asarray(d, dtype=np.float64)
-        self.d = (
-            np.full((rows, columns), given) if given.ndim == 0 else given.reshape(rows, columns)
-        )
         if self.a.shape != (n, n):
             raise ScenarioError(f"A has shape {self.a.shape}; it must be square")
-        self.initial = np.broadcast_to(np.asarray(initial, dtype=np.float64), (n,)).copy()
+        self.b = _shaped("B", _array("B", b), (n, -1), "a row for each state")
+        self.c = _shaped("C", _array("C", c), (-1, n), "a column for each state")
+        rows, columns = len(self.c), self.b.shape[1]
+        given = _array("D", d)
+        what = f"{rows} x {columns}, outputs by inputs, or one number"
+        self.d = (
+            np.full((rows, columns), given)
+            if given.ndim == 0
+            else _shaped("D", given, (rows, columns), what)
+        )
+        begin = _array("initial", initial)
+        if begin.ndim:
+            begin = _shaped("initial", begin, (n,), "a number for each state, or one for all")
+        self.initial = np.broadcast_to(begin, (n,)).copy()
         self.inputs = (
             Port("u", "signal", columns, input_unit),
             Port("impulse", "event", columns, optional=True),
@@ -216,6 +224,20 @@ class StateSpace(Block):
             rate="\n".join(rate),
             when=(When(("impulse",), "\n".join(jump)),) if "impulse" in wires else (),
         )
+
+
+def _array(name: str, given: object) -> np.ndarray:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"StateSpace: {name} is no matrix of numbers ({error})") from error
+
+
+def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) -> np.ndarray:
+    n = max(wanted) if -1 in wanted else 0
+    if given.size == 0 or (given.size % n if n else given.size != np.prod(wanted)):
+        raise ScenarioError(f"StateSpace: {name} has shape {given.shape}; it needs {what}")
+    return given.reshape(wanted)
 
 
 class TransferFunction(StateSpace):

@@ -32,6 +32,7 @@ class PID(Block):
     outputs = (Port("y"),)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (self.low < self.high and self.filter > 0):
             raise ScenarioError(
                 f"PID within {self.low:g} … {self.high:g}, filter {self.filter:g}; "

@@ -73,6 +73,8 @@ class Diagram:
             raise ScenarioError(f"{name} stands in diagram {self.name} already; call it otherwise")
         if block is self:
             raise ScenarioError(f"diagram {self.name} cannot be a block of itself")
+        if not isinstance(block, (Block, Diagram)):
+            raise ScenarioError(_no_block(name, block))
         self.blocks[name] = block
         ports = input_names(block)
         if len(sources) > len(ports):
@@ -170,6 +172,14 @@ class Diagram:
     @property
     def inputs(self) -> Signals:
         return Signals(*self.signals)
+
+
+def _no_block(name: str, given: object) -> str:
+    if isinstance(given, type) and issubclass(given, (Block, Diagram)):
+        return f"{name} is the class {given.__name__}, no block; write {given.__name__}(…)"
+    if isinstance(given, Model):
+        return f"{name} is a Model, no block; write Differential({given.name})"
+    return f"{name} is {given!r}, no block; give one of rtsim.blocks, or a Diagram"
 
 
 def input_names(block: Block | Diagram) -> list[str]:

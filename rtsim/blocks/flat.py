@@ -193,10 +193,8 @@ def _check_wire(flat: Flat, end: str, port: Port, place: Place, wire: Wire) -> N
             raise ScenarioError(
                 f"{source} is an event, and {end} takes a signal; put a ZeroOrderHold between them"
             )
-        raise ScenarioError(
-            f"{source} is a signal, and {end} takes events; "
-            "put a PeriodicSampler, a Sampler or a LevelCrossing between them"
-        )
+        remedy = port.remedy or "put a PeriodicSampler, a Sampler or a LevelCrossing between them"
+        raise ScenarioError(f"{source} is a signal, and {end} takes events; {remedy}")
     if port.size not in (None, wire.size):
         raise ShapeError(f"{source} has {wire.size} elements, and {end} takes {port.size}")
     if not units.same(wire.unit, port.unit):

@@ -13,11 +13,13 @@ from rtsim.blocks import units
 from rtsim.blocks.block import (
     Block,
     Equations,
+    Numbers,
     Port,
     When,
     Wire,
     Wires,
     each,
+    number,
     numbers,
     shape,
     start,
@@ -25,9 +27,7 @@ from rtsim.blocks.block import (
 from rtsim.errors import ScenarioError
 from rtsim.model import Guard, Timer
 from rtsim.signals import Signal, Signals
-from rtsim.tag import NS_PER_S, Duration, Period, to_ns
-
-Initial = float | tuple[float, ...]
+from rtsim.tag import NS_PER_S, Duration, Period, exact_seconds, to_ns
 
 
 def timer(period: Duration | Period, offset: Duration = 0) -> Timer:
@@ -90,7 +90,12 @@ class LevelCrossing(Block):
         return f"{sign} {self.level:g}"
 
     def __post_init__(self) -> None:
-        Guard("crosses", self.direction)
+        super().__post_init__()
+        if self.direction not in (-1, 0, 1):
+            raise ScenarioError(
+                f"LevelCrossing(direction={self.direction!r}): give 1 (rising), -1 (falling) or "
+                "0 (both)"
+            )
 
     def carries(self, wires: Wires) -> dict[str, Wire]:
         return {"y": Wire("event", 1, wires["u"].unit if "u" in wires else units.ANY)}
@@ -108,7 +113,7 @@ class LevelCrossing(Block):
 class _Held(Block):
     """Base: as many elements as ``initial``."""
 
-    initial: Initial = 0.0
+    initial: Numbers = 0.0
     unit: str = units.ANY
     period: Duration | Period | None = None
     offset: Duration = 0
@@ -116,7 +121,8 @@ class _Held(Block):
     @property
     def inputs(self) -> tuple[Port, ...]:  # type: ignore[override]
         kind = "event" if self.period is None else "signal"
-        return (Port("u", kind, self.size, self.unit),)  # type: ignore[arg-type]
+        remedy = "it is held already; leave the hold out, or give it a period= to sample anew"
+        return (Port("u", kind, self.size, self.unit, remedy=remedy),)  # type: ignore[arg-type]
 
     @property
     def outputs(self) -> tuple[Port, ...]:  # type: ignore[override]
@@ -182,7 +188,7 @@ class UnitDelay(Block):
 
     period: Duration | Period
     offset: Duration = 0
-    initial: Initial = 0.0
+    initial: Numbers = 0.0
     unit: str = units.ANY
 
     @property
@@ -232,6 +238,9 @@ class TransportDelay(Block):
             raise ScenarioError(f"interpolation {interpolation!r}; give 'linear' or 'cubic'")
         if samples < 2:
             raise ScenarioError(f"TransportDelay with {samples} samples; give at least 2")
+        if exact_seconds(delay, "delay") <= 0:
+            raise ScenarioError(f"TransportDelay({delay!r}): give a delay > 0 s")
+        number(initial, "TransportDelay(initial=")
         self.step = Period(Period.of(delay).ns / samples)
         self.samples, self.initial, self.cubic = samples, initial, interpolation == "cubic"
         self.unit, self.delay = unit, float(Fraction(Period.of(delay).ns) / NS_PER_S)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtsim.blocks import units
-from rtsim.blocks.block import Block, Equations, Port, When, numbers, shape, start
+from rtsim.blocks.block import Block, Equations, Numbers, Port, When, numbers, shape, start
 from rtsim.blocks.block import Wires as _Wires
 from rtsim.errors import ScenarioError
 from rtsim.model import Timer
@@ -45,7 +45,7 @@ def _switched(begins_ns: int, parameters: Signals, output: str) -> Equations:
 class Constant(Source):
     """One number, or several; a parameter of the model."""
 
-    value: float | tuple[float, ...] = 0.0
+    value: Numbers = 0.0
     unit: str = units.ANY
 
     @property
@@ -183,7 +183,7 @@ class Waveform(Source):
             raise ScenarioError(f"interpolation {interpolation!r}; give 'linear' or 'hermite'")
         if len(samples) < 2:
             raise ScenarioError(f"a Waveform of {len(samples)} samples; give at least 2")
-        self.samples = np.asarray(samples, dtype=np.float64)
+        self.samples = np.array(numbers(samples, "Waveform(samples="))
         self.step, self.smooth, self.unit = Period.of(step), interpolation == "hermite", unit
 
     @property
@@ -229,6 +229,11 @@ class Noise(Source):
     @property
     def label(self) -> str:
         return f"noise {Period.of(self.period)}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.deviation < 0:
+            raise ScenarioError(f"Noise(deviation={self.deviation!r}): give one >= 0")
 
     def equations(self, wires: _Wires) -> Equations:  # noqa: ARG002
         period = Period.of(self.period)

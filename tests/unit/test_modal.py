@@ -114,25 +114,64 @@ def test_each_mode_may_have_its_own_output() -> None:
     def silent(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
         y[0] = 0.0
 
-    modes = (Mode("on", heats, (WARM,), tells), Mode("off", cools, (COLD,), silent))
+    modes = (A_MODE("on", heats, (WARM,), tells), A_MODE("off", cools, (COLD,), silent))
     recording, _, _ = flown(heater(modes=modes, outputs=Signals("told")))
     at = f"{recording.events[0].tag.ns / 1e9:.9f}"
     assert recording.at(at, "-")["h.told"] == pytest.approx(11.0)
     assert recording.at(at, "+")["h.told"] == 0.0
     with pytest.raises(ModelError, match="give one output, or each mode its own"):
-        heater(modes=(Mode("on", heats, (WARM,), tells), Mode("off")), outputs=Signals("told"))
+        heater(modes=(A_MODE("on", heats, (WARM,), tells), A_MODE("off")), outputs=Signals("told"))
 
 
 def test_what_cannot_be_meant() -> None:
     with pytest.raises(ModelError, match="each of its own name: on, on"):
-        heater(modes=(Mode("on"), Mode("on")))
+        heater(modes=(A_MODE("on"), A_MODE("on")))
     with pytest.raises(UnknownName, match=r"unknown mode 'off'.*transition warm of heater"):
-        heater(modes=(Mode("on", heats, (WARM,)),))
+        heater(modes=(A_MODE("on", heats, (WARM,)),))
     with pytest.raises(ModelError, match="mode is made by modal"):
         heater(discrete=Signals("mode"))
     with pytest.raises(UnknownName, match="unknown mode 'rest'"):
         heater(zeno="rest")
     with pytest.raises(ModelError, match="no transitions that could accumulate"):
-        heater(modes=(Mode("on"),), zeno="on")
+        heater(modes=(A_MODE("on"),), zeno="on")
     with pytest.raises(ModelError, match="two guards of one name"):
-        heater(modes=(Mode("on", heats, (WARM,)), Mode("off", cools, (WARM,))))
+        heater(modes=(A_MODE("on", heats, (WARM,)), A_MODE("off", cools, (WARM,))))
+
+
+def silent(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    x[0] - 1.0
+
+
+A_TRANSITION: Any = Transition
+A_MODE: Any = Mode
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: A_TRANSITION("too low", below, "on"), "transition 'too low' needs a name that is"),
+        (lambda: A_TRANSITION("low", below, -1), "transition low leads to -1; give the name of a"),
+        (
+            lambda: A_TRANSITION("low", below, "on", "down"),
+            "transition low has direction 'down'; gi",
+        ),
+        (lambda: A_TRANSITION("low", silent, "on"), "level of transition low ends without a value"),
+        (lambda: A_TRANSITION("low", 0.5, "on"), "level of transition low is 0.5; give a function"),
+        (
+            lambda: A_TRANSITION("low", heats, "on"),
+            "level of transition low takes .* returns a num",
+        ),
+        (
+            lambda: A_TRANSITION("low", below, "on", 1, lambda: None),
+            "action of transition low takes .* sets x and z in place",
+        ),
+        (lambda: A_MODE("on", heats, WARM), r"mode on takes a tuple .*write \(Transition\(…\),\)"),
+        (lambda: A_MODE("on", below), "derivative of mode on takes .* fills the last in place"),
+        (lambda: A_MODE("on", heats, (), below), "output of mode on takes"),
+        (lambda: heater(modes=A_MODE("on")), r"heater takes a list of modes; write \[Mode"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(make: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=words) as refused:
+        make()
+    assert "\n" not in str(refused.value)

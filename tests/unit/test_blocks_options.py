@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from block_parts import crossed, flown
 
+from rtsim import blocks
 from rtsim.blocks import (
+    PID,
     Block,
     Constant,
     Diagram,
@@ -196,3 +201,35 @@ def test_the_value_of_an_event_clock() -> None:
     d.add("clock", EventClock(0.5, value=3.0))
     d.add("held", ZeroOrderHold(), "clock")
     assert after(flown(d, 1), "0.2", "held") == 3.0
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+def rows() -> dict[str, str]:
+    page = (Path(__file__).resolve().parents[2] / "docs/blocks.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.M)
+    assert len(found) == len(dict(found))
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [b for b in vars(blocks).values() if inspect.isclass(b) and Block in b.__mro__[1:]],
+    ids=lambda block: block.__name__,
+)
+def test_the_page_has_every_argument_and_its_default(block: type[Block]) -> None:
+    row = rows()[block.__name__]
+    parameters = dict(inspect.signature(block).parameters)
+    if block is SampledPID:
+        assert row.startswith("as `PID`")
+        for name in inspect.signature(PID).parameters:
+            del parameters[name]
+    for name, parameter in parameters.items():
+        default = str(parameter.default).strip("'")
+        if parameter.default is inspect.Parameter.empty or name.endswith("unit"):
+            assert f"`{name}`" in row
+        else:
+            shown = re.search(rf"`{name}=([^`]*)`", row)
+            assert shown is not None, name
+            assert shown[1].strip('"') == default

@@ -114,28 +114,28 @@ def test_each_mode_may_have_its_own_output() -> None:
     def silent(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
         y[0] = 0.0
 
-    modes = (A_MODE("on", heats, (WARM,), tells), A_MODE("off", cools, (COLD,), silent))
+    modes = (Mode("on", heats, (WARM,), tells), Mode("off", cools, (COLD,), silent))
     recording, _, _ = flown(heater(modes=modes, outputs=Signals("told")))
     at = f"{recording.events[0].tag.ns / 1e9:.9f}"
     assert recording.at(at, "-")["h.told"] == pytest.approx(11.0)
     assert recording.at(at, "+")["h.told"] == 0.0
     with pytest.raises(ModelError, match="give one output, or each mode its own"):
-        heater(modes=(A_MODE("on", heats, (WARM,), tells), A_MODE("off")), outputs=Signals("told"))
+        heater(modes=(Mode("on", heats, (WARM,), tells), Mode("off")), outputs=Signals("told"))
 
 
 def test_what_cannot_be_meant() -> None:
     with pytest.raises(ModelError, match="each of its own name: on, on"):
-        heater(modes=(A_MODE("on"), A_MODE("on")))
+        heater(modes=(Mode("on"), Mode("on")))
     with pytest.raises(UnknownName, match=r"unknown mode 'off'.*transition warm of heater"):
-        heater(modes=(A_MODE("on", heats, (WARM,)),))
+        heater(modes=(Mode("on", heats, (WARM,)),))
     with pytest.raises(ModelError, match="mode is made by modal"):
         heater(discrete=Signals("mode"))
     with pytest.raises(UnknownName, match="unknown mode 'rest'"):
         heater(zeno="rest")
     with pytest.raises(ModelError, match="no transitions that could accumulate"):
-        heater(modes=(A_MODE("on"),), zeno="on")
+        heater(modes=(Mode("on"),), zeno="on")
     with pytest.raises(ModelError, match="two guards of one name"):
-        heater(modes=(A_MODE("on", heats, (WARM,)), A_MODE("off", cools, (WARM,))))
+        heater(modes=(Mode("on", heats, (WARM,)), Mode("off", cools, (WARM,))))
 
 
 def silent(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001

@@ -9,6 +9,7 @@ are caught by the same checks.
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,7 @@ import pytest
 
 from rtsim.discrete import Agenda, Processes
 from rtsim.errors import ScenarioError
+from rtsim.estimates import time_average
 from rtsim.models import machine_shop
 from rtsim.models.queues import in_the_long_run
 from rtsim.models.queues import scenario as queue
@@ -30,13 +32,15 @@ from rtsim.testing.replications import Replications, held_average, mean_after, r
 from rtsim.testing.verification import check_limit, check_mean
 
 MMC = {
-    (0.8, 1): {"L": 4.0, "Lq": 3.2, "W": 5.0, "Wq": 4.0},
-    (0.5, 1): {"L": 1.0, "Lq": 0.5, "W": 2.0, "Wq": 1.0},
-    (2.0, 3): {"L": 26 / 9, "Lq": 8 / 9, "W": 13 / 9, "Wq": 4 / 9},
-    (1.5, 2): {"L": 24 / 7, "Lq": 27 / 14, "W": 16 / 7, "Wq": 9 / 7},
+    (0.8, 1): {"L": 4.0, "Lq": 3.2, "W": 5.0, "Wq": 4.0, "P0": 0.2, "waits": 0.8},
+    (0.5, 1): {"L": 1.0, "Lq": 0.5, "W": 2.0, "Wq": 1.0, "P0": 0.5, "waits": 0.5},
+    (2.0, 3): {"L": 26 / 9, "Lq": 8 / 9, "W": 13 / 9, "Wq": 4 / 9, "P0": 1 / 9, "waits": 4 / 9},
+    (1.5, 2): {"L": 24 / 7, "Lq": 27 / 14, "W": 16 / 7, "Wq": 9 / 7, "P0": 1 / 7, "waits": 9 / 14},
 }
 """By arrival rate and servers, service rate 1/s: customers present and in the line, s in all and in
-the line."""
+the line, share of time that it is empty, share of customers that wait (Erlang C)."""
+LATE = {(0.8, 1): 14.978661367769957, (0.5, 1): 5.991464547107982}
+"""s from coming to leaving that one customer in twenty exceeds: ln 20 / (1 - arrival rate)."""
 REPAIR = {
     0.0: {"available": 0.8210033288017883, "repairs": 0.027366777626726277, "down": 65.4065574105},
     1.0: {"available": 0.7854176568926527, "repairs": 0.026180588563088424, "down": 81.9623831566},
@@ -46,13 +50,19 @@ repairs a minute, min from failure to work."""
 MINUTE = machine_shop.MINUTE
 
 
-def of_queue(after: float) -> Callable[[Recording], dict[str, float]]:
+def of_queue(after: float, late: float = math.inf) -> Callable[[Recording], dict[str, float]]:
     """What a run says of the queue when it has warmed up."""
 
     def measure(recording: Recording) -> dict[str, float]:
         waiting = held_average(recording, "messages/queue.waiting", after)
         served = held_average(recording, "messages/queue.served", after)
+        track = recording.track("messages/customers")
+        later = track.rows.ns > after * 1e9
+        waits = track.column("wait")[later]
         return {
+            "P0": empty(recording, after),
+            "waits": float((waits > 0.0).mean()),
+            "late": float((track.column("total")[later] > late).mean()),
             "busy": served,
             "L": waiting + served,
             "Lq": waiting,
@@ -61,6 +71,14 @@ def of_queue(after: float) -> Callable[[Recording], dict[str, float]]:
         }
 
     return measure
+
+
+def empty(recording: Recording, after: float) -> float:
+    """Share of time that nobody is served."""
+    track = recording.track("messages/queue")
+    nobody = (track.column("served") == 0.0).astype(np.float64)
+    end = int((recording.footer or {})["ended"])
+    return time_average(track.integer("arrival"), nobody, int(after * 1e9), end, before=1.0)
 
 
 def of_shop(recording: Recording) -> dict[str, float]:
@@ -76,7 +94,10 @@ def of_shop(recording: Recording) -> dict[str, float]:
 def test_erlang(arrival: float, servers: int) -> None:
     known = in_the_long_run(arrival, 1.0, servers)
     expected = MMC[arrival, servers]
-    found = {"L": known.present, "Lq": known.waiting, "W": known.total, "Wq": known.wait}
+    found = {
+        "L": known.present, "Lq": known.waiting, "W": known.total, "Wq": known.wait,
+        "P0": expected["P0"], "waits": known.waits,
+    }  # fmt: skip
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -89,19 +110,23 @@ def replicated(case: tuple[float, int], until: float, count: int, **more: float)
     """Each is several times as long as the queue remembers, before and after the cut."""
     arrival, servers = case
     return replicate(
-        lambda: queue(arrival, servers=servers, until=until, **more), of_queue(after=0.35 * until),
-        count=count, seed=100,
-    )  # fmt: skip
+        lambda: queue(arrival, servers=servers, until=until, **more),
+        of_queue(0.35 * until, LATE.get(case, math.inf)),
+        count=count,
+        seed=100,
+    )
 
 
 @pytest.mark.parametrize(
-    ("case", "until"), [((0.5, 1), 400), ((2.0, 3), 250), ((1.5, 2), 400)]
-)  # fmt: skip
+    ("case", "until"), [((0.5, 1), 400), ((0.8, 1), 1500), ((2.0, 3), 250), ((1.5, 2), 400)]
+)
 def test_mmc(case: tuple[float, int], until: float) -> None:
     found = replicated(case, until, 25)
     check_mean(found["busy"], case[0], what="servers that are busy")
     for name, expected in MMC[case].items():
         check_mean(found[name], expected, what=name)
+    if case in LATE:
+        check_mean(found["late"], 0.05, what="share that takes longer than one in twenty")
 
 
 def test_each_customer_waits_as_lindley_says() -> None:
@@ -121,11 +146,12 @@ def test_each_customer_waits_as_lindley_says() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("case", MMC)
 def test_mmc_at_length(case: tuple[float, int]) -> None:
-    """The busier queue remembers for longer: runs of 0.5/s are too short for it."""
     found = replicated(case, 3000, 40)
     for name, expected in MMC[case].items():
         estimate = check_mean(found[name], expected, what=name)
         assert estimate.half_width < 0.25 * expected
+    if case in LATE:
+        check_mean(found["late"], 0.05, what="share that takes longer than one in twenty")
 
 
 def test_planted_errors_are_caught() -> None:
@@ -170,8 +196,11 @@ def test_the_tables_are_those_of_the_data(shared_data: Path) -> None:
     for key, case in (("mm1_08_1", (0.8, 1)), ("mm1_05_1", (0.5, 1)),
                       ("mm3_2_1", (2.0, 3)), ("mm2_15_1", (1.5, 2))):  # fmt: skip
         assert MMC[case] == pytest.approx(
-            {name: data[key][name] for name in ("L", "Lq", "W", "Wq")}
+            {name: data[key][name] for name in ("L", "Lq", "W", "Wq", "P0")}
+            | {"waits": data[key].get("ErlangC", data[key]["lam"])}
         )
+        if case in LATE:
+            assert LATE[case] == data[key]["W_p95"]
     for key, varies in (("machine_repair_MD1_10", 0.0), ("machine_repair_MM1_10", 1.0)):
         wanted = [data[key][name] for name in ("avail", "repairs_per_time", "mean_downtime")]
         assert list(REPAIR[varies].values()) == pytest.approx(wanted)

@@ -130,7 +130,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         # this one, and none to take it again with
         spent = after[EVALUATIONS] + 2 * cost > enough
         if spent and settings[STOPS] != 0.0 and after[EVALUATIONS] + stages - 1 > enough:
-            return OUT_OF_BUDGET
+            return failed(out, OUT_OF_BUDGET) if rejected else OUT_OF_BUDGET
         last = spent or _CLOSE * taken >= rest
         if last:
             taken = rest
@@ -148,17 +148,23 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
         after[REJECTED] += 1
         step = taken * growth
         if not step >= smallest:  # nor is NaN
-            bad = first_not_finite(out)
-            return bad if bad >= 0 else TOO_SMALL
+            return failed(out, TOO_SMALL)
     # a step that was cut to end at the tag says little of how long it might have been
     after[STEP] = max(taken * growth, step) if last and not rejected else taken * growth
     after[STEPS] += 1
     if rejected or after[EVALUATIONS] > enough:
         if settings[STOPS] != 0.0:
-            return OUT_OF_BUDGET
+            return failed(out, OUT_OF_BUDGET)
         after[UNBOUNDED] += 1
     notes[TAKEN], notes[LAST] = taken, 1.0 if last else 0.0
     return finish(words)
+
+
+@in_both
+def failed(out: Any, why: int) -> int:
+    """What a step answers that was tried in vain."""
+    bad: int = first_not_finite(out)
+    return bad if bad >= 0 else why
 
 
 @in_both

@@ -1,32 +1,33 @@
-"""What every solver keeps, checked on one that anybody brings."""
+"""The suite that every solver passes, one of rtsim's or one that anybody brings."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from rtsim.model import Model, bind
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.solve import Solver, Stepper
+from rtsim.model import Guard, bind
+from rtsim.signals import Vector
+from rtsim.solve import GOOD, Adaptive, Solver, Stepper
+from rtsim.solve.adaptive import Tolerance
+from rtsim.testing.allocations import allocations
+from rtsim.testing.pairs import check_pair, one_step
+from rtsim.testing.problems import END_NS, FORCED, NONE, exact
 
+__all__ = [
+    "END_NS", "FORCED", "NONE", "check_allocations", "check_contract", "check_memory",
+    "check_order", "check_pair", "check_solver", "check_tolerance", "convergence", "exact",
+    "propagate",
+]  # fmt: skip
 
-def _forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    dx[0] = x[1]
-    dx[1] = -x[0] + 2.0 * math.cos(t) - p[0] * (x[1] - math.sin(t) - t * math.cos(t))
-
-
-FORCED = Model(
-    name="forced oscillator",
-    states=Signals(Signal("x", "m"), Signal("v", "m/s", derivative_of="x")),
-    parameters=Signals("damping [1/s] = 0.3"),
-    derivative=_forced,
-)
-"""x'' = -x + 2 cos t - c (x' - sin t - t cos t); exactly x = t sin t from rest: it depends on t,
-x and x', so that a wrong node or weight shows."""
-
-END_NS = 10_000_000_000
-NONE = np.zeros(0)
+_ROUNDING = 1e-10
+"""Errors below may be of rounding."""
+_OFF = 0.2
+"""How far an observed order may be off."""
+TOLERANCES = (1e-4, 1e-6, 1e-8)
+PER_TOLERANCE = 500
 
 
 def propagate(solver: Solver, steps: int, compile: bool = True) -> Vector:
@@ -45,15 +46,84 @@ def _propagate(stepper: Stepper, steps: int) -> Vector:
     return x
 
 
-def convergence(solver: Solver, steps: tuple[int, int]) -> float:
+def convergence(solver: Solver, steps: tuple[int, int], compile: bool = True) -> float:
     """The observed order: log2 of the ratio of the errors at the end."""
-    t = END_NS / 1e9
-    exact = np.array([t * math.sin(t), math.sin(t) + t * math.cos(t)])
-    coarse, fine = (float(np.linalg.norm(propagate(solver, n) - exact)) for n in steps)
+    coarse, fine = (_off(solver, n, compile) for n in steps)
     return math.log(coarse / fine) / math.log(steps[1] / steps[0])
 
 
+def _off(solver: Solver, steps: int, compile: bool) -> float:
+    return float(np.linalg.norm(propagate(solver, steps, compile) - exact(END_NS / 1e9)))
+
+
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
+    """Assert the contract of :class:`rtsim.solve.base.Stepper`, and what the solver says of itself.
+
+    A solver that is an :class:`Adaptive` has its pair measured, any other with a
+    :class:`Tolerance` what that buys, and all others their order in equal steps.
+    """
+    check_contract(solver, compile=compile)
+    check_memory(solver, compile=compile)
+    if isinstance(solver, Adaptive):
+        check_pair(solver)
+        check_tolerance(replace(solver, budget=None), compile=compile)
+        check_order(one_step(solver), compile=compile)
+    elif isinstance(solver, Tolerance):
+        check_tolerance(solver, compile=compile)
+    else:
+        check_order(solver, compile=compile)
+    if compile:
+        check_allocations(solver)
+
+
+def check_order(solver: Solver, *, compile: bool = True) -> None:
+    """Assert the declared order on ``FORCED``, in the shortest steps that show it."""
+    found, steps = [_off(solver, 10, compile)], 10
+    while steps < (5120 if compile else 1280):
+        error = _off(solver, 2 * steps, compile)
+        if not error > _ROUNDING:
+            break
+        found.append(error)
+        steps *= 2
+    assert len(found) > 1, f"{solver.name}: too exact to show an order, {found}"
+    observed = math.log2(found[-2] / found[-1])
+    assert abs(observed - solver.order) < _OFF, (
+        f"{solver.name}: observed order {observed:.2f}, declared {solver.order}"
+    )
+
+
+def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
+    """Assert that the end is as exact as the tolerance asks, and more so with a smaller one."""
+    assert isinstance(solver, Tolerance), f"{solver.name} has no tolerance"
+    found = []
+    for tolerance in TOLERANCES:
+        tried: Any = replace(solver, rtol=tolerance, atol=tolerance)
+        found.append(_off(tried, 1, compile))
+        assert found[-1] < PER_TOLERANCE * tolerance, (
+            f"{tried.name}: off by {found[-1]:.2g} at a tolerance of {tolerance}"
+        )
+    assert found[-1] < 0.01 * found[0], f"{found} with tolerances of {TOLERANCES}"
+
+
+def _never(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
+    g[0] = x[0] - 1e6
+
+
+def _nothing(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
+    pass
+
+
+WATCHED = replace(FORCED, guards=(Guard("far"),), guard=_never, reset=_nothing)
+
+
+def check_allocations(solver: Solver) -> None:
+    """Assert that steps in compiled code ask for no memory, with guards and without."""
+    for model in (FORCED, WATCHED):
+        found = allocations(solver, model)
+        assert not found, f"{solver.name}: {found} allocations a step of {model.name}"
+
+
+def check_contract(solver: Solver, *, compile: bool = True) -> None:
     """Assert the contract of :class:`rtsim.solve.base.Stepper`."""
     stepper = solver.stepper(bind(FORCED, compile=compile))
     p, x = FORCED.parameters.initial(), np.array([0.5, -0.25])
@@ -75,3 +145,34 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
     assert np.allclose(out - x, small, atol=2e-4), "goes along the derivative"
     x[0] = np.nan
     assert advance(10_000_000, out) in (0, 1), "what is not finite is named by its index"
+
+
+def check_memory(solver: Solver, *, compile: bool = True) -> None:
+    """Assert that a stepper's memory can be saved, and is given up where it is told to forget."""
+    stepper = solver.stepper(bind(FORCED, compile=compile))
+    frame = getattr(stepper, "new_frame", None)
+    p, x = FORCED.parameters.initial(), np.array([0.5, -0.25])
+    out, again = x.copy(), x.copy()
+    for k in range(4):
+        if frame is not None:
+            frame()
+        x[:], ends = out, (k * 10_000_000, (k + 1) * 10_000_000)
+        assert stepper.advance(*ends, x, NONE, NONE, p, out) == GOOD
+        stepper.accept()
+    new = solver.stepper(bind(FORCED, compile=compile))
+    new.restore(stepper.save())
+    x[:] = out
+    for to_ns in (50_000_000, 3_000_000_000):  # as long as the last ones, and far
+        answers = [
+            s.advance(40_000_000, to_ns, x, NONE, NONE, p, o)
+            for s, o in ((stepper, out), (new, again))
+        ]
+        assert answers[0] == answers[1]
+        assert out.tolist() == again.tolist(), "another one restored is the same, bit for bit"
+    ends = 40_000_000, 50_000_000
+    x += [1.0, -2.0]
+    stepper.forget()
+    new = solver.stepper(bind(FORCED, compile=compile))
+    assert stepper.advance(*ends, x, NONE, NONE, p, out) == GOOD
+    assert new.advance(*ends, x, NONE, NONE, p, again) == GOOD
+    assert np.allclose(out, again, rtol=0, atol=1e-7), "what was before a change is forgotten"

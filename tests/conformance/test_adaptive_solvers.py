@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,45 +48,15 @@ def test_it_costs_what_scipys_pair_costs(solver: Adaptive, tolerance: float, com
     assert _memory(stepper)[EVALUATIONS] == theirs.nfev
 
 
-@PAIRS
-def test_the_order_shows_in_the_dense_output(solver: Adaptive) -> None:
-    """At half a step: one order less than the ends have, from the same stages."""
-    table, rows = solver.tableau, []
-    weights = [sum(w * Fraction(1, 2) ** (j + 1) for j, w in enumerate(r)) for r in table.dense]
-    for h in (0.1, 0.05):
-        k: list[Any] = []
-        for i, row in enumerate(table.a):
-            y = sum((h * float(a) * k[m] for m, a in enumerate(row)), np.array([0.5, -0.25]))
-            k.append(np.array(_forced(float(table.c[i]) * h, y)))
-        half = sum((h * float(w) * k[i] for i, w in enumerate(weights)), np.array([0.5, -0.25]))
-        exact = solve_ivp(_forced, (0, h / 2), [0.5, -0.25], rtol=1e-13, atol=1e-15).y[:, -1]
-        rows.append(float(np.linalg.norm(half - exact)))
-    local = {"dp54": 5, "bs32": 4}[table.name]
-    assert abs(math.log2(rows[0] / rows[1]) - local) < 0.25
-
-
-def test_a_step_goes_on_where_the_last_one_ended() -> None:
-    """The derivative at the end is that at the next start; a change from outside drops it."""
-    calls = 0
-
-    def counted(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-        nonlocal calls
-        calls += 1
-        FORCED.derivative(t, x, z, u, p, dx)
-
-    model = Model("counted", FORCED.states, counted, parameters=FORCED.parameters)
-    stepper = replace(DP54, first=0.01).stepper(bind(model, compile=False))
-    x, seen = np.zeros(2), []
-    for k in range(4):
-        calls, out = 0, x.copy()
-        if k == 2:
-            stepper.forget()
+def test_how_long_a_step_may_be_outlives_a_change() -> None:
+    stepper = replace(DP54, first=0.01).stepper(bind(FORCED))
+    x, out = np.zeros(2), np.zeros(2)
+    for k in range(2):
         stepper.advance(k * 10_000_000, (k + 1) * 10_000_000, x, NONE, NONE, P0, out)
         stepper.accept()
-        x = out
-        seen.append(calls)
-    assert seen == [7, 6, 7, 6]
-    assert _memory(stepper)[STEP] > 0.01, "how long a step may be outlives a change"
+        x = out.copy()
+    stepper.forget()
+    assert _memory(stepper)[STEP] > 0.01
 
 
 @PAIRS
@@ -117,6 +86,61 @@ def test_what_cannot_be_solved_is_said(solver: Adaptive, compile: bool) -> None:
             assert stepper.advance(0, 2_000_000_000, x, NONE, NONE, NONE, out) in (TOO_SMALL, 0)
     assert solver.stepper(bound).advance(0, 999_000_000, x, NONE, NONE, NONE, out) == GOOD
     assert out[0] == pytest.approx(1000, rel=3e-3)
+
+
+def _solved(solver: Adaptive, model: Model, end_ns: int) -> tuple[int, Vector, float]:
+    """The answer, the end (n,), and how many steps it took."""
+    x = model.states.initial()
+    stepper, out = solver.stepper(bind(model)), np.zeros(x.size)
+    answer = stepper.advance(0, end_ns, x, NONE, NONE, model.parameters.initial(), out)
+    stepper.accept()
+    return answer, out, _memory(stepper)[STEPS]
+
+
+def _rises(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 1.0
+
+
+@PAIRS
+@pytest.mark.parametrize("most", [0.5, 0.1, 0.03])
+def test_no_step_is_longer_than_the_longest(solver: Adaptive, most: float) -> None:
+    """x' = 1, whose error is nought: as many steps as the longest one makes necessary."""
+    model = Model("ramp", Signals("x"), _rises)
+    loose = _solved(solver, model, END_NS)
+    assert loose[2] < 20
+    answer, out, steps = _solved(replace(solver, most=most, first=10.0), model, END_NS)
+    assert answer == GOOD
+    assert out[0] == pytest.approx(10)
+    assert steps == math.ceil(10 / most - 0.01)
+
+
+@PAIRS
+def test_a_step_is_as_short_as_the_safety_factor_says(solver: Adaptive) -> None:
+    """The step is the factor times one whose error would be the tolerance."""
+    steps = [
+        _solved(replace(solver, safety=safety, rtol=1e-8, atol=1e-8), FORCED, END_NS)[2]
+        for safety in (0.9, 0.6, 0.3)
+    ]
+    assert steps[1] / steps[0] == pytest.approx(0.9 / 0.6, rel=0.1)
+    assert steps[2] / steps[0] == pytest.approx(0.9 / 0.3, rel=0.1)
+
+
+def _pole(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = x[0] * x[0]
+
+
+@PAIRS
+def test_the_shortest_step_is_kept_or_is_an_error(solver: Adaptive) -> None:
+    """x' = x^2 from 1 is 1 / (1 - t): steps become shorter towards the pole at 1 s."""
+    model = Model("pole", Signals(Signal("x", initial=1.0)), _pole)
+    assert _solved(solver, model, 999_000_000)[0] == GOOD
+    shortest = replace(solver, least=1e-3)
+    assert _solved(shortest, model, 999_000_000)[0] == TOO_SMALL
+    assert _solved(shortest, model, 500_000_000)[0] == GOOD
+    # steps that become shorter without one being rejected stop at the shortest
+    answer, _, steps = _solved(replace(solver, rtol=1e-10, atol=1.0, least=0.01), FORCED, END_NS)
+    assert answer == GOOD
+    assert steps <= 1000
 
 
 def test_tolerances_by_state() -> None:

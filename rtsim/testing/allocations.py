@@ -1,0 +1,41 @@
+"""How often compiled steps ask for memory: in real time, never."""
+
+from __future__ import annotations
+
+from numba.core.runtime import _nrt_python, rtsys
+
+from rtsim.model import Model, bind
+from rtsim.plant import Plant
+from rtsim.solve import Solver
+from rtsim.tag import Period
+
+STEP = Period.of("1/100")
+FEW, MANY = 11, 51
+
+
+def allocations(solver: Solver, model: Model) -> float | None:
+    """Allocations a step of 10 ms, of ``solver`` and what ``model`` computes, compiled.
+
+    Runs of a few and of many steps are compared: what a call from Python asks for is in both.
+    ``None`` where the solver takes no several steps at once (numpy's own allocations, outside of
+    compiled code, are not seen).
+    """
+    signals = (model.states, model.discrete, model.inputs, model.parameters)
+    x, z, u, p = (s.initial() for s in signals)
+    plant = Plant("plant", bind(model), solver, STEP, (x, z, u, p))
+    if plant.watch is not None:
+        plant.watch.begin()
+    was_on = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    try:
+        found = []
+        for steps in (FEW, FEW, MANY):  # the first time more is set up
+            before = rtsys.get_allocation_stats().alloc
+            taken = plant.run_on(plant.ns + steps * STEP.tick(1))
+            if taken is None or len(taken[1]) < steps - 1:
+                return None
+            found.append(rtsys.get_allocation_stats().alloc - before)
+    finally:
+        if not was_on:
+            _nrt_python.memsys_disable_stats()
+    return float((found[2] - found[1]) / (MANY - FEW))

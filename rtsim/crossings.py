@@ -18,12 +18,15 @@ from rtsim.errors import ModelError, ZenoError
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve import Stepper
-from rtsim.solve.guarded import CAME_TO, SIGN, Guarded
+from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN
+from rtsim.solve.guarded import Guarded
 from rtsim.tag import NS_PER_S, Tag
 
 ZENO_NS = 100
 """Crossings of one guard closer than this, and ever closer, are said to accumulate."""
 ZENO_IN_A_ROW = 4
+_SHORT = 1e-6
+"""How far ahead a guard's slope is looked at (s)."""
 
 
 class Watch:
@@ -44,8 +47,13 @@ class Watch:
         self._here = self._way.here
         self._g = np.zeros(len(guards))
         self._evaluate = resident(bound.guard, *vectors, self._g)
-        self._then = vectors[0].copy()
-        """The state at the last tag, where a guard fired that stood at zero."""
+        self._then = tuple(vector.copy() for vector in vectors)
+        """x, z, u and p at the last tag at which a guard fired, before its reset."""
+        self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
+        self._levels = [0.0] * len(guards)
+        """The value that each passed there: zero, or where it had been left."""
+        self._crossed: tuple[tuple[int, float], ...] = ()
+        """Guards that crossed on the way to the present tag, and to which side."""
         self.fired: tuple[int, ...] = ()
         """Guards that cross zero at the end of the provisional step."""
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in guards]
@@ -58,6 +66,7 @@ class Watch:
 
         Returns what a step answers, and where it ends.
         """
+        self._crossed = ()
         answer = self._way.advance(from_ns, to_ns)
         self.fired = self._way.fired
         return answer, from_ns + self._way.way_ns
@@ -70,6 +79,7 @@ class Watch:
         Returns a row of ``values`` for each, and how long the provisional step behind them is: 0
         where there is none.
         """
+        self._crossed = ()
         rows = self._way.run(times, self._vectors, y, values)
         ahead = len(rows) < times.size - 1
         self.fired = self._way.fired if ahead else ()
@@ -78,8 +88,17 @@ class Watch:
     def commit(self) -> None:
         """The provisional step is the state; nothing is written yet."""
         self._way.accept()
-        if any(self._here[CAME_TO].tolist()):
-            self._then[:] = self._vectors[0]
+        if self.fired:
+            known = self._here.tolist()
+            self._crossed = tuple((i, known[SIGN][i]) for i in self.fired)
+            self._levels = known[LEFT_AT]
+            if any(self._levels):
+                self._here[LEFT_AT, list(self.fired)] = 0.0
+            self._keep()
+
+    def _keep(self) -> None:
+        for kept, vector in self._kept:
+            kept[:] = vector
 
     # -- when they fire
 
@@ -120,21 +139,27 @@ class Watch:
 
     def begin(self) -> None:
         """Inputs are wired, and time begins: nothing has crossed yet."""
-        self._here[SIGN], self._here[CAME_TO] = self._sides_at(0), 0.0
+        self._here[SIGN], self._here[CAME_TO:] = self._sides_at(0), 0.0
         self.fired = ()
 
     def changed(self, ns: int) -> None:
         """After writes at ``ns``: guards that they took across zero fire in the next microstep.
 
         One that fired at zero, and is there still, has crossed, unless the states were written: a
-        ball that is put on the floor may fall again.
+        ball that is put on the floor may fall again.  So may one that a reset turned back, and left
+        where it was: a little under the floor.
         """
         signs = self._sides_at(ns)
-        before, now = self._here[SIGN].tolist(), signs.tolist()
+        (before, came_to, left_at), now = self._here.tolist(), signs.tolist()
         self._here[SIGN] = signs
-        if any(self._here[CAME_TO].tolist()):
-            moved = self._vectors[0].tobytes() != self._then.tobytes()
-            self._here[CAME_TO, (signs != 0.0) | moved] = 0.0
+        if any(left_at):
+            self._forget(left_at)
+        if self._crossed or any(came_to):
+            moved = self._vectors[0].tobytes() != self._then[0].tobytes()
+            if any(came_to):
+                self._here[CAME_TO, (signs != 0.0) | moved] = 0.0
+            if moved:
+                self._turned_back(ns, now)
         crossed = [
             i
             for i, guard in enumerate(self._guards)
@@ -142,6 +167,39 @@ class Watch:
         ]
         if crossed:
             self.fired = tuple(sorted({*crossed, *self.fired}))
+
+    def _forget(self, left_at: list[float]) -> None:
+        """Of those that were left beyond zero: one that has fired, or was put elsewhere, is not."""
+        fired = [i for i, _ in self._crossed]
+        for i, level in enumerate(left_at):
+            at = float(self._g[i])
+            if i in fired or not (at * level > 0.0 and abs(at) <= abs(level)):
+                self._here[LEFT_AT, i] = 0.0
+
+    def _turned_back(self, ns: int, sides: list[float]) -> None:
+        """Keep where a reset left those that it turned back, if the ns is all that took them there.
+
+        Others were put beyond zero, or went on: what they do there is no crossing.
+        """
+        beyond = [i for i, side in self._crossed if sides[i] == side != 0.0]
+        if not beyond:
+            return
+        at = self._g.copy()
+        came, before = self._moving(ns, *self._then)
+        _, after = self._moving(ns, *self._vectors)
+        for i in beyond:
+            level = self._levels[i]
+            turned = before[i] != 0.0 and before[i] * after[i] <= 0.0
+            if turned and abs(at[i] - level) <= abs(came[i] - level):
+                self._here[LEFT_AT, i] = at[i]
+
+    def _moving(self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> tuple[Vector, Vector]:
+        """All guards (m,), and by how much each moves in a short while by the states' slopes."""
+        t, slope, now, then = ns / NS_PER_S, np.zeros_like(x), self._g.copy(), self._g.copy()
+        self._bound.derivative.call(t, x, z, u, p, slope)
+        self._bound.guard.call(t, x, z, u, p, now)
+        self._bound.guard.call(t + _SHORT, x + _SHORT * slope, z, u, p, then)
+        return now, then - now
 
     def _sides_at(self, ns: int) -> Vector:
         self._evaluate(ns / NS_PER_S)
@@ -182,6 +240,7 @@ class Watch:
         return {
             "times": [list(times) for times in self._times],
             "came_to": self._here[CAME_TO].tolist(),
+            "left_at": self._here[LEFT_AT].tolist(),
         }
 
     def restore(self, saved: dict[str, Any], ns: int) -> None:
@@ -190,5 +249,6 @@ class Watch:
             times.clear()
             times.extend(said)
         self._here[SIGN], self._here[CAME_TO] = self._sides_at(ns), saved["came_to"]
-        self._then[:] = self._vectors[0]
-        self.fired = ()
+        self._here[LEFT_AT] = saved.get("left_at", 0.0)  # earlier checkpoints have none
+        self._keep()
+        self.fired, self._crossed = (), ()

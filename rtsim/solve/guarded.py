@@ -27,7 +27,18 @@ from rtsim.compiling import Native, compile_function, compiled, evaluate, in_bot
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve.base import GOOD, Stepper
-from rtsim.solve.flips import POINTS, ROWS, SIDE, find_flips, sign
+from rtsim.solve.flips import (
+    CAME_TO,
+    KNOWN,
+    LEFT_AT,
+    LEVEL,
+    POINTS,
+    ROWS,
+    SIDE,
+    SIGN,
+    find_flips,
+    sign,
+)
 from rtsim.solve.legs import (
     DIRECTIONS,
     END,
@@ -58,10 +69,6 @@ from rtsim.solve.locating import locate
 from rtsim.solve.resident import AFTER, MEMORY, X
 from rtsim.tag import NS_PER_S
 
-SIGN, CAME_TO = 0, 1
-"""Rows of what is known of the guards at a tag (2, m): on which side of zero each is; the side to
-which one has crossed that fired where it stood at zero."""
-
 _evaluate = compiled(evaluate)
 
 
@@ -70,12 +77,16 @@ def conclude(look: Any, ns: int, offset: int) -> None:
     """What the guards are at the end of the way, ``offset`` ns from where it began."""
     m = vector_at(look, DIRECTIONS).size
     g, there = matrix_at(look, G, m)[POINTS], matrix_at(look, THERE, m)
+    left_at = matrix_at(look, HERE, m)[LEFT_AT]
     flips, fired = matrix_at(look, FLIPS, m), vector_at(look, FIRED)
     z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
     call_equation(look[GUARD], ns / NS_PER_S, vector_at(look, OUT), z, u, p, g)
     for i in range(m):
         there[SIGN, i] = sign(g[i])
         there[CAME_TO, i] = flips[SIDE, i] if fired[i] != 0.0 and g[i] == 0.0 else 0.0
+        there[LEFT_AT, i] = left_at[i] if left_at[i] * g[i] > 0.0 else 0.0
+        if fired[i] != 0.0:
+            there[LEFT_AT, i] = flips[LEVEL, i]
     vector_at(look, REACHED)[0] = offset
 
 
@@ -177,7 +188,7 @@ def _native_drive_on() -> Native:
 class Guarded:
     """The guards of one plant, and its solver's way under them.
 
-    ``here`` (2, m) is what is known of the guards at the present tag, ``there`` the same at the end
+    ``here`` (3, m) is what is known of the guards at the present tag, ``there`` the same at the end
     of the provisional way.
     """
 
@@ -189,7 +200,7 @@ class Guarded:
         n, m = bound.model.states.size, len(guards)
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
-        self.here, self.there, self._fired = np.zeros((2, m)), np.zeros((2, m)), np.zeros(m)
+        self.here, self.there, self._fired = np.zeros((KNOWN, m)), np.zeros((KNOWN, m)), np.zeros(m)
         self._reached = np.zeros(1)
         self._legs, self._n = legs, n
         arrays: tuple[NDArray[np.float64], ...] = (

@@ -11,7 +11,7 @@ from typing import Any
 
 from rtsim.addresses import call_equation, call_step, matrix_at, vector_at
 from rtsim.compiling import in_both
-from rtsim.solve.flips import FROM, NOWHERE, POINTS, RATE, SIDE, WHERE, sign
+from rtsim.solve.flips import FROM, LEVEL, NOWHERE, POINTS, RATE, SIDE, WHERE, sign
 from rtsim.solve.legs import DIRECTIONS, FIRED, FLIPS, GUARD, LAST, LEG, OUT, TAKEN, G, P, U, Z
 from rtsim.tag import NS_PER_S
 
@@ -24,11 +24,17 @@ _CORRECTIONS = 6
 def taken_to(
     retake: Any, words: Any, look: Any, from_ns: int, done: float, ns: int
 ) -> Any:  # fmt: skip
-    """The leg that began ``done`` s after ``from_ns``, taken again to ``ns``: all guards (m,)."""
-    g = matrix_at(look, G, vector_at(look, DIRECTIONS).size)[POINTS]
+    """The leg that began ``done`` s after ``from_ns``, taken again to ``ns``.
+
+    All guards (m,), above the level that each passes.
+    """
+    m = vector_at(look, DIRECTIONS).size
+    g, level = matrix_at(look, G, m)[POINTS], matrix_at(look, FLIPS, m)[LEVEL]
     call_step(retake, words, from_ns / NS_PER_S + done, (ns - from_ns) / NS_PER_S - done)
     z, u, p = vector_at(look, Z), vector_at(look, U), vector_at(look, P)
     call_equation(look[GUARD], ns / NS_PER_S, vector_at(look, OUT), z, u, p, g)
+    for i in range(m):
+        g[i] -= level[i]
     return g
 
 

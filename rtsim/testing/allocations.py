@@ -16,7 +16,8 @@ FEW, MANY = 11, 51
 def allocations(solver: Solver, model: Model) -> float | None:
     """Allocations a step of 10 ms, of ``solver`` and what ``model`` computes, compiled.
 
-    Runs of a few and of many steps are compared: what a call from Python asks for is in both.
+    Runs of a few and of many steps are compared: what a call from Python asks for, once for each
+    array that it hands over, is in both.
     ``None`` where the solver takes no several steps at once (numpy's own allocations, outside of
     compiled code, are not seen).
     """

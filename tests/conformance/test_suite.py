@@ -14,7 +14,17 @@ import pytest
 from rtsim.addresses import vector_at
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
-from rtsim.solve import BS32, DP54, EULER, RK4, Adaptive, ExplicitRungeKutta, Solver, Stepper
+from rtsim.solve import (
+    BS32,
+    DP54,
+    EULER,
+    RK4,
+    Adaptive,
+    EmbeddedTableau,
+    ExplicitRungeKutta,
+    Solver,
+    Stepper,
+)
 from rtsim.solve.adaptive import Tolerance
 from rtsim.solve.resident import OUT, OWN, Method, X, stepper
 from rtsim.testing.allocations import allocations
@@ -84,6 +94,23 @@ def test_a_tableau_that_is_not_what_it_says(solver: Adaptive) -> None:
         for wrong in tables:
             with pytest.raises(AssertionError, match=text):
                 check_solver(replace(solver, tableau=wrong))
+
+
+@pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
+def test_a_pair_of_ones_own(compile: bool) -> None:
+    """The midpoint rule with Euler's method in it; within a step the parabola of both slopes."""
+    table = EmbeddedTableau(
+        name="midpoint 2(1)",
+        order=2,
+        a=((), _row("1/2"), _row("0", "1")),
+        b=_row("0", "1", "0"),
+        c=_row("0", "1/2", "1"),
+        source="Runge, Mathematische Annalen 46, 1895, p. 167",
+        hat=_row("1", "0", "0"),
+        lower=1,
+        dense=(_row("1", "-1"), _row("0", "1"), _row("0", "0")),
+    )
+    check_solver(Adaptive(tableau=table), compile=compile)
 
 
 class _Around:

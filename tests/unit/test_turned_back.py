@@ -123,7 +123,9 @@ def test_however_it_bounces(solver: str, e: float) -> None:
     assert outcome.system.plants[0].x.tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("solver", [Adaptive(most=1e-4), Adaptive(rtol=1e-12, atol=1e-14), Adaptive(budget=100)])
+@pytest.mark.parametrize(
+    "solver", [Adaptive(most=1e-4), Adaptive(rtol=1e-12, atol=1e-14), Adaptive(budget=100)]
+)
 def test_with_short_steps_tight_ones_and_few_of_them(solver: Solver) -> None:
     recording, outcome = flown(ball(), solver, 1, until=3)
     assert abs(times(recording)[-1] / 1e9 - over(0.7)) < 1e-6

@@ -228,7 +228,12 @@ class Agenda(simpy.Environment):
 
     def begin(self) -> None:
         """The set-up."""
-        self._processes.setup(self)
+        returned: object = self._processes.setup(self)  # type: ignore[func-returns-value]
+        if hasattr(returned, "throw"):
+            raise ScenarioError(
+                f"the set-up of {self.name} is a process itself (it yields) and nothing starts it; "
+                "let it start one: def setup(agenda): agenda.process(...)"
+            )
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
         """A message arrived, or, without a payload, a guard fired."""

@@ -120,6 +120,18 @@ def test_a_process_that_waits_for_another_environment_is_told(what: str) -> None
         flown(one(body))
 
 
+def test_a_set_up_that_is_a_process_itself_is_told() -> None:
+    """Called, it would only make a generator that nobody runs."""
+
+    def body(agenda: Agenda) -> Steps:
+        yield agenda.timeout(1)
+
+    out = Scenario("s", until=1)
+    out.processes("p", Processes(body))  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r"set-up of p is a process itself .* agenda\.process"):
+        flown(out)
+
+
 def nothing(agenda: Agenda) -> None:
     pass
 

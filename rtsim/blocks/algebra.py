@@ -89,7 +89,7 @@ class Sum(Memoryless):
     """``y = u1 - u2`` for ``Sum("+-")``: one input for each sign."""
 
     def __init__(self, signs: str = "++") -> None:
-        if not signs or set(signs) - set("+-"):
+        if not isinstance(signs, str) or not signs or set(signs) - set("+-"):
             raise ScenarioError(f"Sum({signs!r}); give one + or - for each input, as in Sum('+-')")
         self.signs = signs
         self.inputs = _inputs([f"u{i + 1}" for i in range(len(signs))])
@@ -121,8 +121,8 @@ class Product(Memoryless):
     """``y = u1 * u2 / u3`` for ``Product("**/")``: one input for each sign."""
 
     def __init__(self, signs: str = "**") -> None:
-        if not signs or set(signs) - set("*/"):
-            raise ScenarioError(f"Product({signs!r}); give one * or / for each input")
+        if not isinstance(signs, str) or not signs or set(signs) - set("*/"):
+            raise ScenarioError(f"Product({signs!r}); give one * or / for each input, as in '*/'")
         self.signs = signs
         self.inputs = _inputs([f"u{i + 1}" for i in range(len(signs))])
 

@@ -228,9 +228,12 @@ class StateSpace(Block):
 
 def _array(name: str, given: object) -> np.ndarray:
     try:
-        return np.asarray(given, dtype=np.float64)
+        made = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ScenarioError(f"StateSpace: {name} is no matrix of numbers ({error})") from error
+    if not np.isfinite(made).all():
+        raise ScenarioError(f"StateSpace: {name} holds what is not finite")
+    return made
 
 
 def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) -> np.ndarray:
@@ -248,14 +251,15 @@ class TransferFunction(StateSpace):
 
     def __init__(
         self,
-        numerator: Sequence[float],
-        denominator: Sequence[float],
+        numerator: Numbers,
+        denominator: Numbers,
         *,
         input_unit: str = units.ANY,
         unit: str = units.ANY,
     ) -> None:
-        below = np.trim_zeros(np.atleast_1d(np.asarray(denominator, dtype=np.float64)), "f")
-        above = np.atleast_1d(np.asarray(numerator, dtype=np.float64))
+        numerator = numbers(numerator, "TransferFunction(numerator=")
+        denominator = numbers(denominator, "TransferFunction(denominator=")
+        below, above = np.trim_zeros(np.array(denominator), "f"), np.array(numerator)
         n = len(below) - 1
         if n < 1 or len(np.trim_zeros(above, "f")) > n + 1:
             raise ScenarioError(
@@ -312,6 +316,11 @@ class Differential(Block):
     """
 
     def __init__(self, model: Model, *, feedthrough: bool = True) -> None:
+        if not isinstance(model, Model):
+            raise ScenarioError(
+                f"Differential takes a Model, not a {type(model).__name__}; "
+                "a Diagram is a block as it is"
+            )
         extras = ("update", "project", "guard", "tick")
         bad = [name for name in extras if getattr(model, name) is not None]
         if bad or model.discrete.size:

@@ -67,6 +67,8 @@ class Diagram:
         A source is ``"block.port"``, or ``"block"`` where it has one output, or an input of the
         diagram.  Returns ``name``.
         """
+        if not isinstance(name, str):
+            raise ScenarioError(f"add({name!r}, …): give the name first, then the block")
         if not name.isidentifier():
             raise ScenarioError(f"block name {name!r} is not an identifier; use letters, digits, _")
         if name in self.blocks or name in self._input_names():
@@ -96,6 +98,11 @@ class Diagram:
                 raise UnknownName("block", end.block, self.blocks, f"diagram {self.name}")
             port = self._input(end)
             place = (end.block, port)
+            if not isinstance(source, str):
+                raise ScenarioError(
+                    f"{text} cannot be wired to {source!r}; give the name of a block or an input, "
+                    "such as that of a Constant"
+                )
             if place in self.wires:
                 raise ScenarioError(
                     f"{end.block}.{port} is wired twice: to {self.wires[place]} and to {source}; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,16 +173,16 @@ class Waveform(Source):
 
     def __init__(
         self,
-        samples: Sequence[float],
+        samples: Numbers,
         step: Duration | Period,
         interpolation: str = "linear",
         unit: str = units.ANY,
     ) -> None:
         if interpolation not in ("linear", "hermite"):
             raise ScenarioError(f"interpolation {interpolation!r}; give 'linear' or 'hermite'")
-        if len(samples) < 2:
-            raise ScenarioError(f"a Waveform of {len(samples)} samples; give at least 2")
         self.samples = np.array(numbers(samples, "Waveform(samples="))
+        if len(self.samples) < 2:
+            raise ScenarioError(f"a Waveform of {len(self.samples)} samples; give at least 2")
         self.step, self.smooth, self.unit = Period.of(step), interpolation == "hermite", unit
 
     @property

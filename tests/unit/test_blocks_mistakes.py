@@ -14,14 +14,18 @@ from rtsim.blocks import (
     PID,
     Constant,
     Diagram,
+    Differential,
     Expression,
     Gain,
     Integrator,
     LevelCrossing,
     Noise,
     PeriodicSampler,
+    Product,
     SampledPID,
     StateSpace,
+    Sum,
+    TransferFunction,
     TransportDelay,
     UnitDelay,
     Waveform,
@@ -66,6 +70,13 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: StateSpace(np.eye(2), [1, 0], [1, 0, 0]), r"C has shape \(3,\); it needs a column"),
     (lambda _: StateSpace(0, 1, 1, [1, 2]), r"D has shape \(2,\); it needs 1 x 1, outputs by"),
     (lambda _: StateSpace(0, 1, 1, initial=[1, 2]), r"initial has shape \(2,\); it needs a number"),
+    (lambda _: Sum(3), r"Sum\(3\); give one \+ or - for each input"),  # type: ignore[arg-type]
+    (lambda _: Product(2), r"Product\(2\); give one \* or /"),  # type: ignore[arg-type]
+    (lambda _: TransferFunction("1", [1, 1]), r"TransferFunction\(numerator='1'\)"),  # type: ignore[arg-type]
+    (lambda _: TransferFunction(1, [math.nan, 1]), r"TransferFunction\(denominator=… nan\)"),
+    (lambda _: StateSpace(math.nan, 1, 1), "StateSpace: A holds what is not finite"),
+    (lambda _: Differential(Diagram("d")), "not a Diagram; a Diagram is a block as it is"),  # type: ignore[arg-type]
+    (lambda _: Waveform(1.0, 1), "a Waveform of 1 samples; give at least 2"),
     (lambda _: StateSpace("a", 1, 1), "StateSpace: A is no matrix of numbers"),
     (lambda _: StateSpace([[0, 1]], 1, 1), r"A has shape \(1, 2\); it must be square"),
 ]
@@ -106,7 +117,12 @@ def test_only_blocks_are_added(given: Any, words: str) -> None:
     d = Diagram("d")
     with pytest.raises(ScenarioError, match=words):
         d.add("x", given)
+    with pytest.raises(ScenarioError, match="give the name first, then the block"):
+        d.add(Integrator(), "x")  # type: ignore[arg-type]
     d.add("x", Integrator())
+    with pytest.raises(ScenarioError, match=r"x\.u cannot be wired to 1\.0; give the name of a b"):
+        d.wire(1.0, "x.u")  # type: ignore[arg-type]
+    assert TransferFunction(1, [1, 1]).label == "1 / (s + 1)"
 
 
 @pytest.mark.parametrize(

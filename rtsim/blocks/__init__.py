@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rtsim.blocks.algebra import Expression, Gain, Product, Quantiser, Saturation, Sum
 from rtsim.blocks.block import Block, Equations, Port, When, Wire
-from rtsim.blocks.continuous import Differential, Integrator, StateSpace, TransferFunction
+from rtsim.blocks.continuous import Differential, Integrator
 from rtsim.blocks.control import PID, SampledPID
 from rtsim.blocks.diagram import Diagram
+from rtsim.blocks.linear import StateSpace, TransferFunction
 from rtsim.blocks.sampled import (
     FirstOrderHold,
     LevelCrossing,

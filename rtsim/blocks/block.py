@@ -141,6 +141,11 @@ def each(size: int, text: str) -> str:
     return "\n".join(text.replace("{i}", f"[{k}]") for k in range(size))
 
 
+def elements(name: str, size: int) -> list[str]:
+    """The names of its elements: itself for a scalar, else ``name[0]``, ``name[1]``, …"""
+    return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
+
+
 def shape(size: int) -> tuple[int, ...]:
     """Of a signal with ``size`` elements."""
     return () if size == 1 else (size,)

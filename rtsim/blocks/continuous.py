@@ -1,8 +1,7 @@
-"""Blocks with continuous state: integrator, transfer function, state space, differential system."""
+"""Blocks with continuous state: integrator, system of differential equations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +13,9 @@ from rtsim.blocks.block import (
     Numbers,
     Port,
     When,
-    Wire,
     Wires,
     each,
+    elements,
     numbers,
     shape,
     start,
@@ -160,154 +159,6 @@ def _released(when: When) -> When:
     return When(when.on, f"{when.do}\nat = 0.0")
 
 
-class StateSpace(Block):
-    """``x' = A x + B u``, ``y = C x + D u``; ``u`` and ``y`` have as many elements as B and C say.
-
-    ``impulse`` (as many elements as ``u``) is a Dirac impulse at ``u``: it adds ``B`` times its
-    value to ``x``.  That goes where ``D`` is 0; otherwise the output would be an impulse itself.
-    """
-
-    def __init__(
-        self,
-        a: object,
-        b: object,
-        c: object,
-        d: object = 0.0,
-        *,
-        initial: Sequence[float] | float = 0.0,
-        input_unit: str = units.ANY,
-        unit: str = units.ANY,
-    ) -> None:
-        self.a = np.atleast_2d(_array("A", a))
-        n = len(self.a)
-        if self.a.shape != (n, n):
-            raise ScenarioError(f"A has shape {self.a.shape}; it must be square")
-        self.b = _shaped("B", _array("B", b), (n, -1), "a row for each state")
-        self.c = _shaped("C", _array("C", c), (-1, n), "a column for each state")
-        rows, columns = len(self.c), self.b.shape[1]
-        given = _array("D", d)
-        what = f"{rows} x {columns}, outputs by inputs, or one number"
-        self.d = (
-            np.full((rows, columns), given)
-            if given.ndim == 0
-            else _shaped("D", given, (rows, columns), what)
-        )
-        begin = _array("initial", initial)
-        if begin.ndim:
-            begin = _shaped("initial", begin, (n,), "a number for each state, or one for all")
-        self.initial = np.broadcast_to(begin, (n,)).copy()
-        self.inputs = (
-            Port("u", "signal", columns, input_unit),
-            Port("impulse", "event", columns, optional=True),
-        )
-        self.outputs = (Port("y", "signal", rows, unit),)
-
-    def check(self, name: str, wires: Wires) -> None:
-        if "impulse" in wires and self.d.any():
-            raise ScenarioError(
-                f"{name} passes its input straight on (D is not 0): an impulse there makes its "
-                "output infinite; build it from integrators, and give the impulse to one of them"
-            )
-
-    def equations(self, wires: Wires) -> Equations:
-        n, (rows, columns) = len(self.a), self.d.shape
-        x, u, y = (_names(name, size) for name, size in (("x", n), ("u", columns), ("y", rows)))
-        impulse = _names("impulse", columns)
-        rate = [f"d_{x[i]} = {_linear((self.a[i], x), (self.b[i], u))}" for i in range(n)]
-        output = [f"{y[i]} = {_linear((self.c[i], x), (self.d[i], u))}" for i in range(rows)]
-        jump = [f"{x[i]} = {x[i]} + {_linear((self.b[i], impulse))}" for i in range(n)]
-        return Equations(
-            states=Signals(
-                Signal("x", shape=shape(n), initial=start(tuple(self.initial.tolist())))
-            ),
-            output="\n".join(output),
-            rate="\n".join(rate),
-            when=(When(("impulse",), "\n".join(jump)),) if "impulse" in wires else (),
-        )
-
-
-def _array(name: str, given: object) -> np.ndarray:
-    try:
-        made = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ScenarioError(f"StateSpace: {name} is no matrix of numbers ({error})") from error
-    if not np.isfinite(made).all():
-        raise ScenarioError(f"StateSpace: {name} holds what is not finite")
-    return made
-
-
-def _shaped(name: str, given: np.ndarray, wanted: tuple[int, ...], what: str) -> np.ndarray:
-    n = max(wanted) if -1 in wanted else 0
-    if given.size == 0 or (given.size % n if n else given.size != np.prod(wanted)):
-        raise ScenarioError(f"StateSpace: {name} has shape {given.shape}; it needs {what}")
-    return given.reshape(wanted)
-
-
-class TransferFunction(StateSpace):
-    """``numerator(s) / denominator(s)``, highest power first; at rest at the start.
-
-    Its states are the integrators of the controllable canonical form, the last one the innermost.
-    """
-
-    def __init__(
-        self,
-        numerator: Numbers,
-        denominator: Numbers,
-        *,
-        input_unit: str = units.ANY,
-        unit: str = units.ANY,
-    ) -> None:
-        numerator = numbers(numerator, "TransferFunction(numerator=")
-        denominator = numbers(denominator, "TransferFunction(denominator=")
-        below, above = np.trim_zeros(np.array(denominator), "f"), np.array(numerator)
-        n = len(below) - 1
-        if n < 1 or len(np.trim_zeros(above, "f")) > n + 1:
-            raise ScenarioError(
-                f"TransferFunction({list(numerator)}, {list(denominator)}): the denominator must "
-                "have a power of s, and no lower one than the numerator"
-            )
-        above = np.concatenate((np.zeros(max(0, n + 1 - len(above))), above))[-(n + 1) :] / below[0]
-        below = below / below[0]
-        a = np.eye(n, k=1)
-        a[-1] = -below[:0:-1]
-        b = np.zeros(n)
-        b[-1] = 1.0
-        c = (above[1:] - above[0] * below[1:])[::-1]
-        self.text = f"{_polynomial(numerator)} / {_polynomial(denominator)}"
-        super().__init__(a, b, c, above[0], input_unit=input_unit, unit=unit)
-
-    @property
-    def label(self) -> str:
-        return self.text
-
-
-def _names(name: str, size: int) -> list[str]:
-    return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
-
-
-def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
-    """A sum of products; factors of 0 and 1 are not written."""
-    out = ""
-    for factors, names in terms:
-        for factor, name in zip(factors.tolist(), names, strict=True):
-            if factor == 0.0:
-                continue
-            size = name if abs(factor) == 1.0 else f"{abs(factor)!r} * {name}"
-            sign = "-" if factor < 0 else "+"
-            out += f" {sign} {size}" if out else f"-{size}" if factor < 0 else size
-    return out or "0.0"
-
-
-def _polynomial(coefficients: Sequence[float]) -> str:
-    n = len(coefficients) - 1
-    terms = []
-    for i, c in enumerate(coefficients):
-        power = ("s" if n - i == 1 else f"s^{n - i}") if n > i else ""
-        if c:
-            terms.append(power if c == 1 and power else f"{c:g} {power}".strip())
-    return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})".replace("+ -", "- ")
-
-
 class Differential(Block):
     """A system of differential equations: a :class:`Model` with a port for each of its signals.
 
@@ -340,8 +191,8 @@ class Differential(Block):
 
     def equations(self, wires: Wires) -> Equations:  # noqa: ARG002
         model = self.model
-        names = [n for port in self.inputs for n in _names(port.name, port.size or 1)]
-        outputs = [n for port in self.outputs for n in _names(port.name, port.size or 1)]
+        names = [n for port in self.inputs for n in elements(port.name, port.size or 1)]
+        outputs = [n for port in self.outputs for n in elements(port.name, port.size or 1)]
         room = [f"_u = _scratch({len(names)})", "_z = _scratch(0)"]
         wired = [f"_u[{i}] = {name}" for i, name in enumerate(names)]
         functions: dict[str, object] = {"_f": _helper(model.derivative), "_scratch": scratch}
@@ -367,6 +218,3 @@ class Differential(Block):
 
 def _helper(function: object) -> object:
     return function if hasattr(function, "py_func") else compiled(function)  # type: ignore[type-var]
-
-
-__all__ = ["Differential", "Integrator", "StateSpace", "TransferFunction", "Wire"]

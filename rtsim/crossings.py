@@ -58,6 +58,8 @@ class Watch:
         """Guards that cross zero at the end of the provisional step."""
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in guards]
         """When each fired, the latest ones."""
+        self._stopped_ns = [-ZENO_NS] * len(guards)
+        """When each came to its stop mode."""
 
     # -- within a step
 
@@ -116,8 +118,9 @@ class Watch:
             self._times[i].append(ns)
             name, before = self._guards[i].name, self._mode(z)
             if self._accumulate(i):
-                self._times[i].clear()
                 self._stop(i, ns, x, z, u, p)
+                self._times[i].clear()
+                self._stopped_ns[i] = ns
                 kind = "Stopped"
             else:
                 self._bound.reset.call(i, ns / NS_PER_S, x, z, u, p)
@@ -223,6 +226,12 @@ class Watch:
                 "mode: stop(i, t, x, z, u, p) of a Model, zeno= of modal(), or in a diagram rest= "
                 "of the Integrator that the crossing resets"
             )
+        if self._times[i][0] - self._stopped_ns[i] < ZENO_NS:
+            raise ZenoError(
+                f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
+                f"crosses zero ever faster at {Tag(ns)} (Zeno), after its stop mode as before: "
+                "what it comes to must move no more"
+            )
         self._bound.stop.call(i, ns / NS_PER_S, x, z, u, p)
 
     def _check(self, name: str, ns: int, x: Vector, z: Vector) -> None:
@@ -239,6 +248,7 @@ class Watch:
     def save(self) -> dict[str, Any]:
         return {
             "times": [list(times) for times in self._times],
+            "stopped": self._stopped_ns.copy(),
             "came_to": self._here[CAME_TO].tolist(),
             "left_at": self._here[LEFT_AT].tolist(),
         }
@@ -248,6 +258,7 @@ class Watch:
         for times, said in zip(self._times, saved["times"], strict=True):
             times.clear()
             times.extend(said)
+        self._stopped_ns[:] = saved.get("stopped", self._stopped_ns)
         self._here[SIGN], self._here[CAME_TO] = self._sides_at(ns), saved["came_to"]
         self._here[LEFT_AT] = saved.get("left_at", 0.0)  # earlier checkpoints have none
         self._keep()

@@ -211,6 +211,28 @@ def test_without_a_stop_mode_the_run_says_zeno() -> None:
         simulate(scenario)
 
 
+def test_a_stop_mode_that_goes_on_bouncing_is_zeno() -> None:
+    model = Model("restless", BALL.states, derivative, discrete=BALL.discrete,
+                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
+                  reset=bounce, stop=bounce)  # fmt: skip
+    scenario = Scenario("restless", until=4)
+    scenario.plant("ball", model, step="1/100")
+    with pytest.raises(ZenoError, match=r"at 2\.5586.*after its stop mode as before"):
+        simulate(scenario)
+
+
+def test_one_that_comes_to_rest_again_long_after_stops_again() -> None:
+    def thrown(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        x[0], x[1] = 0.0, 1.0
+
+    model = Model("juggled", BALL.states, derivative, discrete=BALL.discrete,
+                  parameters=BALL.parameters, guards=BALL.guards, guard=height,
+                  reset=bounce, stop=thrown)  # fmt: skip
+    scenario = Scenario("juggled", until=2)
+    scenario.plant("ball", model, step="1/100", parameters={"restitution": 0.3})
+    assert len(crossed(flown(scenario)[0], "Stopped")) > 2
+
+
 def test_a_reset_that_sets_itself_off_is_zeno_at_one_instant() -> None:
     def once(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:  # noqa: ARG001
         g[0] = (x[0] - 0.6) * (1.0 - 2.0 * (z[0] % 2.0))

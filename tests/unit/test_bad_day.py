@@ -117,7 +117,11 @@ _policies = st.sampled_from(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings().max_examples // 25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     st.lists(_fault(), min_size=1, max_size=6), _policies,
     st.sampled_from([1.0, 0.3, 0.7, 3.0, 1 / 3, 12.5]), st.booleans(),

@@ -238,7 +238,7 @@ COMMANDS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings().max_examples // 12, deadline=None)
 @given(
     at=st.dictionaries(st.integers(0, 990 * MS), st.lists(COMMANDS, max_size=8), max_size=40),
     standing=st.lists(COMMANDS, max_size=20),

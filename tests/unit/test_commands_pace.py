@@ -105,7 +105,7 @@ def planned(flown: Flown, until_ns: int) -> Fraction:
     return wall + (until_ns - ns) / now + held
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.generate])
+@settings(max_examples=settings().max_examples // 16, deadline=None, phases=[Phase.generate])
 @given(
     changes=st.dictionaries(st.integers(1, 98), RATES, max_size=12),
     pauses=st.sets(st.integers(1, 98), max_size=4),

@@ -170,7 +170,7 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=settings().max_examples // 20, deadline=None)
 @given(
     at=st.dictionaries(st.integers(0, 990 * MS), st.lists(ANYTHING, max_size=4), max_size=12),
     standing=st.lists(ANYTHING, max_size=12), seed=st.integers(0, 99),

@@ -166,7 +166,7 @@ KINDS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.generate])
+@settings(max_examples=settings().max_examples // 16, deadline=None, phases=[Phase.generate])
 @given(between=st.lists(st.tuples(st.integers(0, 6000), KINDS), max_size=12))
 def test_anything_in_the_midst_of_waits_adds_up_and_replays(
     between: list[tuple[int, Told]],

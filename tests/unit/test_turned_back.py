@@ -95,7 +95,10 @@ def times(recording: Recording) -> list[int]:
 @pytest.mark.rule("zeno")
 @ON_AND_OFF
 @pytest.mark.parametrize(("e", "step"), [(0.7, "1/100"), (0.3, 1)])
-@pytest.mark.parametrize("solver", ALL)
+@pytest.mark.parametrize(
+    "solver",
+    [pytest.param(s, marks=pytest.mark.full) if s == "semi_implicit_euler" else s for s in ALL],
+)
 def test_a_ball_that_is_turned_alone_comes_to_its_stop_mode(
     solver: str, e: float, step: Duration, compile: bool
 ) -> None:

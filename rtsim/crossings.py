@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from rtsim.compiling import resident
+from rtsim.addresses import WORDS, Block, call_equation, matrix_at, plain_block, vector_at
+from rtsim.compiling import Native, compile_function, resident
 from rtsim.errors import ModelError, ZenoError
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
@@ -27,6 +31,40 @@ ZENO_NS = 100
 ZENO_IN_A_ROW = 4
 _SHORT = 1e-6
 """How far ahead a guard's slope is looked at (s)."""
+
+
+def resident_moving(words: Any, t: float) -> int:
+    """Guards, and how they move by the states' slopes: derivative, guard, x, z, u, p, work, out."""
+    x, z, u, p = (vector_at(words, 2), vector_at(words, 4), vector_at(words, 6),
+                  vector_at(words, 8))  # fmt: skip
+    slope, ahead = vector_at(words, 10), vector_at(words, 12)
+    found = matrix_at(words, 14, vector_at(words, 14).size // 2)
+    call_equation(words[0], t, x, z, u, p, slope)
+    call_equation(words[1], t, x, z, u, p, found[0])
+    for j in range(x.size):
+        ahead[j] = x[j] + _SHORT * slope[j]
+    call_equation(words[1], t + _SHORT, ahead, z, u, p, found[1])
+    for i in range(found.shape[1]):
+        found[1, i] -= found[0, i]
+    return 0
+
+
+@cache
+def _native_moving() -> Native:
+    return compile_function(resident_moving, (WORDS, types.float64), "slopes of guards")
+
+
+def moving(
+    bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
+) -> Callable[[float], object]:
+    """A function of t that fills ``into`` (2, m) from x, z, u and p, which stay where they are."""
+    vectors = (*of, np.zeros_like(of[0]), np.zeros_like(of[0]), into)
+    if bound.compiled:
+        block = Block.of((bound.derivative.handle, bound.guard.handle), vectors)
+        call = _native_moving().call
+        return lambda t: call(block.words, t)
+    plain = plain_block((bound.derivative.call, bound.guard.call), vectors)
+    return lambda t: resident_moving(plain, t)
 
 
 class Watch:
@@ -49,6 +87,10 @@ class Watch:
         self._evaluate = resident(bound.guard, *vectors, self._g)
         self._then = tuple(vector.copy() for vector in vectors)
         """x, z, u and p at the last tag at which a guard fired, before its reset."""
+        self._moves = np.zeros((2, 2, len(guards)))
+        """Before the reset, and behind it: all guards, and how far each moves in a short while."""
+        states = zip((self._then, vectors), self._moves, strict=True)
+        self._ways = [moving(bound, of, into) for of, into in states]
         self._kept = [(k, v) for k, v in zip(self._then, vectors, strict=True) if v.size]
         self._levels = [0.0] * len(guards)
         """The value that each passed there: zero, or where it had been left."""
@@ -187,22 +229,14 @@ class Watch:
         beyond = [i for i, side in self._crossed if sides[i] == side != 0.0]
         if not beyond:
             return
-        at = self._g.copy()
-        came, before = self._moving(ns, *self._then)
-        _, after = self._moving(ns, *self._vectors)
+        for way in self._ways:
+            way(ns / NS_PER_S)
+        (came, before), (at, after) = self._moves.tolist()
         for i in beyond:
             level = self._levels[i]
             turned = before[i] != 0.0 and before[i] * after[i] <= 0.0
             if turned and abs(at[i] - level) <= abs(came[i] - level):
                 self._here[LEFT_AT, i] = at[i]
-
-    def _moving(self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector) -> tuple[Vector, Vector]:
-        """All guards (m,), and by how much each moves in a short while by the states' slopes."""
-        t, slope, now, then = ns / NS_PER_S, np.zeros_like(x), self._g.copy(), self._g.copy()
-        self._bound.derivative.call(t, x, z, u, p, slope)
-        self._bound.guard.call(t, x, z, u, p, now)
-        self._bound.guard.call(t + _SHORT, x + _SHORT * slope, z, u, p, then)
-        return now, then - now
 
     def _sides_at(self, ns: int) -> Vector:
         self._evaluate(ns / NS_PER_S)

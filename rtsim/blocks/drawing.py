@@ -136,8 +136,9 @@ def dot(diagram: Diagram) -> str:
     """Dashed arrows are events."""
     lines = [
         f'digraph "{diagram.name}" {{'.replace("\\", "/"),
-        "  rankdir=LR; node [shape=box, fontname=Helvetica, fontsize=11];",
-        "  edge [fontname=Helvetica, fontsize=9];",
+        "  rankdir=LR; nodesep=0.35; ranksep=0.6;",
+        "  node [shape=box, fontname=Helvetica, fontsize=11];",
+        "  edge [fontname=Helvetica, fontsize=9, labeldistance=1.5, labelangle=-35];",
         *_DOT.nodes(diagram),
     ]
     for edge in _edges(Scope(diagram), _carried(diagram)):

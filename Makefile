@@ -26,7 +26,7 @@ help:
 	@echo "               the published flight, write a report page"
 	@echo "make fly       fly it yourself, with stick, gamepad, or keyboard and mouse (FLY=... for"
 	@echo "               more options, such as FLY='--headless --frames pictures --until 5')"
-	@echo "make test      style, types, import contracts and tests, in about three minutes"
+	@echo "make test      style, types, import contracts and tests, ten minutes on two cores"
 	@echo "make test-all  the same with full counts"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make lint      style, types and import contracts"

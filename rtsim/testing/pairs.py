@@ -20,7 +20,7 @@ FROM_S, START = 1.0, np.array([0.5, -0.25])
 PARTS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _FLOOR = 1e-11
 """Errors below are of rounding."""
-_OFF = 0.4
+_OFF = 0.25
 """How far an exponent that is observed may be off."""
 
 

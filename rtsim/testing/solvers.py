@@ -24,7 +24,7 @@ __all__ = [
 
 _ROUNDING = 1e-10
 """Errors below may be of rounding."""
-_OFF = 0.2
+_OFF = 0.1
 """How far an observed order may be off."""
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 PER_TOLERANCE = 500

@@ -164,6 +164,8 @@ class Trace:
             "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
             "cause": overrun.cause, "action": overrun.action,
         }  # fmt: skip
+        if overrun.stood_ns is not None:
+            values["stood"] = float(overrun.stood_ns)
         self.event(tag, OVERRUN, overrun.job or overrun.cause, str(overrun), values)
 
     def frame(self, ns: int, measured: tuple[int, int, int]) -> None:

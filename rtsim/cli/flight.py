@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,12 @@ class Flight:
     foxglove_unencrypted: bool = False
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
+    watched: bool = field(default=False, metadata={"typed": False})
+    """In a window on this machine; the commands know."""
 
     def pacing(self) -> Pace:
-        scheduling = Request.realtime() if self.realtime else Request()
-        return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=scheduling)
+        asked = Request.realtime if self.realtime else Request.watched if self.watched else Request
+        return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=asked())
 
     @property
     def reachable(self) -> bool:
@@ -197,7 +199,7 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
 def _with_options(
     command: F, argument: Callable[[Any], Any], pace: str = "max", overrun: str = "catch_up"
 ) -> F:
-    names = [field.name for field in fields(Flight)]
+    names = [f.name for f in fields(Flight) if f.metadata.get("typed", True)]
 
     @wraps(command)
     def packed(**options: Any) -> Any:

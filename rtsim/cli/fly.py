@@ -49,6 +49,7 @@ def fly(
     window = replace(window or Window(), mapping=mapping, quiet=quiet)
     if window.served is not None and (mapping is not None or quiet):
         raise ScenarioError("--mapping and --quiet go to rtsim view, where the stick is")
+    flight = replace(flight, watched=window.served is None)
     viewed = Viewed(window, lambda s: flyable.stick or inlet_of(s))
     flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(flown.outcome.reason)

@@ -62,10 +62,11 @@ def run(
     if quiet and (window is None or window.served is not None):
         raise ScenarioError("--quiet goes with --view: what is not watched here makes no noise")
     viewed = None if window is None else Viewed(replace(window, quiet=quiet))
-    if viewed is not None:
+    if window is not None:
         pace = flight.pace if typed("pace") else "1.0"
         overrun = flight.overrun if typed("overrun") else FOR_A_PERSON
-        flight = replace(flight, pace=pace, overrun=overrun)
+        here = window.served is None
+        flight = replace(flight, pace=pace, overrun=overrun, watched=here)
     if start is not None:
         go_on(flight, latencies, start, viewed, as_json)
     given: Given = {}

@@ -46,6 +46,9 @@ class Certificate:
     """Pauses that were asked for, and what they took; no overrun is among them."""
     blamed: dict[str, int] = field(default_factory=dict)
     """Overruns by ``compute``, by the job that is named for them."""
+    in_line: int | None = None
+    """Overruns by ``wake`` of which the loop stood in line behind other programs most of the time;
+    None: there was none, or the system does not say."""
     injected: dict[str, int] = field(default_factory=dict)
     """ns that faults took on purpose, by the name of the fault."""
 
@@ -127,7 +130,7 @@ class Certificate:
 
     def _verdict(self) -> str:
         causes = ", ".join(
-            f"{count} by {cause}{_jobs(self.blamed) if cause == 'compute' else ''}"
+            f"{count} by {cause}{_jobs(self.blamed) if cause == 'compute' else self._line()}"
             for cause, count in self.overruns.items()
         )
         slipped = f"; {show_ns(self.slipped_ns)} slipped" if self.slipped_ns else ""
@@ -138,6 +141,10 @@ class Certificate:
             f"{self.frames} frames, {sum(self.overruns.values())} overruns ({causes}){slipped}; "
             f"{self.not_waited} began without a wait{held}{faults}"
         )
+
+    def _line(self) -> str:
+        """Whether a higher priority would help."""
+        return "" if self.in_line is None else f": {self.in_line} in line behind other programs"
 
 
 def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
@@ -163,6 +170,7 @@ def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
         holds=pacer.holds,
         held_ns=pacer.held_ns,
         blamed=dict(pacer.blamed),
+        in_line=pacer.ledger.in_line,
         injected=dict(pacer.injected),
     )
 

@@ -29,7 +29,9 @@ from fractions import Fraction
 from rtsim.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
 from rtsim.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
-from rtsim.timing.policy import Action, CatchUp, Cause, Freeze, Overrun, Policy, advice
+from rtsim.timing.ledger import Ledger
+from rtsim.timing.line import Line
+from rtsim.timing.policy import CatchUp, Cause, Freeze, Overrun, Policy, advice
 
 _SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
 _LONG_NS = 150_000_000  # a wait that somebody may want to cut short
@@ -76,14 +78,13 @@ class Pacer:
         self.overrun: Overrun | None = None
         """The overrun at the tag last waited for; set anew by every :meth:`wait`."""
         self.frozen = False
-        self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
+        self.ledger = Ledger(self.policy, frame_ns)
+        self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
         """Own ns by which the run ends later than it was due to: slips, freezes, and what was more
         than a frame where it was held or its rate changed."""
         self.holds, self.held_ns = 0, 0
         """Pauses that were asked for, and the own ns that they took."""
-        self.blamed: dict[str, int] = {}
-        """Overruns by ``compute``, by the job that is named for them."""
         self.injected: dict[str, int] = {}
         """Own ns that were taken on purpose, by the fault that did."""
         self.margin_ns = 0
@@ -93,6 +94,8 @@ class Pacer:
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
+        self.line: Line | None = None
+        """Of the loop's thread, from :meth:`start` on; none where time is not the wall's."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
         """Wall ns, by the clock that is waited for where there is one."""
@@ -113,7 +116,7 @@ class Pacer:
         self._late_by_wake = 0  # the part of the lateness so far that wakes are to blame for
         self._woke_late = NO_SAMPLE
         self._closed = False  # this frame is in the log already, and the next has not begun
-        self._consecutive, self._counted_ns = 0, NO_SAMPLE
+        self.ledger.on_time()
         self._culprit, self._culprit_ns = "", -1  # of the longest frame since it was last on time
         self._jobs.clear()
         self.frozen, self.overrun = False, None
@@ -121,6 +124,8 @@ class Pacer:
     def start(self, ns: int) -> None:
         """Simulated ``ns`` is now: at the start, and again after a pause or a restore."""
         self.stop()
+        if self.line is None and isinstance(self.clock, WallClock):
+            self.line = Line()
         self.clock.anchor(ns)
         self._reset(ns)
         self._running = True
@@ -134,6 +139,9 @@ class Pacer:
                 self._close(NO_SAMPLE)
             self.log.add_wake(self._woke_late)  # an abort: woken for a tag that never began
             self._woke_late = NO_SAMPLE
+            if self.line is not None:
+                self.line.close()
+                self.line = None
         self.log.count()
 
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
@@ -250,13 +258,15 @@ class Pacer:
             if wake is not None and wake.is_set():
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
-        self._consecutive = 0  # there in time: it does not fall behind, however late it is woken
+        self.ledger.on_time()  # it does not fall behind, however late it is woken
         self._culprit_ns = -1
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
         self._close(self.margin_ns)
         before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
+        if self.line is not None:
+            self.line.note()
         if (late > -_LONG_NS or self._listen(ns, due)) and self._until(ns, wake):
             return self._woken(ns, due)
         self._tag_ns, self._spent, self._next = before, spent, ready
@@ -282,7 +292,8 @@ class Pacer:
         if late <= self.tolerance_ns:
             return True
         self._closed = True
-        if not self._apply(ns, late, "wake"):
+        stood = None if self.line is None else self.line.stood_ns()
+        if not self._apply(ns, late, "wake", stood):
             return self._look_again()
         self._closed = False
         return True
@@ -304,7 +315,7 @@ class Pacer:
         if self._spent > self._culprit_ns:
             self._culprit, self._culprit_ns = self._longest_job(), self._spent
         if late <= self.tolerance_ns:
-            self._consecutive = 0
+            self.ledger.on_time()
         elif not self._apply(ns, late, "wake" if 2 * by_wake > late else "compute"):
             return self._look_again()
         self._begin(ns, now)
@@ -342,32 +353,16 @@ class Pacer:
 
     # -- overruns
 
-    def _apply(self, ns: int, late: int, cause: Cause) -> bool:
+    def _apply(self, ns: int, late: int, cause: Cause, stood: int | None = None) -> bool:
         """The policy's answer to a tag that is ``late``: whether it begins all the same.
 
         Raises :class:`OverrunError` where the policy's limit is exceeded.
         """
-        policy = self.policy
-        if self._consecutive == 0 or ns - self._counted_ns >= self.frame_ns:
-            self._consecutive += 1
-            self._counted_ns = ns
-        self.overruns[cause] += 1
         job = self._culprit if cause == "compute" else ""
-        if job:
-            self.blamed[job] = self.blamed.get(job, 0) + 1
-        beyond = self._consecutive > policy.allowed and not isinstance(policy, Freeze)
-        action: Action = "abort" if beyond else policy.name
-        self.overrun = Overrun(
-            tag_ns=ns,
-            cause=cause,
-            amount_ns=late,
-            job=job,
-            action=action,
-            consecutive=self._consecutive,
-            allowed=policy.allowed,
-        )
+        self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
+        action = overrun.action
         if action == "abort":
-            raise OverrunError(f"{self.overrun}; {advice(policy, self._consecutive)}")
+            raise self.ledger.limit(overrun)
         now = self.clock.wall(ns) + late
         if action == "slip":
             self.slipped_ns += late

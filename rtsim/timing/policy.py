@@ -171,11 +171,17 @@ class Overrun:
     """What was done about it; ``abort`` also where another policy's limit was exceeded."""
     consecutive: int
     allowed: int
+    stood_ns: int | None = None
+    """For how long the loop, while it waited for this tag, stood in line behind other threads;
+    None: the system does not say, or it was not waiting."""
 
     def __str__(self) -> str:
         late = f"{self.amount_ns / 1e6:.3f} ms"
         if self.cause == "wake":
             why = f"the wake came {late} late"
+            if self.stood_ns is not None:
+                stood = min(self.stood_ns, self.amount_ns)  # it may have begun before it was due
+                why += f", {stood / 1e6:.3f} ms of it in line behind other programs"
         else:
             where = f", most of it in {self.job}" if self.job else ""
             why = f"computing took {late} too long{where}"

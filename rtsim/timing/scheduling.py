@@ -6,6 +6,9 @@ asked for only with ``--realtime``: they need rights, and a FIFO loop that is ov
 CPU from everything else, the recorder included.  On a machine with one usable CPU FIFO is therefore
 refused.
 
+Where there are two CPUs, a loop and its window take one each: a CPU of one's own costs the others
+nothing then.
+
 Everything applies to the calling thread (memory and the collector: to the process) and is undone at
 the end.  Ask before :meth:`rtsim.clock.WallClock.calibrate`, and start helper processes first:
 children do not inherit FIFO (it is reset on fork) but they do inherit the CPU affinity.
@@ -61,10 +64,21 @@ class Request:
             raise ScenarioError(f"CPUs {self.cpus}; expected numbers >= 0, such as 1")
 
     @classmethod
+    def watched(cls) -> Request:
+        """For a loop with a window on this machine."""
+        return cls(cpus=_one_each()[0])
+
+    @classmethod
     def beside(cls) -> Request:
         """For who is paced beside a loop, such as its window: a long slice, so that it hands the
         processor over whenever the loop wakes."""
         return cls(slice_ns=BESIDE_SLICE_NS)
+
+    @classmethod
+    def window(cls) -> Request:
+        """For the process of a :meth:`watched` loop's window, before it has threads."""
+        cpus = _one_each()[1]
+        return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
 
     @classmethod
     def realtime(cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()) -> Request:
@@ -73,6 +87,16 @@ class Request:
         usable = usable_cpus()
         chosen = cpus or (usable[-1:] if len(usable) > 1 else ())
         return cls(fifo=fifo, lock_memory=True, cpus=chosen)
+
+
+def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of two usable CPUs, the loop's and its window's; else both are empty: any.
+
+    A thread that still owes the others time when it falls asleep wakes where it fell asleep, on
+    Linux from 6.12 on, also where the other CPU is free and this one is not.
+    """
+    usable = usable_cpus()
+    return (usable[1:], usable[:1]) if len(usable) == 2 else ((), ())
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,31 @@ def test_a_window_asks_for_a_long_slice_so_that_the_loop_takes_over(system: dict
     assert system["slice"] == SLICE_NS
 
 
+@pytest.mark.parametrize("cpus", [{0, 1}, {2, 7}])
+def test_of_two_cpus_the_loop_has_one_and_its_window_the_other(
+    system: dict[str, Any], cpus: set[int]
+) -> None:
+    system["cpus"] = cpus
+    loop, window = Request.watched(), Request.window()
+    with request(loop) as granted:
+        assert granted.refused == ()
+        assert (system["cpus"], system["slice"]) == ({max(cpus)}, 100_000)
+    with request(window) as granted:
+        assert granted.refused == ()
+        assert (system["cpus"], system["slice"]) == ({min(cpus)}, 100_000_000)
+        assert gc.isenabled()  # until the window is set up
+    assert system["cpus"] == cpus
+
+
+@pytest.mark.parametrize("cpus", [{0}, {0, 1, 2}, set(range(16))])
+def test_of_one_cpu_or_many_nobody_is_given_one(system: dict[str, Any], cpus: set[int]) -> None:
+    system["cpus"] = cpus
+    for asked in (Request.watched(), Request.window()):
+        with request(asked) as granted:
+            assert granted["CPUs"].asked == "no"
+            assert system["cpus"] == cpus
+
+
 def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any]) -> None:
     with request(Request.realtime()) as granted:
         assert granted.refused == ()

@@ -41,7 +41,12 @@ _LAST_WORDS = {CLOSED: f"{CLOSED}, Ctrl-C here ends it", UNHEARD: UNHEARD}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Until the window is closed, or nobody flies any more."""
-    path, window = _arguments(arguments)
+    with request(Request.window()):  # of all threads to come, SDL's among them
+        return _shown(*_arguments(arguments))
+
+
+def _shown(path: Path, window: Window) -> int:
+    """The exit status."""
     over = ends_with_input()
     try:
         shared = Shared.open(path)

@@ -1,0 +1,56 @@
+"""What became of the tags that began too late: by cause, in a row, and what the policy says."""
+
+from __future__ import annotations
+
+from rtsim.errors import OverrunError
+from rtsim.timing.policy import Action, Cause, Freeze, Overrun, Policy, advice
+
+
+class Ledger:
+    """Of one run.  Several tags within ``frame_ns`` count as one towards the policy's limit."""
+
+    def __init__(self, policy: Policy, frame_ns: int) -> None:
+        self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
+        self.blamed: dict[str, int] = {}
+        """Overruns by ``compute``, by the job that is named for them."""
+        self.in_line: int | None = None
+        """Overruns by ``wake`` of which the loop stood in line for a processor most of the time;
+        None: the system has not said it of any."""
+        self._policy, self._frame_ns = policy, frame_ns
+        self.on_time()
+
+    def on_time(self) -> None:
+        """The loop was ready for a tag before it was due: it does not fall behind."""
+        self._consecutive, self._counted_ns = 0, 0
+
+    def judge(
+        self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
+    ) -> Overrun:
+        """The tag at ``ns`` is ``late``; ``job`` took longest, ``stood_ns`` in line."""
+        if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
+            self._consecutive += 1
+            self._counted_ns = ns
+        self.overruns[cause] += 1
+        if job:
+            self.blamed[job] = self.blamed.get(job, 0) + 1
+        if stood_ns is not None:
+            self.in_line = (self.in_line or 0) + (2 * stood_ns > late)
+        return Overrun(
+            tag_ns=ns,
+            cause=cause,
+            amount_ns=late,
+            job=job,
+            action=self._action(),
+            consecutive=self._consecutive,
+            allowed=self._policy.allowed,
+            stood_ns=stood_ns,
+        )
+
+    def limit(self, overrun: Overrun) -> OverrunError:
+        """What ends the run where the ``action`` is to abort."""
+        return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
+
+    def _action(self) -> Action:
+        policy = self._policy
+        beyond = self._consecutive > policy.allowed and not isinstance(policy, Freeze)
+        return "abort" if beyond else policy.name

@@ -1,0 +1,141 @@
+"""Whether a loop that came late stood in line for a processor, or was woken late by the machine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from rtsim.clock import WallClock
+from rtsim.errors import OverrunError
+from rtsim.testing.clock import FakeClock
+from rtsim.timing import line as line_module
+from rtsim.timing.certificate import Certificate, certify
+from rtsim.timing.line import Line
+from rtsim.timing.pacing import Pacer
+from rtsim.timing.policy import Abort
+
+MS = 1_000_000
+
+
+class Late(FakeClock):
+    """Wakes so late each time, and of that the loop stood in line for ``stood``."""
+
+    def __init__(self, *wakes: tuple[int, int]) -> None:
+        super().__init__()
+        self.in_line = 0
+        self._wakes = list(wakes)
+
+    def wait_until(self, ns: int, wake: object = None) -> bool:  # noqa: ARG002
+        reached = super().wait_until(ns)
+        late, stood = self._wakes.pop(0)
+        self.advance(late)
+        self.in_line += stood
+        return reached
+
+
+def paced(clock: Late, pacer: Pacer | None = None) -> Pacer:
+    """Through all of its wakes, a tag each 10 ms."""
+    pacer = pacer or Pacer(clock, frame_ns=10 * MS)
+    pacer.line = Line(lambda: clock.in_line)
+    pacer.start(0)
+    for number in range(1, len(clock._wakes) + 1):
+        pacer.wait(number * 10 * MS)
+        pacer.ready(number * 10 * MS)
+    return pacer
+
+
+def test_an_overrun_says_how_long_the_loop_stood_in_line() -> None:
+    pacer = paced(Late((3 * MS, 2 * MS)))
+    overrun = pacer.overrun
+    assert overrun is not None
+    assert (overrun.cause, overrun.amount_ns, overrun.stood_ns) == ("wake", 3 * MS, 2 * MS)
+    assert "the wake came 3.000 ms late, 2.000 ms of it in line behind other programs" in str(
+        overrun
+    )
+
+
+def test_it_may_have_stood_there_before_the_tag_was_due() -> None:
+    overrun = paced(Late((3 * MS, 4 * MS))).overrun
+    assert overrun is not None
+    assert overrun.stood_ns == 4 * MS
+    assert "3.000 ms late, 3.000 ms of it in line" in str(overrun)
+
+
+def test_those_that_others_made_are_counted() -> None:
+    wakes = [(3 * MS, 2 * MS), (3 * MS, MS), (0, 9 * MS), (2 * MS, 0), (2 * MS, 2 * MS)]
+    pacer = paced(Late(*wakes))
+    assert pacer.overruns == {"compute": 0, "wake": 4}
+    assert pacer.ledger.in_line == 2
+    certificate = certify(pacer)
+    assert "4 overruns (0 by compute, 4 by wake: 2 in line behind other programs)" in (
+        certificate._verdict()
+    )
+    assert Certificate.from_json(certificate.to_json()).in_line == 2
+
+
+def test_what_was_stood_before_the_wait_is_not_of_it() -> None:
+    clock = Late((0, 0), (3 * MS, MS))
+    pacer = Pacer(clock, frame_ns=10 * MS)
+    pacer.line = Line(lambda: clock.in_line)
+    pacer.start(0)
+    pacer.wait(10 * MS)
+    clock.in_line += 7 * MS  # while it computed
+    pacer.wait(20 * MS)
+    assert pacer.overrun is not None
+    assert pacer.overrun.stood_ns == MS
+
+
+def test_an_overrun_that_ends_the_run_says_it_too() -> None:
+    clock = Late((3 * MS, 2 * MS))
+    with pytest.raises(OverrunError, match=r"2\.000 ms of it in line"):
+        paced(clock, Pacer(clock, Abort(), frame_ns=10 * MS))
+
+
+def test_a_system_that_does_not_say_leaves_it_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for said in (None, "", "12 nothing"):
+        path = tmp_path / "schedstat"
+        path.unlink(missing_ok=True)
+        if said is not None:
+            path.write_text(said)
+        monkeypatch.setattr(line_module, "_FILE", str(path))
+        line = Line()
+        line.note()
+        assert line.stood_ns() is None
+        line.close()
+    pacer = paced(Late((0, 0)))
+    assert pacer.ledger.in_line is None
+    assert "0 by wake)" in certify(pacer)._verdict()
+
+
+def test_a_clock_that_is_not_the_walls_has_no_line() -> None:
+    for clock, has in ((FakeClock(), False), (WallClock(), True)):
+        pacer = Pacer(clock)
+        pacer.start(0)
+        assert (pacer.line is not None) is has
+        pacer.stop()
+        assert pacer.line is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says it")
+def test_it_is_of_the_thread_that_opened_it() -> None:
+    """Also where another asks: that has stood for another time."""
+    line = Line()
+    first = line._read()
+    seen: list[int] = []
+    other = threading.Thread(target=lambda: seen.append(line._read()))
+    other.start()
+    other.join()
+    assert first <= seen[0] <= line._read()
+    line.note()
+    stood = line.stood_ns()
+    assert stood is not None
+    assert stood >= 0
+    line.close()
+    line.close()
+    line.note()
+    assert line.stood_ns() is None

@@ -17,12 +17,24 @@ MS = 1_000_000
 FRAME = 16_666_667
 
 
-def rounds(late: float, overruns: float, p99: float = 17.0, more: float = 1.0) -> Rounds:
-    """Three alike."""
+def rounds(
+    late: float,
+    overruns: float,
+    p99: float = 17.0,
+    more: float = 1.0,
+    *,
+    ours: float | None = None,
+    computing: float = 0.0,
+    behind: float | None = None,
+) -> Rounds:
+    """Three alike; of the overruns all are ours unless another number is given."""
     out = Rounds()
     for _ in range(3):
         out.late_ns.append(late)
         out.overruns.append(overruns)
+        out.ours.append(overruns if ours is None else ours)
+        out.computing.append(computing)
+        out.behind.append(behind)
         out.step_ns.append(more * MS)
         out.picture_ns.append(more * MS)
         out.intervals.append(np.full(200, round(p99 * MS)))
@@ -57,7 +69,24 @@ def test_one_overrun_more_is_none_and_two_are() -> None:
 def test_at_100_hz_no_overrun_more_in_all_rounds() -> None:
     alone, seen = rounds(10.0, 1.0), rounds(99.0, 1.0)
     assert verdicts(pilot._simulation_rows(100, alone, seen)) == [True]
-    seen.overruns[1] = 2.0
+    seen.ours[1] = 2.0
+    assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
+
+
+@pytest.mark.parametrize(
+    ("behind", "computing", "kept"),
+    [(0.0, 2.0, True), (1.0, 2.0, False), (0.0, 3.0, False), (0.0, 1.0, True)],
+)
+def test_where_the_kernel_tells_whom_it_stood_behind_the_window_makes_none(
+    behind: float, computing: float, kept: bool
+) -> None:
+    """However many the machine made, with it and without."""
+    alone = rounds(10.0, 3.0, computing=2.0, behind=None)
+    seen = rounds(10.0, 9.0, computing=computing, behind=behind)
+    rows = pilot._simulation_rows(100, alone, seen)
+    assert verdicts(rows) == [kept]
+    assert [row.figures["count"] for row in rows[2:4]] == [18.0, 18.0]
+    seen.behind[2] = None  # of one round it did not
     assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
 
 

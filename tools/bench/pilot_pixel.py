@@ -17,10 +17,11 @@ from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Pace, Progress, simulate
 from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import CatchUp
+from rtsim.timing.scheduling import Request
 from tools.bench.pilot_witness import ROOT
 
 _LONGEST_S = 300
-_PATIENT = Pace(1.0, policy=CatchUp(10**9))
+_POLICY = CatchUp(10**9)
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -54,7 +55,7 @@ def probed(count: int, hz: int, fps: float) -> list[int]:
     """ns of each move, as :mod:`tools.bench.pilot_probe` beside a run says; ``DISPLAY`` is set."""
     about = {"scenario": "follower", "scene": "orbit", "plant": "moon"}
     command = [sys.executable, "-m", "tools.bench.pilot_probe", "rtsim: follower", str(count)]
-    scenario = follower(hz)
+    scenario, pace = follower(hz), Pace(1.0, _POLICY, Request.watched())
     with (
         Cockpit(scenario, "stick", about) as cockpit,
         ViewerProcess(cockpit.shared.path, Window(rate=fps, size="640x480")),
@@ -63,7 +64,7 @@ def probed(count: int, hz: int, fps: float) -> list[int]:
         over = _EndsWith(probe, cockpit.inbox)
         try:
             simulate(
-                scenario, until=_LONGEST_S, pace=_PATIENT, publisher=cockpit.pictures,
+                scenario, until=_LONGEST_S, pace=pace, publisher=cockpit.pictures,
                 inbox=cockpit.inbox, observe=over.look,
             )  # fmt: skip
         finally:

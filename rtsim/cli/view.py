@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rtsim.gateway.registry import VIEWED, find
 from rtsim.keys import CLIENT, Keys
 from rtsim.pilot.launching import Window
 from rtsim.pilot.shared import Exchange, Shared
+from rtsim.timing.scheduling import Request, request
 
 
 @click.command()
@@ -43,7 +44,8 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
     """
     from rtsim.pilot.viewer.process import watch
 
-    with closing(_exchange(run, keys)) as exchange:
+    place = nullcontext() if "://" in run else request(Request.window())  # beside the run, or not
+    with place, closing(_exchange(run, keys)) as exchange:
         why = watch(exchange, replace(window, mapping=mapping, quiet=quiet), threading.Event())
         click.echo(why)
         skipped = getattr(exchange, "skipped", 0)

@@ -3,7 +3,8 @@
 A loop that wakes late was kept by another program that ran where it would have run, which a higher
 priority cures; or it was woken late, by a host that took the whole machine away, by firmware or by
 a slow timer, which no priority cures.  Linux knows: ``/proc/thread-self/schedstat`` has the ns for
-which a thread could have run and did not (*run delay*).
+which a thread could have run and did not (*run delay*).  In a container with a quota of processor
+time, what it waits for its quota counts too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LONG = 96  # three numbers of 64 bits, and what is between them
 
 
 class Line:
-    """Of the thread that opened it; a context.  ``read`` is for tests."""
+    """Of the thread that opened it, until it is closed.  ``read`` is for tests."""
 
     def __init__(self, read: Callable[[], int] | None = None) -> None:
         self._file = -1
@@ -31,7 +32,7 @@ class Line:
         """Count from here on; some 1 us."""
         try:
             self._before = self._read()
-        except (OSError, ValueError, IndexError):  # no such system
+        except (OSError, ValueError):  # no such system
             self._before = None
 
     def stood_ns(self) -> int | None:
@@ -49,4 +50,7 @@ class Line:
         self._before = None
 
     def _run_delay(self) -> int:
-        return int(os.pread(self._file, _LONG, 0).split()[1])
+        ran, stood, _ = map(int, os.pread(self._file, _LONG, 0).split())
+        if not ran:  # nothing is counted here: this thread runs
+            raise ValueError
+        return stood

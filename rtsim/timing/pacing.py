@@ -114,6 +114,7 @@ class Pacer:
         self._next = False  # since ready()
         self._began_late = 0
         self._late_by_wake = 0  # the part of the lateness so far that wakes are to blame for
+        self._stood: int | None = None  # in line, in the wait that lateness began with
         self._woke_late = NO_SAMPLE
         self._closed = False  # this frame is in the log already, and the next has not begun
         self.ledger.on_time()
@@ -259,14 +260,13 @@ class Pacer:
                 return self._look_again()
             return self._begin_late(ns, arrived, late)
         self.ledger.on_time()  # it does not fall behind, however late it is woken
-        self._culprit_ns = -1
+        self._culprit_ns, self._stood = -1, None
         if late < -_SPARE_NS and self.log.buffered >= ENOUGH:
             self.log.count()
         self._close(self.margin_ns)
         before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
-        if self.line is not None:
-            self.line.note()
+        self._note_line()
         if (late > -_LONG_NS or self._listen(ns, due)) and self._until(ns, wake):
             return self._woken(ns, due)
         self._tag_ns, self._spent, self._next = before, spent, ready
@@ -274,6 +274,10 @@ class Pacer:
         self._woke_late = self.log.reopen()
         self._closed = False
         return self._look_again()
+
+    def _note_line(self) -> None:
+        if self.line is not None:
+            self.line.note()
 
     def _listen(self, ns: int, due: int) -> bool:
         """The first, long part of a wait; False where somebody cut it short."""
@@ -283,6 +287,7 @@ class Pacer:
             clock.wait_until(min(ns, clock.simulated(due - rest + piece) + 1))
             if overhear(ns):
                 return False
+        self._note_line()
         return True
 
     def _woken(self, ns: int, due: int) -> bool:
@@ -292,8 +297,8 @@ class Pacer:
         if late <= self.tolerance_ns:
             return True
         self._closed = True
-        stood = None if self.line is None else self.line.stood_ns()
-        if not self._apply(ns, late, "wake", stood):
+        self._stood = None if self.line is None else self.line.stood_ns()
+        if not self._apply(ns, late, "wake"):
             return self._look_again()
         self._closed = False
         return True
@@ -353,12 +358,12 @@ class Pacer:
 
     # -- overruns
 
-    def _apply(self, ns: int, late: int, cause: Cause, stood: int | None = None) -> bool:
+    def _apply(self, ns: int, late: int, cause: Cause) -> bool:
         """The policy's answer to a tag that is ``late``: whether it begins all the same.
 
         Raises :class:`OverrunError` where the policy's limit is exceeded.
         """
-        job = self._culprit if cause == "compute" else ""
+        job, stood = (self._culprit, None) if cause == "compute" else ("", self._stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
         action = overrun.action
         if action == "abort":

@@ -172,8 +172,8 @@ class Overrun:
     consecutive: int
     allowed: int
     stood_ns: int | None = None
-    """For how long the loop, while it waited for this tag, stood in line behind other threads;
-    None: the system does not say, or it was not waiting."""
+    """For how long the loop stood in line behind other threads, in the wait that ended late;
+    None: the system does not say, or it was by computing."""
 
     def __str__(self) -> str:
         late = f"{self.amount_ns / 1e6:.3f} ms"

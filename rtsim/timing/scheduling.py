@@ -1,13 +1,11 @@
 """Ask the operating system for what a real-time loop needs, and report what was granted.
 
 A plain paced run asks for timer slack, a short time slice and a quiet garbage collector: they need
-no rights, cost nothing and harm nobody.  ``SCHED_FIFO``, locked memory and a CPU of its own are
-asked for only with ``--realtime``: they need rights, and a FIFO loop that is overloaded takes its
+no rights, cost nothing and harm nobody.  A loop and its window, where there are two CPUs, ask for
+one each.  ``SCHED_FIFO``, locked memory and always a CPU of its own are asked for only with
+``--realtime``: they need rights, and a FIFO loop that is overloaded takes its
 CPU from everything else, the recorder included.  On a machine with one usable CPU FIFO is therefore
 refused.
-
-Where there are two CPUs, a loop and its window take one each: a CPU of one's own costs the others
-nothing then.
 
 Everything applies to the calling thread (memory and the collector: to the process) and is undone at
 the end.  Ask before :meth:`rtsim.clock.WallClock.calibrate`, and start helper processes first:
@@ -96,7 +94,8 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
     Linux from 6.12 on, also where the other CPU is free and this one is not.
     """
     usable = usable_cpus()
-    return (usable[1:], usable[:1]) if len(usable) == 2 else ((), ())
+    two = len(usable) == 2 and hasattr(os, "sched_setaffinity")
+    return (usable[1:], usable[:1]) if two else ((), ())
 
 
 @dataclass(frozen=True)

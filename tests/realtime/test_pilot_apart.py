@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,7 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+import rtsim.cli.view
+import rtsim.pilot.viewer.process
+from rtsim.cli import main
 from rtsim.loading import load_scenario
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
@@ -64,6 +69,24 @@ def test_no_thread_of_the_window_is_where_the_loop_is(two: list[int]) -> None:
     assert window
     assert all(cpus == {two[0]} for cpus in window)
     assert os.sched_getaffinity(0) == set(two)
+
+
+@pytest.mark.parametrize(("run", "apart"), [("f16", True), ("tcp://host:5555", False)])
+def test_a_window_that_is_opened_again_is_not_there_either(
+    two: list[int], monkeypatch: pytest.MonkeyPatch, run: str, apart: bool
+) -> None:
+    """One for a run at another machine may be anywhere."""
+    found: list[set[int]] = []
+
+    def opened(*_: object) -> str:
+        found.append(os.sched_getaffinity(0))
+        return "closed"
+
+    monkeypatch.setattr(rtsim.pilot.viewer.process, "watch", opened)
+    monkeypatch.setattr(rtsim.cli.view, "_exchange", lambda *_: io.BytesIO())  # something to close
+    done = CliRunner().invoke(main, ["view", run])
+    assert done.exit_code == 0, done.output
+    assert found == [{two[0]} if apart else set(two)]
 
 
 @pytest.mark.parametrize(

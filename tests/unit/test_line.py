@@ -88,6 +88,61 @@ def test_what_was_stood_before_the_wait_is_not_of_it() -> None:
     assert pacer.overrun.stood_ns == MS
 
 
+def test_what_is_handed_on_was_stood_by_the_wake_that_made_it() -> None:
+    """35 ms late at 100 Hz: that tag and the two after it, all behind the same others."""
+    clock = Late((35 * MS, 34 * MS), (0, 0))
+    pacer = Pacer(clock, frame_ns=10 * MS)
+    pacer.line = Line(lambda: clock.in_line)
+    pacer.start(0)
+    for number in range(1, 5):
+        pacer.wait(number * 10 * MS)
+    assert pacer.overruns == {"compute": 0, "wake": 4}
+    assert pacer.ledger.in_line == 4
+    pacer.wait(50 * MS)
+    assert len(clock.waits) == 2  # on time again
+    clock.advance(13 * MS)  # computing
+    pacer.wait(60 * MS)
+    assert pacer.overrun is not None
+    assert (pacer.overrun.cause, pacer.overrun.stood_ns) == ("compute", None)
+    assert pacer.ledger.in_line == 4
+
+
+def test_computing_that_makes_the_rest_of_it_is_not_in_line() -> None:
+    clock = Late((3 * MS, 3 * MS))
+    pacer = paced(clock)
+    clock.advance(20 * MS)
+    pacer.wait(20 * MS)
+    assert pacer.overrun is not None
+    assert (pacer.overrun.cause, pacer.overrun.stood_ns) == ("compute", None)
+    assert pacer.ledger.in_line == 1
+
+
+class InPieces(FakeClock):
+    """In line for 2 ms at each piece of a wait; the last ends 3 ms late, in line for 1 ms."""
+
+    in_line = pieces = 0
+
+    def wait_until(self, ns: int, wake: object = None) -> bool:  # noqa: ARG002
+        reached = super().wait_until(ns)
+        last = ns == 1000 * MS
+        self.advance(3 * MS if last else 0)
+        self.in_line += MS if last else 2 * MS
+        self.pieces += 1
+        return reached
+
+
+def test_of_a_long_wait_only_the_end_counts() -> None:
+    clock = InPieces()
+    pacer = Pacer(clock, frame_ns=1000 * MS, tolerance_ns=MS)
+    pacer.overhear = lambda _ns: False
+    pacer.line = Line(lambda: clock.in_line)
+    pacer.start(0)
+    pacer.wait(1000 * MS)
+    assert clock.pieces > 10
+    assert pacer.overrun is not None
+    assert pacer.overrun.stood_ns == MS
+
+
 def test_an_overrun_that_ends_the_run_says_it_too() -> None:
     clock = Late((3 * MS, 2 * MS))
     with pytest.raises(OverrunError, match=r"2\.000 ms of it in line"):
@@ -97,7 +152,7 @@ def test_an_overrun_that_ends_the_run_says_it_too() -> None:
 def test_a_system_that_does_not_say_leaves_it_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for said in (None, "", "12 nothing"):
+    for said in (None, "", "12 nothing", "0 0 0\n"):  # the last where nothing is counted
         path = tmp_path / "schedstat"
         path.unlink(missing_ok=True)
         if said is not None:

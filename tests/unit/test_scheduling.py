@@ -140,6 +140,14 @@ def test_of_one_cpu_or_many_nobody_is_given_one(system: dict[str, Any], cpus: se
             assert system["cpus"] == cpus
 
 
+def test_where_threads_have_no_place_nobody_is_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS and Windows: a plain run asks for nothing that it cannot have."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for name in ("sched_getaffinity", "sched_setaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+    assert Request.watched().cpus == Request.window().cpus == ()
+
+
 def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any]) -> None:
     with request(Request.realtime()) as granted:
         assert granted.refused == ()

@@ -90,8 +90,8 @@ class Request:
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Of two usable CPUs, the loop's and its window's; else both are empty: any.
 
-    A thread that still owes the others time when it falls asleep wakes where it fell asleep, on
-    Linux from 6.12 on, also where the other CPU is free and this one is not.
+    Left to the system the loop also wakes where the window draws while the other CPU is free; of
+    more than two one is free anyway.
     """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")

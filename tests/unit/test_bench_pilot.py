@@ -69,7 +69,7 @@ def test_one_overrun_more_is_none_and_two_are() -> None:
 def test_at_100_hz_no_overrun_more_in_all_rounds() -> None:
     alone, seen = rounds(10.0, 1.0), rounds(99.0, 1.0)
     assert verdicts(pilot._simulation_rows(100, alone, seen)) == [True]
-    seen.ours[1] = 2.0
+    seen.overruns[1] = 2.0
     assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
 
 
@@ -80,12 +80,12 @@ def test_at_100_hz_no_overrun_more_in_all_rounds() -> None:
 def test_where_the_kernel_tells_whom_it_stood_behind_the_window_makes_none(
     behind: float, computing: float, kept: bool
 ) -> None:
-    """However many the machine made, with it and without."""
+    """Beside the bound on all of them, however they came about."""
     alone = rounds(10.0, 3.0, computing=2.0, behind=None)
-    seen = rounds(10.0, 9.0, computing=computing, behind=behind)
+    seen = rounds(10.0, 9.0, ours=4.0, computing=computing, behind=behind)
     rows = pilot._simulation_rows(100, alone, seen)
-    assert verdicts(rows) == [kept]
-    assert [row.figures["count"] for row in rows[2:4]] == [18.0, 18.0]
+    assert verdicts(rows) == [False, kept]
+    assert [row.figures["count"] for row in rows[2:4]] == [18.0, 3.0]
     seen.behind[2] = None  # of one round it did not
     assert verdicts(pilot._simulation_rows(100, alone, seen)) == [False]
 

@@ -7,12 +7,12 @@ simulation is the F-16 by hand, recorded, its stick moved 20 times a second by a
 
 *Simulation*: with and without the window, 1 kHz and 100 Hz.  A figure is the median over the
 rounds, ``count`` that of the overruns.  Counts that differ by one a round are not told apart; at
-100 Hz none may be added in all rounds together.  There an overrun counts that something on this
-system made: computing, or standing in line for a processor (:mod:`rtsim.timing.line`).  A loop that
-stood in no line and was late all the same was woken late by the machine, as a virtual one is
-whenever its host is busy, with a window and without; all overruns stand in a row of their own.
-Where the kernel tells whom it stood behind (:mod:`tools.bench.pilot_trace`, to root), only the
-window's threads and the X server's count, and there may be none at all.
+100 Hz none may be added in all rounds together.  Two rows more say what such a
+difference is made of: how much of it something on this system made, by computing or by standing in
+line for a processor (:mod:`rtsim.timing.line`), and not the machine, which as a virtual one wakes
+a loop late whenever its host is busy, with a window and without; and, where the kernel tells whom
+the loop stood behind (:mod:`tools.bench.pilot_trace`, to root), how often that was a thread of the
+window or the X server.  Of these there may be none.
 
 *Frames*: intervals between two pictures handed to the screen, without the first second.  The loop
 that they are held against draws nothing, has the same window, driver, absolute deadlines and quiet
@@ -251,12 +251,12 @@ def _simulation_rows(hz: int, alone: Rounds, seen: Rounds) -> list[Row]:
     if hz < 1000:
         more = sum(seen.overruns) - sum(alone.overruns)
         ours = sum(seen.ours) - sum(alone.ours)
-        rows.append(Row("  overruns more, of all", {"count": more}))
+        rows.append(Row("  overruns more, of all", {"count": more}, "<= 0", more <= 0))
+        rows.append(Row("  but the machine's own", {"count": ours}))
         behind = [count for count in seen.behind if count is not None]
         if len(behind) < len(seen.behind):
-            return [*rows, Row("  but the machine's own", {"count": ours}, "<= 0", ours <= 0)]
+            return rows
         made = sum(behind) + max(0.0, sum(seen.computing) - sum(alone.computing))
-        rows.append(Row("  but the machine's own", {"count": ours}))
         return [*rows, Row("  that the window made", {"count": made}, "none", made == 0)]
     ratio = median_ratio(seen.late_ns, alone.late_ns)
     rows.append(Row("  p99 against alone", {"ratio [x]": ratio}, f"<= {COST} x", ratio <= COST))

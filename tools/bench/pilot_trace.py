@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from rtsim.record.event import Value
 from rtsim.record.file import FileRecorder
 from rtsim.tag import Tag
 from rtsim.trace import OVERRUN
@@ -94,16 +94,10 @@ class MarkingRecorder(FileRecorder):
 
     marks: Traced | None = None
 
-    def event(
-        self,
-        tag: Tag,
-        kind: str,
-        source: str,
-        text: str = "",
-        values: Mapping[str, Value] | None = None,
-    ) -> None:
-        super().event(tag, kind, source, text, values)
-        if kind == OVERRUN and self.marks is not None and values is not None:
+    def event(self, tag: Tag, kind: str, *rest: Any, **named: Any) -> None:
+        super().event(tag, kind, *rest, **named)
+        values = named.get("values") or (rest[2] if len(rest) > 2 else {})
+        if kind == OVERRUN and self.marks is not None:
             self.marks.mark(round(float(values["amount"])))
 
 

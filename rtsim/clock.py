@@ -44,6 +44,8 @@ _LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in t
 _FAR_NS = 3_600_000_000_000
 _REHEARSAL_NS = 10_000  # a tail shorter than this is left alone
 _SPARE_NS = 20_000  # beyond what would have covered a sleep that came late
+_COARSE = 6  # CLOCK_MONOTONIC_COARSE: Linux moves it on at each tick
+_IN_THE_TAIL_NS = 30_000  # how long after the earliest end of a sleep a tick may best come
 _EASE_NS = 20  # less for each one that did not: some seconds at 1 kHz until all is given back
 
 
@@ -227,6 +229,9 @@ class WallClock:
         self.rehearsal: Callable[[], object] | None = None
         """Called between the sleep and the spin: what its owner wants in the CPU's caches."""
         self.paced = rate is not None
+        self.begun_ns = 0
+        """When simulated time first ran, by :func:`stopwatch`."""
+        self._period_ns = 0  # of the loop, once it is known
         self._line = Timeline(1.0 if rate is None else rate, self.now())
 
     @property
@@ -243,7 +248,18 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        self._line.anchor(ns, self.now() if own is None else own)
+        """Without ``own``, once calibrated: now, or up to a tick later (:func:`until_quiet`)."""
+        if own is None:
+            now = self.now()
+            own = now + self._until_quiet(ns, now)
+            self.begun_ns = self.begun_ns or own - self.offset_ns
+        self._line.anchor(ns, own)
+
+    def _until_quiet(self, ns: int, now: int) -> int:
+        if not (self.paced and self._period_ns):
+            return 0
+        period = self._line.wall(ns + self._period_ns) - self._line.wall(ns)
+        return until_quiet(now - self.offset_ns, period, self._bound_ns, tick_ns())
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
         self.paced = rate is not None
@@ -317,7 +333,34 @@ class WallClock:
             late.append(stopwatch() - due)
         self.spin_ns = self.most_spin_ns = self._least_spin_ns = tail_for(late, period_ns)
         self._bound_ns = _longest_tail(period_ns)
+        self._period_ns = period_ns or 0
         return self.spin_ns
+
+
+def tick_ns() -> int:
+    """Between two ticks of the system's scheduler; 0 where it does not say."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return round(time.clock_getres(_COARSE) * 1e9)
+    except OSError:
+        return 0
+
+
+def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
+    """How long after ``now_ns`` a loop best begins, so that no tick meets it while it runs [ns].
+
+    At a tick Linux asks whether another thread has waited longer, and a loop that spins or computes
+    then loses its processor, until the next one.  Ticks come at multiples of ``tick_ns`` of
+    ``CLOCK_MONOTONIC``, so they meet a loop whose period has a common divisor with theirs always at
+    the same few phases.  The best is the beginning of the tail: what holds the processor then, when
+    the sleep ends, is asked to go, the loop has a fresh slice, and all other ticks find it asleep.
+    0 where the common divisor leaves no room beside a tail of ``tail_ns``.
+    """
+    divisor = math.gcd(period_ns, tick_ns)
+    if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
+        return 0
+    return (max(0, tail_ns - _IN_THE_TAIL_NS) - now_ns) % divisor
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:

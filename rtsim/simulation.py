@@ -227,7 +227,7 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     asked = (
         pace.scheduling if clock.paced else Request(timer_slack=False, slice_ns=0, quiet_gc=False)
     )
-    with request(asked) as granted, _ended_by_signals(executive):
+    with request(asked, getattr(recorder, "beside", ())) as granted, _ended_by_signals(executive):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)
         began = stopwatch()
@@ -245,7 +245,7 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             reason, error = "error", problem
             at = Tag(executive.system.ns)
             recorder.event(at, "Error", type(problem).__name__, str(problem))
-        wall_ns = stopwatch() - began
+        wall_ns = stopwatch() - max(began, getattr(clock, "begun_ns", 0))
         if executive.system.faults is not None:
             executive.system.faults.over(executive.system.ns)
         pacer.stop()

@@ -105,6 +105,11 @@ class FileRecorder:
         return self._tracks.add(name, integers, signals, about)
 
     @property
+    def beside(self) -> tuple[int, ...]:
+        """The process that writes."""
+        return (self._process.pid,)
+
+    @property
     def started(self) -> bool:
         """There is something in the file."""
         return self._tracks.started

@@ -136,7 +136,11 @@ class Track:
 
 
 class Recorder(Protocol):
-    """What the executive writes to."""
+    """What the executive writes to.
+
+    One that another process writes for may say which, by number, as ``beside``: it is kept away
+    from a CPU that the loop has for itself.
+    """
 
     def track(
         self,

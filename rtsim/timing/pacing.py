@@ -169,7 +169,7 @@ class Pacer:
 
     def anchor(self, ns: int) -> None:
         """Simulated ``ns`` is now, within a frame: time that was stretched on purpose."""
-        self.clock.anchor(ns)
+        self.clock.anchor(ns, self.read())
         self._late_by_wake = 0
 
     def hold(self, ns: int | None = None) -> None:

@@ -19,7 +19,7 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -138,8 +138,10 @@ class Granted:
 
 
 @contextlib.contextmanager
-def request(asked: Request | None = None) -> Iterator[Granted]:
+def request(asked: Request | None = None, beside: Iterable[int] = ()) -> Iterator[Granted]:
     """Ask; yields what was granted; undoes it at the end.  A refusal is a report, never an error.
+
+    ``beside``: processes, by number, that leave the CPUs that are asked for: the recorder's.
 
     ::
 
@@ -156,7 +158,13 @@ def request(asked: Request | None = None) -> Iterator[Granted]:
                 _ask("garbage collector", wanted.quiet_gc, "quiet", _quiet_gc, undo),
                 _ask("memory", wanted.lock_memory, "locked", _lock_memory, undo),
                 _ask("class", wanted.fifo > 0, f"SCHED_FIFO {wanted.fifo}", _fifo(wanted), undo),
-                _ask("CPUs", bool(wanted.cpus), _cpu_text(wanted.cpus), _pin(wanted.cpus), undo),
+                _ask(
+                    "CPUs",
+                    bool(wanted.cpus),
+                    _cpu_text(wanted.cpus),
+                    _pin(wanted.cpus, beside),
+                    undo,
+                ),
             )
         )
 
@@ -291,7 +299,7 @@ def _may_lock_all() -> bool:
     return bool(int(effective, 16) >> _CAP_IPC_LOCK & 1)
 
 
-def _pin(cpus: tuple[int, ...]) -> _Asker:
+def _pin(cpus: tuple[int, ...], beside: Iterable[int]) -> _Asker:
     def ask(undo: contextlib.ExitStack) -> str:
         if not hasattr(os, "sched_setaffinity"):
             raise _Refused("any", _NOT_HERE)
@@ -302,9 +310,18 @@ def _pin(cpus: tuple[int, ...]) -> _Asker:
             able = _cpu_text(tuple(sorted(before)))
             raise _Refused(able, str(error), f"choose among the usable CPUs: {able}") from error
         undo.callback(os.sched_setaffinity, 0, before)
+        for process in beside:
+            _place(process, before.difference(cpus))
+            undo.callback(_place, process, before)
         return _cpu_text(usable_cpus())
 
     return ask
+
+
+def _place(process: int, cpus: set[int]) -> None:
+    """Another process on these; where it is on none, or gone, it stays as it is."""
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(process, cpus)
 
 
 def _fifo(wanted: Request) -> _Asker:

@@ -1,4 +1,4 @@
-"""Where there are two CPUs, the loop has one and all of its window's threads the other."""
+"""Where there are two CPUs, the loop has one; its window and who writes for it, the other."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rtsim.cli import main
 from rtsim.loading import load_scenario
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
+from rtsim.record.file import FileRecorder
 from rtsim.simulation import Pace, Progress, simulate
 from rtsim.timing.policy import CatchUp
 from rtsim.timing.scheduling import Request
@@ -47,7 +48,9 @@ def allowed(pid: int) -> list[set[int]]:
     return [os.sched_getaffinity(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()]
 
 
-def test_no_thread_of_the_window_is_where_the_loop_is(two: list[int]) -> None:
+def test_neither_the_window_nor_who_writes_is_where_the_loop_is(
+    two: list[int], tmp_path: Path
+) -> None:
     scenario = load_scenario("f16-by-hand", {"step": "0.01"})
     pace = Pace(1.0, CatchUp(max_frames=100_000), Request.watched())
     found: list[list[set[int]]] = []
@@ -55,17 +58,19 @@ def test_no_thread_of_the_window_is_where_the_loop_is(two: list[int]) -> None:
         Cockpit(scenario, "stick", {"scene": "f16"}) as cockpit,
         ViewerProcess(cockpit.shared.path, HIDDEN) as viewer,
     ):
+        recorder = FileRecorder(tmp_path / "run.mcap")
 
         def observe(progress: Progress) -> None:
             if progress.ns > 500_000_000 and not found:
-                found.append([os.sched_getaffinity(0), *allowed(viewer.pid)])
+                writer = os.sched_getaffinity(*recorder.beside)
+                found.append([os.sched_getaffinity(0), writer, *allowed(viewer.pid)])
 
         simulate(
-            scenario, until=1.0, pace=pace, publisher=cockpit.pictures, inbox=cockpit.inbox,
-            observe=observe,
+            scenario, until=1.0, pace=pace, recorder=recorder, publisher=cockpit.pictures,
+            inbox=cockpit.inbox, observe=observe,
         )  # fmt: skip
-    loop, *window = found[0]
-    assert loop == {two[1]}
+    loop, writer, *window = found[0]
+    assert (loop, writer) == ({two[1]}, {two[0]})
     assert window
     assert all(cpus == {two[0]} for cpus in window)
     assert os.sched_getaffinity(0) == set(two)

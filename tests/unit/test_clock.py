@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from fractions import Fraction
 
@@ -19,6 +21,8 @@ from rtsim.clock import (
     WallClock,
     exact_rate,
     tail_for,
+    tick_ns,
+    until_quiet,
 )
 from rtsim.errors import ScenarioError
 from rtsim.testing import FakeClock
@@ -148,6 +152,69 @@ def test_the_tail_follows_what_comes_late_within_its_bounds_and_eases(
         wait()
     assert clock.spin_ns == tuned, "given back"
     assert clock.most_spin_ns == 250_000
+
+
+TICKS = st.sampled_from([1_000_000, 3_333_333, 4_000_000, 10_000_000])
+TAIL_NS = 250_000
+
+
+@given(
+    now=st.integers(0, 2**62), period=st.integers(1, 2000).map(lambda k: k * 50_000),
+    tick=TICKS, tail=st.integers(20_000, 500_000),
+)  # fmt: skip
+def test_a_tick_meets_the_beginning_of_a_tail_or_a_loop_that_sleeps(
+    now: int, period: int, tick: int, tail: int
+) -> None:
+    rest = until_quiet(now, period, tail, tick)
+    assert 0 <= rest < tick
+    divisor = math.gcd(period, tick)
+    if divisor < 2 * tail:
+        assert rest == 0, "no room"
+        return
+    slept = max(0, tail - 30_000)
+    for k in range(40):
+        since = (now + rest + k * period) % tick
+        assert since % divisor == slept % divisor
+        assert since == slept or since >= divisor, "the tick before is far off, or in the tail"
+
+
+def test_without_a_period_or_a_tick_it_is_always_quiet() -> None:
+    assert until_quiet(12_345, 0, TAIL_NS, 4_000_000) == 0
+    assert until_quiet(12_345, 1_000_000, TAIL_NS, 0) == 0
+
+
+@pytest.mark.parametrize(("rate", "divisor"), [(1.0, 1_000_000), (0.5, 2_000_000)])
+def test_a_loop_begins_where_ticks_do_not_meet_it(
+    rate: float, divisor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = [123_456_789]
+    monkeypatch.setattr(clock_module, "stopwatch", lambda: time[0])
+    monkeypatch.setattr(clock_module, "tick_ns", lambda: 4_000_000)
+    monkeypatch.setattr("time.sleep", lambda seconds: time.append(seconds))
+    clock = WallClock(rate)
+    clock.anchor(0)
+    assert clock.wall(0) - clock.offset_ns == time[0], "before it is calibrated: now"
+    clock = WallClock(rate)
+    clock.calibrate(1_000_000, samples=1)
+    clock.anchor(7)
+    assert (clock.wall(7) - clock.offset_ns) % divisor == TAIL_NS - 30_000
+    assert 0 <= clock.wall(7) - clock.now() < divisor
+    assert clock.begun_ns == clock.wall(7) - clock.offset_ns
+    begun, time[0] = clock.begun_ns, time[0] + 333_333
+    clock.anchor(9, clock.now())
+    assert clock.wall(9) == clock.now(), "where it is said when, it was then"
+    clock.anchor(9)
+    assert (clock.wall(9) - clock.offset_ns) % divisor == TAIL_NS - 30_000
+    assert clock.begun_ns == begun
+    clock.set_rate(None, 11)
+    assert clock.wall(11) == clock.now(), "nothing is waited for"
+
+
+def test_the_system_tells_its_tick_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform == "linux":
+        assert 500_000 <= tick_ns() <= 10_000_000
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert tick_ns() == 0
 
 
 @pytest.mark.parametrize("spin_ns", [0, 30_000])

@@ -45,16 +45,24 @@ class Libc:
 
 
 SLICE_NS = 1_400_000
+GONE = 4
 
 
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """A system that grants everything, and what it was told."""
     told: dict[str, Any] = {"libc": Libc(), "class": os.SCHED_OTHER, "priority": 0, "cpus": {0, 1}}
-    told["slice"] = SLICE_NS
+    told["slice"], told["others"] = SLICE_NS, {}
 
     def set_class(_pid: int, policy: int, parameters: os.sched_param) -> None:
         told["class"], told["priority"] = policy, parameters.sched_priority
+
+    def place(pid: int, cpus: set[int]) -> None:
+        if pid == GONE:
+            raise ProcessLookupError
+        if not cpus:
+            raise OSError("on none")
+        told.update(cpus=set(cpus)) if pid == 0 else told["others"].update({pid: set(cpus)})
 
     monkeypatch.setattr(scheduling, "_libc", lambda: told["libc"])
     monkeypatch.setattr(scheduling, "_may_lock_all", lambda: True)
@@ -64,7 +72,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: told["class"])
     monkeypatch.setattr(os, "sched_getparam", lambda _pid: os.sched_param(told["priority"]))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: told["cpus"])
-    monkeypatch.setattr(os, "sched_setaffinity", lambda _pid, c: told.update(cpus=set(c)))
+    monkeypatch.setattr(os, "sched_setaffinity", place)
     yield told
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
@@ -138,6 +146,20 @@ def test_of_one_cpu_or_many_nobody_is_given_one(system: dict[str, Any], cpus: se
         with request(asked) as granted:
             assert granted["CPUs"].asked == "no"
             assert system["cpus"] == cpus
+
+
+def test_who_writes_is_kept_off_a_cpu_that_is_asked_for(system: dict[str, Any]) -> None:
+    writer, others = 77, system["others"]
+    for asked in (Request.watched(), Request.realtime()):
+        with request(asked, [GONE, writer]) as granted:
+            assert granted.refused == ()
+            assert (system["cpus"], others) == ({1}, {writer: {0}})
+        assert (system["cpus"], others) == ({0, 1}, {writer: {0, 1}})
+    others.clear()
+    with request(Request(), [writer]):
+        assert others == {}, "a plain run asks for no CPU"
+    with request(Request(cpus=(0, 1)), [writer]):
+        assert others == {}, "there is no other"
 
 
 def test_where_threads_have_no_place_nobody_is_given_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ class Pacer:
         if not clock.paced or self.frozen or self._held:  # anchored when it goes on
             clock.set_rate(rate, ns)
             return
-        late = max(0, now - clock.wall(ns))
+        late = now - clock.wall(ns)  # less than 0 before a run's first tag is due
         clock.set_rate(rate, ns)
         if clock.paced:
             self._hand_on(ns, now, late)

@@ -246,6 +246,18 @@ def test_a_restore_to_an_earlier_time_and_another_rate() -> None:
     assert clock.now() == before + 2 * MS
 
 
+def test_another_rate_before_the_first_tag_is_due_does_not_make_it_due_earlier() -> None:
+    pacer, clock = make(Abort())
+    pacer.start(0)
+    clock.anchor(0, clock.now() + MS)  # it begins a little later, between two ticks
+    due = clock.wall(0)
+    pacer.set_rate(0.5, 0)
+    assert clock.wall(0) == due
+    assert pacer.wait(MS)
+    assert clock.now() == due + 2 * MS
+    assert pacer.slipped_ns == 0
+
+
 def test_the_worst_frames_come_with_their_jobs() -> None:
     pacer, clock = make(CatchUp(), late=[0, 40_000])
     pacer.start(0)

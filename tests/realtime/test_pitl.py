@@ -60,11 +60,7 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     # not when it was due; the execution of an answer that was late counts, its exchange does not
     assert target.exchange.max <= target.wire_ns + target.execution.max
     assert (target.exchange.took_ns == _measured(board.flight.flown, "controller")).all()
-    flight = board.flight
-    behind = flight.late or flight.missed or flight.slipped  # this host was: an answer may lack
-    if target.execution.steps == STEPS or not behind:
-        assert target.execution.steps == STEPS
-        assert target.execution.min == loop.target.execution.min  # type: ignore[union-attr]
+    assert target.execution.min == loop.target.execution.min  # type: ignore[union-attr]
     if not board.flight.late:
         result.assert_ok()
         assert target.exchange.max == target.wire_ns + target.execution.max

@@ -230,7 +230,7 @@ class WallClock:
         """Called between the sleep and the spin: what its owner wants in the CPU's caches."""
         self.paced = rate is not None
         self.begun_ns = 0
-        """When simulated time first ran, by :func:`stopwatch`."""
+        """When simulated time first ran since :meth:`calibrate`, by :func:`stopwatch` [ns]."""
         self._period_ns = 0  # of the loop, once it is known
         self._line = Timeline(1.0 if rate is None else rate, self.now())
 
@@ -333,7 +333,7 @@ class WallClock:
             late.append(stopwatch() - due)
         self.spin_ns = self.most_spin_ns = self._least_spin_ns = tail_for(late, period_ns)
         self._bound_ns = _longest_tail(period_ns)
-        self._period_ns = period_ns or 0
+        self._period_ns, self.begun_ns = period_ns or 0, 0
         return self.spin_ns
 
 

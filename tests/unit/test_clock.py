@@ -208,6 +208,10 @@ def test_a_loop_begins_where_ticks_do_not_meet_it(
     assert clock.begun_ns == begun
     clock.set_rate(None, 11)
     assert clock.wall(11) == clock.now(), "nothing is waited for"
+    clock.calibrate(1_000_000, samples=1)  # another run
+    time[0] += 10**9
+    clock.anchor(0)
+    assert clock.begun_ns == time[0]
 
 
 def test_the_system_tells_its_tick_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,7 +252,7 @@ def _simulation_rows(hz: int, alone: Rounds, seen: Rounds) -> list[Row]:
         more = sum(seen.overruns) - sum(alone.overruns)
         ours = sum(seen.ours) - sum(alone.ours)
         rows.append(Row("  overruns more, of all", {"count": more}, "<= 0", more <= 0))
-        rows.append(Row("  but the machine's own", {"count": ours}))
+        rows.append(Row("  without the machine's own", {"count": ours}))
         behind = [count for count in seen.behind if count is not None]
         if len(behind) < len(seen.behind):
             return rows

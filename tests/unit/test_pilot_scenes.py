@@ -96,7 +96,33 @@ def test_what_lies_ahead_is_in_the_middle_and_what_lies_behind_is_not_drawn() ->
     assert view.direction(np.array([-1.0, 0.0, 0.0])) is None
     behind = np.array([[[-10.0, 0, 0], [-20.0, 5, 0]]])
     assert view.lines(behind)[0].size == 0
-    assert view.area(np.array([[-9.0, 0, 0], [-9.0, 9, 0], [-19.0, 9, 0]])) == []
+    assert view.areas(np.array([[[-9.0, 0, 0], [-9.0, 9, 0], [-19.0, 9, 0]]])) == []
+
+
+def test_areas_in_the_picture_come_in_their_order_and_cut_in_front_of_the_eye() -> None:
+    """Through the eye, behind it, ahead, beside the picture, and again ahead."""
+    square = np.array([[0.0, -1, 0], [0, 1, 0], [1, 1, 0], [1, -1, 0]])
+    placed = [square * [99, 9, 0] + [start, east, 0.0] for start, east in (
+        (-50.0, 0.0), (-150.0, 0.0), (50.0, 0.0), (50.0, 900.0), (60.0, 0.0)
+    )]  # fmt: skip
+    found = dict(camera(height=10.0).areas(np.array(placed)))
+    assert list(found) == [0, 2, 4]
+    assert all(np.isfinite(outline).all() for outline in found.values())
+    assert max(y for _, y in found[0]) > 300.0
+    assert max(y for _, y in found[2]) == pytest.approx(150.0 + 0.2 * camera().focal)
+
+
+def test_bands_leave_no_seam_between_them(surface: pygame.Surface) -> None:
+    """However the picture is rolled, no sky shows below the horizon."""
+    for roll in range(0, 180, 7):
+        view = camera(roll, -20.0, height=0.0)
+        Terrain().draw(surface, view)
+        seen = pygame.surfarray.array3d(surface).reshape(-1, 3)
+        x = (np.indices((400, 300)).reshape(2, -1).T - [200.0, 150.0]) / view.focal
+        ahead, right, down = view.axes[:, 2]
+        below = ahead + x @ [right, down] > 0.02
+        assert below.any()
+        assert not (seen[below] == SKY).all(axis=1).any()
 
 
 def test_a_line_through_the_eye_is_cut_in_front_of_it() -> None:
@@ -146,11 +172,11 @@ def test_the_horizon_is_where_it_should_be_to_the_pixel(surface: pygame.Surface)
 
 
 def test_a_polygon_cut_to_nothing_and_not_cut() -> None:
-    square = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
-    assert cut_polygon(square, square[:, 0] + 1).tolist() == square.tolist()
-    assert cut_polygon(square, square[:, 0] - 2).shape == (0, 2)
-    half = cut_polygon(square, square[:, 0] - 0.5)
-    assert sorted({float(x) for x in half[:, 0]}) == [0.5, 1.0]
+    square = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
+    assert cut_polygon(square, [x + 1 for x, _ in square]) == square
+    assert cut_polygon(square, [x - 2 for x, _ in square]) == []
+    half = cut_polygon(square, [x - 0.5 for x, _ in square])
+    assert sorted(map(tuple, half)) == [(0.5, 0.0), (0.5, 1.0), (1.0, 0.0), (1.0, 1.0)]
 
 
 # -- gates

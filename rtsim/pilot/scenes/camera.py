@@ -6,7 +6,9 @@ World: north, east, down in m.  Camera: forward, right, down.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,13 @@ from rtsim.signals import Vector
 NEAR = 1.0
 """m; what is nearer than this is cut away."""
 
+_FARTHEST = 3e6
+_OVERLAP = 2.0
+"""Pixels by which a band reaches below its lower edge: no seam between it and the next."""
+
 Point = tuple[float, float]
 Points = NDArray[np.float64]
+Polygon = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -30,14 +37,15 @@ class Camera:
     height: int
     field: float = math.radians(70.0)
 
-    @property
+    @cached_property
     def focal(self) -> float:
         """Pixels a unit of tangent."""
         return 0.5 * self.width / math.tan(0.5 * self.field)
 
     def seen(self, world: Points) -> Points:
         """Camera coordinates of world points (..., 3)."""
-        return np.asarray((world - self.position) @ self.axes.T)
+        flat = (world - self.position).reshape(-1, 3)  # one product, and not one for each line
+        return np.asarray(flat @ self.axes.T).reshape(world.shape)
 
     def pixels(self, seen: Points) -> Points:
         """(..., 2) of camera coordinates (..., 3) that lie in front."""
@@ -47,18 +55,22 @@ class Camera:
 
     def direction(self, world: Vector) -> Point | None:
         """Pixel of something infinitely far in a direction (3,); ``None`` where it is behind."""
-        seen = self.axes @ world
-        if seen[0] < 1e-3:
-            return None
-        x, y = self.pixels(seen)
-        return float(x), float(y)
+        return self.directions(world[np.newaxis])[0]
+
+    def directions(self, world: Points) -> list[Point | None]:
+        """:meth:`direction` of each of (n, 3)."""
+        seen = world @ self.axes.T
+        ahead = seen[:, 0] >= 1e-3
+        seen[~ahead, 0] = 1.0
+        pixels = self.pixels(seen).tolist()
+        return [(x, y) if shown else None for (x, y), shown in zip(pixels, ahead, strict=True)]
 
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
         """Pixels (m, 2, 2) of the visible parts of world lines (k, 2, 3), and which those are."""
         seen = self.seen(ends)
+        kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > NEAR)
+        seen = seen[kept]
         depth = seen[..., 0]
-        kept = np.flatnonzero(depth.max(axis=1) > NEAR)
-        seen, depth = seen[kept], depth[kept]
         for end in (0, 1):
             cut = np.flatnonzero(depth[:, end] < NEAR)
             if cut.size:
@@ -67,43 +79,68 @@ class Camera:
                 seen[cut, end] = here + share * (there - here)
         return self.pixels(seen), kept
 
-    def area(self, corners: Points) -> list[Point]:
-        """Pixels of the visible part of a flat world polygon (k, 3); empty where it is behind."""
-        seen = self.seen(corners)
-        if (seen[:, 0] < NEAR).any():
-            seen = cut_polygon(seen, seen[:, 0] - NEAR)
-        return [(float(x), float(y)) for x, y in self.pixels(seen)] if len(seen) > 2 else []
+    def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
+        """Of flat world polygons (n, k, 3) those in the picture: which, and its pixels, in order.
 
-    def below(self, elevation: float = 0.0) -> list[Point]:
+        All at once: what numpy takes for one is more than it takes for a hundred.
+        """
+        seen = self.seen(corners)
+        depth = seen[..., 0]
+        nearest = depth.min(axis=1)
+        whole = np.flatnonzero(nearest >= NEAR)
+        pixels = self.pixels(seen[whole])
+        shown = self._touched(pixels.min(axis=1), pixels.max(axis=1))
+        found = list(zip(whole[shown].tolist(), pixels[shown].tolist(), strict=True))
+        for k in np.flatnonzero((nearest < NEAR) & (depth.max(axis=1) > NEAR)).tolist():
+            part = cut_polygon(seen[k].tolist(), (depth[k] - NEAR).tolist())
+            outline = self.pixels(np.array(part))
+            if self._touched(outline.min(axis=0), outline.max(axis=0)):
+                found.append((k, outline.tolist()))
+        return sorted(found)
+
+    def _touched(self, low: Points, high: Points) -> NDArray[np.bool_]:
+        """Whether what reaches from ``low`` to ``high`` (..., 2), in pixels, is in the picture.
+
+        SDL's integers end, and what is drawn far out does harm.
+        """
+        inside = (high > 0.0) & (low < (self.width, self.height))
+        return np.asarray((inside & (high < _FARTHEST) & (low > -_FARTHEST)).all(axis=-1))
+
+    def below(self, elevation: float = 0.0, lowest: float = -0.5 * math.pi) -> list[Point]:
         """The part of the picture that lies lower than ``elevation`` rad above the horizon.
 
-        Exact for the horizon itself; for the bands beside it as if they ran in parallel.
+        Down to ``lowest`` and a little more.  Exact for the horizon itself; for the bands beside it
+        as if they ran in parallel.
         """
-        ahead, right, down = self.axes[:, 2]
-        frame = np.array(
-            [[0.0, 0.0], [self.width, 0.0], [self.width, self.height], [0.0, self.height]]
-        )
-        x = (frame - np.array([0.5 * self.width, 0.5 * self.height])) / self.focal
-        along = math.hypot(right, down)
-        side = ahead + x @ np.array([right, down]) + math.tan(elevation) * along
-        left = cut_polygon(frame, side)
-        return [(float(a), float(b)) for a, b in left]
+        ahead, right, down = self.axes[:, 2].tolist()
+        along, focal = math.hypot(right, down), self.focal
+        upper = math.tan(elevation) * along
+        lower = math.tan(lowest) * along - _OVERLAP / focal
+        w, h = float(self.width), float(self.height)
+        part: Polygon = [(0.0, 0.0), (w, 0.0), (w, h), (0.0, h)]
+        for sign, edge in ((1.0, upper), (-1.0, lower)):
+            side = [
+                sign * (ahead + edge + (right * (x - 0.5 * w) + down * (y - 0.5 * h)) / focal)
+                for x, y in part
+            ]
+            part = cut_polygon(part, side)
+        return [(x, y) for x, y in part]
 
 
-def cut_polygon(corners: Points, side: Vector) -> Points:
+def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
     """The part of a polygon (k, n) where ``side`` (k,), linear across it, is positive.
 
     Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974: one plane of it.
     """
-    out: list[Vector] = []
-    for k in range(len(corners)):
-        here, before = side[k], side[k - 1]
+    out: list[Sequence[float]] = []
+    for k, (corner, here) in enumerate(zip(corners, side, strict=True)):
+        last, before = corners[k - 1], side[k - 1]
         if (here > 0.0) != (before > 0.0):
             share = before / (before - here)
-            out.append(corners[k - 1] + share * (corners[k] - corners[k - 1]))
+            out.append([a + share * (b - a) for a, b in zip(last, corner, strict=True)])
         if here > 0.0:
-            out.append(corners[k])
-    return np.array(out) if out else np.zeros((0, corners.shape[1]))
+            out.append(corner)
+    return out
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:

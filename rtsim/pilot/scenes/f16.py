@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pygame
 
-from rtsim.pilot.scenes.camera import Camera, Points, axes_of
+from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.flight import Flight, Ground
 from rtsim.pilot.scenes.hud import Figures, HeadUp
 from rtsim.pilot.scenes.scene import CHASE, Moment, Shown
@@ -87,15 +87,15 @@ _PANELS: tuple[tuple[tuple[int, int, int], tuple[tuple[float, float, float], ...
 """Colour and corners, m in body axes."""
 
 
+_MOST = max(len(corners) for _, corners in _PANELS)
+_CORNERS = np.array([[*c, *(c[-1:] * (_MOST - len(c)))] for _, c in _PANELS])
+"""(panels, corners, 3): the last of a panel again where it has fewer than others."""
+_MIDDLES = np.array([np.mean(corners, axis=0) for _, corners in _PANELS])
+
+
 def draw_aircraft(surface: pygame.Surface, camera: Camera, flight: Flight) -> None:
     """Panels, the farthest first."""
-    panels: list[tuple[float, tuple[int, int, int], Points]] = []
-    for colour, corners in _PANELS:
-        world = np.array(corners) @ flight.axes + flight.place
-        depth = float(camera.seen(world)[:, 0].mean())
-        panels.append((depth, colour, world))
-    for _, colour, world in sorted(panels, key=lambda panel: -panel[0]):
-        pixels = camera.area(world)
-        if pixels:
-            pygame.draw.polygon(surface, colour, pixels)
-            pygame.draw.polygon(surface, (70, 74, 80), pixels, 1)
+    far = np.argsort(-camera.seen(_MIDDLES @ flight.axes + flight.place)[:, 0])
+    for k, outline in camera.areas(_CORNERS[far] @ flight.axes + flight.place):
+        pygame.draw.polygon(surface, _PANELS[far[k]][0], outline)
+        pygame.draw.polygon(surface, (70, 74, 80), outline, 1)

@@ -10,12 +10,13 @@ import pygame
 
 from rtsim.pilot.scenes.camera import Camera
 from rtsim.pilot.scenes.flight import FT, KT, Flight
-from rtsim.pilot.scenes.text import Colour, write
+from rtsim.pilot.scenes.text import Colour, shade, write
 
 GREEN: Colour = (96, 255, 128)
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
 SHADE = (8, 24, 12, 110)
+"""So that figures can be read against the haze."""
 _HEADING_SIZES = 3.8
 """Of letters, from the top: there the heading stands alone."""
 
@@ -57,22 +58,21 @@ class HeadUp:
         north, east = flight.axes[0, 0] / flat, flight.axes[0, 1] / flat
         middle = 5 * round(math.degrees(flight.pitch) / 5.0)
         inner, outer = math.radians(2.5), math.radians(6.5)
-        for elevation in range(middle - 20, middle + 25, 5):
-            if abs(elevation) > 90:
-                continue
+        rungs = [e for e in range(middle - 20, middle + 25, 5) if abs(e) <= 90]
+        away = []
+        for elevation in rungs:
             reach = 2.2 * outer if elevation == 0 else outer
             c, s = math.cos(math.radians(elevation)), math.sin(math.radians(elevation))
-            for side in (-1.0, 1.0):
-                ends = []
-                for turn in (inner * side, reach * side):
-                    t = math.tan(turn)
-                    away = np.array([c * north - t * east, c * east + t * north, -s])
-                    ends.append(camera.direction(away))
-                inner_end, outer_end = ends
-                if inner_end is None or outer_end is None:
-                    continue
-                if min(inner_end[1], outer_end[1]) > _HEADING_SIZES * size:
-                    self._rung(surface, elevation, inner_end, outer_end, size)
+            for turn in (-inner, -reach, inner, reach):
+                t = math.tan(turn)
+                away.append((c * north - t * east, c * east + t * north, -s))
+        ends = camera.directions(np.array(away))
+        for k in range(0, len(ends), 2):
+            inner_end, outer_end = ends[k : k + 2]
+            if inner_end is None or outer_end is None:
+                continue
+            if min(inner_end[1], outer_end[1]) > _HEADING_SIZES * size:
+                self._rung(surface, rungs[k // 4], inner_end, outer_end, size)
 
     def _rung(
         self,
@@ -157,20 +157,13 @@ class HeadUp:
         beside = [(f"{climb:+6.0f} ft/min", GREEN), (figures.note, GREEN)]
         for x, lines in ((left, rows), (right, beside)):
             at = (x - 1.7 * big, middle + 0.8 * big)
-            _shade(surface, pygame.Rect(*at, 3.4 * big, (len(lines) + 0.4) * size))
+            shade(surface, pygame.Rect(*at, 3.4 * big, (len(lines) + 0.4) * size), SHADE)
             for k, (text, colour) in enumerate(lines):
                 write(surface, text, (at[0] + 0.3 * big, at[1] + (k + 0.7) * size), size, colour)
 
     def _box(self, surface: pygame.Surface, text: str, at: tuple[float, float], size: int) -> None:
         area = pygame.Rect(0, 0, round(3.4 * size), round(1.1 * size))
         area.center = (round(at[0]), round(at[1]))
-        _shade(surface, area)
+        shade(surface, area, SHADE)
         pygame.draw.rect(surface, GREEN, area, 2)
         write(surface, text, area.center, size, GREEN, "centre")
-
-
-def _shade(surface: pygame.Surface, area: pygame.Rect) -> None:
-    """Darker, so that figures can be read against the haze."""
-    shade = pygame.Surface(area.size, pygame.SRCALPHA)
-    shade.fill(SHADE)
-    surface.blit(shade, area)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pygame
@@ -43,76 +45,68 @@ class Terrain:
     """A grid that the aircraft flies over, and fields between its lines."""
 
     def __init__(self) -> None:
-        self._fine = _grid(_CELL, _CELLS)
-        self._coarse = _grid(_WIDE, _WIDES)
+        grids = ((COARSE, _WIDE, _grid(_WIDE, _WIDES)), (GRID, _CELL, _grid(_CELL, _CELLS)))
+        self._lines = np.concatenate([lines for _, _, lines in grids])
+        self._strokes = [(colour, 1) for colour, _, lines in grids for _ in lines]
+        self._spacing = np.concatenate([np.full((len(g), 1, 2), space) for _, space, g in grids])
+        self._cell: tuple[int, int] | None = None
+        self._fields: tuple[Points, list[Colour]] = np.zeros((0, 4, 3)), []
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
         surface.fill(SKY)
-        for elevation, colour in BANDS:
-            corners = camera.below(math.radians(elevation))
+        lowest = [elevation for elevation, _ in BANDS[1:]] + [-90.0]
+        for (elevation, colour), lower in zip(BANDS, lowest, strict=True):
+            corners = camera.below(math.radians(elevation), math.radians(lower))
             if len(corners) > 2:
                 pygame.draw.polygon(surface, colour, corners)
         if camera.position[2] >= -1.0:
             return
-        self._draw_fields(surface, camera)
-        for lines, spacing, colour in (
-            (self._coarse, _WIDE, COARSE),
-            (self._fine, _CELL, GRID),
-        ):
-            at = np.floor(camera.position / spacing) * spacing
-            at[2] = 0.0
-            pixels, _ = camera.lines(lines + at)
-            _draw_lines(surface, pixels, colour)
+        _draw_areas(surface, camera, *self._fields_around(camera))
+        moved = self._lines.copy()
+        moved[..., :2] += np.floor(camera.position[:2] / self._spacing) * self._spacing
+        _draw_lines(surface, camera, moved, self._strokes)
 
-    def _draw_fields(self, surface: pygame.Surface, camera: Camera) -> None:
+    def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
         """Every few cells a field; which ones and how green follows from the place alone."""
         north, east = (math.floor(camera.position[k] / _CELL) for k in (0, 1))
+        if (north, east) == self._cell:
+            return self._fields
+        corners, colours = [], []
         for i in range(north - _FIELDS, north + _FIELDS):
             for k in range(east - _FIELDS, east + _FIELDS):
                 drawn = (i * 73856093 ^ k * 19349663) & 0xFF
-                if drawn > 60:
-                    continue
-                corners = _CELL * np.array(
-                    [[i, k, 0.0], [i + 1, k, 0.0], [i + 1, k + 1, 0.0], [i, k + 1, 0.0]]
-                )
-                pixels = camera.area(corners)
-                if pixels and _touches(pixels, camera):
+                if drawn <= 60:
+                    corners.append([[i, k], [i + 1, k], [i + 1, k + 1], [i, k + 1]])
                     shade = drawn // 3
-                    pygame.draw.polygon(surface, (78 + shade, 100 + shade, 54 + shade // 2), pixels)
+                    colours.append((78 + shade, 100 + shade, 54 + shade // 2))
+        fields = np.zeros((len(corners), 4, 3))
+        fields[..., :2] = _CELL * np.array(corners, float).reshape(-1, 4, 2)
+        self._cell, self._fields = (north, east), (fields, colours)
+        return self._fields
 
 
-@dataclass(frozen=True)
 class Runway:
     """Its middle at the reference point; ``heading`` in rad, lengths in m."""
 
-    heading: float
-    length: float = 3000.0
-    width: float = 60.0
-
-    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        half, side = 0.5 * self.length, 0.5 * self.width
-        self._area(surface, camera, ASPHALT, -half, half, -side, side)
-        for along in np.arange(-half + 150.0, half - 150.0, 120.0):
-            self._area(surface, camera, PAINT, along, along + 60.0, -0.9, 0.9)
-        for edge in (-side, side - 1.5):
-            self._area(surface, camera, PAINT, -half, half, edge, edge + 1.5)
+    def __init__(self, heading: float, length: float = 3000.0, width: float = 60.0) -> None:
+        half, side = 0.5 * length, 0.5 * width
+        painted = [
+            (along, along + 60.0, -0.9, 0.9) for along in np.arange(150.0 - half, half - 150, 120)
+        ]
+        painted += [(-half, half, edge, edge + 1.5) for edge in (-side, side - 1.5)]
         for end in (-half + 15.0, half - 60.0):
             for k in range(-4, 4):
                 across = (k + 0.25) * side / 4.5
-                self._area(surface, camera, PAINT, end, end + 45.0, across, across + 3.4)
+                painted.append((end, end + 45.0, across, across + 3.4))
+        flat = [
+            ((start, left), (start, right), (end, right), (end, left))
+            for start, end, left, right in [(-half, half, -side, side), *painted]
+        ]
+        self._corners = np.stack([on_ground(np.array(area), heading) for area in flat])
+        self._colours = [ASPHALT] + [PAINT] * len(painted)
 
-    def _area(
-        self,
-        surface: pygame.Surface,
-        camera: Camera,
-        colour: Colour,
-        *sides: float,
-    ) -> None:
-        start, end, left, right = sides
-        corners = np.array([[start, left], [start, right], [end, right], [end, left]])
-        pixels = camera.area(on_ground(corners, self.heading))
-        if pixels and _touches(pixels, camera):
-            pygame.draw.polygon(surface, colour, pixels)
+    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        _draw_areas(surface, camera, self._corners, self._colours)
 
 
 @dataclass
@@ -124,10 +118,14 @@ class Gate:
     half: float = 45.0
     passed: bool = field(default=False, compare=False)
 
-    def corners(self) -> Points:
+    @cached_property
+    def lines(self) -> Points:
+        """(5, 2, 3): its sides, and the pole that it stands on."""
         side = self.half * np.array([-math.sin(self.heading), math.cos(self.heading), 0.0])
         up = np.array([0.0, 0.0, -self.half])
-        return np.array([self.place + a * side + b * up for a, b in _SQUARE])
+        corners = np.array([self.place + a * side + b * up for a, b in _SQUARE])
+        pole = np.array([self.place - up, [*self.place[:2], 0.0]])
+        return np.stack([*np.stack([corners, np.roll(corners, -1, axis=0)], axis=1), pole])
 
     def crossed(self, before: Vector, now: Vector) -> bool:
         """Whether the way from one place to the other led through it, in its direction."""
@@ -175,19 +173,16 @@ class Course:
                 return
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
+        """The last gate first: each a frame on a pole."""
+        ends, strokes = [], []
         for k, gate in reversed(list(enumerate(self.gates))):
             colour = PASSED if gate.passed else NEXT_GATE if k == self.next else GATE
-            corners = gate.corners()
-            ends = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
-            pixels, _ = camera.lines(ends)
-            distance = float(np.linalg.norm(gate.place - camera.position))
+            distance = math.dist(gate.place, camera.position)
             thick = max(2, min(14, round(3.0 * camera.focal / max(distance, 1.0))))
-            _draw_lines(surface, pixels, colour, thick)
-            foot = gate.place.copy()
-            foot[2] = 0.0
-            low = gate.place + np.array([0.0, 0.0, gate.half])
-            pole, _ = camera.lines(np.array([[low, foot]]))
-            _draw_lines(surface, pole, colour)
+            ends.append(gate.lines)
+            strokes += [(colour, thick)] * 4 + [(colour, 1)]
+        if ends:
+            _draw_lines(surface, camera, np.concatenate(ends), strokes)
 
 
 def on_ground(corners: Points, heading: float) -> Points:
@@ -235,16 +230,25 @@ def _grid(spacing: float, cells: int) -> Points:
     return np.array(lines)
 
 
-def _draw_lines(surface: pygame.Surface, pixels: Points, colour: Colour, thick: int = 1) -> None:
-    """Those that cross the picture; SDL's integers end at 2^15 or so, and lines far out do harm."""
-    width, height = surface.get_size()
-    low, high = pixels.min(axis=1), pixels.max(axis=1)
-    inside = (high > 0.0).all(axis=1) & (low[:, 0] < width) & (low[:, 1] < height)
-    for (x, y), (u, v) in pixels[inside & (np.abs(pixels).max(axis=(1, 2)) < 3e4)].tolist():
-        pygame.draw.line(surface, colour, (x, y), (u, v), thick)
+def _draw_lines(
+    surface: pygame.Surface, camera: Camera, ends: Points, strokes: Sequence[tuple[Colour, int]]
+) -> None:
+    """World lines (k, 2, 3), each in its colour and so many pixels thick.
+
+    SDL's integers end at 2^15 or so, and lines far out do harm.
+    """
+    pixels, which = camera.lines(ends)
+    low, high = np.minimum(pixels[:, 0], pixels[:, 1]), np.maximum(pixels[:, 0], pixels[:, 1])
+    inside = (high > 0.0) & (low < (camera.width, camera.height)) & (high < 3e4) & (low > -3e4)
+    shown = np.flatnonzero(inside[:, 0] & inside[:, 1])
+    for (here, there), k in zip(pixels[shown].tolist(), which[shown].tolist(), strict=True):
+        colour, thick = strokes[k]
+        pygame.draw.line(surface, colour, here, there, thick)
 
 
-def _touches(pixels: list[tuple[float, float]], camera: Camera) -> bool:
-    xs, ys = [p[0] for p in pixels], [p[1] for p in pixels]
-    inside = max(xs) > 0 and max(ys) > 0 and min(xs) < camera.width and min(ys) < camera.height
-    return inside and max(map(abs, (*xs, *ys))) < 3e6
+def _draw_areas(
+    surface: pygame.Surface, camera: Camera, corners: Points, colours: Sequence[Colour]
+) -> None:
+    """World polygons (n, k, 3), each in its colour."""
+    for k, outline in camera.areas(corners):
+        pygame.draw.polygon(surface, colours[k], outline)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from textwrap import wrap
 
 import pygame
 
 from rtsim.pilot.devices.controls import Moved
-from rtsim.pilot.scenes.text import Colour, write
+from rtsim.pilot.scenes.text import Colour, shade, write
 
 INK: Colour = (226, 232, 238)
 WARN: Colour = (255, 190, 60)
@@ -53,7 +54,7 @@ def draw_strip(
         parts.append((f"stick to step {median:.1f} ms, 95 % {p95:.1f} ms", INK))
     parts.append(("F1: keys", INK))
     width, height = surface.get_size()
-    _panel(surface, pygame.Rect(0, height - _SIZE - 6, width, _SIZE + 6))
+    shade(surface, pygame.Rect(0, height - _SIZE - 6, width, _SIZE + 6), _BACK)
     x = 10.0
     for text, colour in parts:
         x = write(surface, text, (x, height - _SIZE / 2 - 3), _SIZE, colour).right + 22.0
@@ -67,7 +68,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
         at = (surface.get_width() / 2, surface.get_height() - up * _SIZE)
         box = pygame.Rect(0, 0, 10 * len(note) + 20, round(1.4 * _SIZE))
         box.center = (round(at[0]), round(at[1]))
-        _panel(surface, box)
+        shade(surface, box, _BACK)
         write(surface, note, at, _SIZE + 4, WARN, "centre")
 
 
@@ -91,17 +92,17 @@ def _moved_by(moved: Moved) -> str:
 
 def draw_help(surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = KEYS) -> None:
     """:func:`help_rows`; nothing of a stick where none is moved."""
-    rows = help_rows(movers, keys)
-    box = pygame.Rect(0, 0, 560, round(1.25 * _SIZE * len(rows)) + 24)
-    box.center = surface.get_rect().center
-    _panel(surface, box)
+    page = _help_page(tuple(help_rows(movers, keys)))
+    surface.blit(page, page.get_rect(center=surface.get_rect().center))
+
+
+@lru_cache(maxsize=4)
+def _help_page(rows: Keys) -> pygame.Surface:
+    """It is the same for many pictures."""
+    page = pygame.Surface((560, round(1.25 * _SIZE * len(rows)) + 24), pygame.SRCALPHA)
+    page.fill(_BACK)
     for k, (key, says) in enumerate(rows):
-        y = box.top + 12 + (k + 0.5) * 1.25 * _SIZE
-        write(surface, key, (box.left + 180, y), _SIZE + 2, WARN, "right")
-        write(surface, says, (box.left + 200, y), _SIZE + 2, INK)
-
-
-def _panel(surface: pygame.Surface, area: pygame.Rect) -> None:
-    panel = pygame.Surface(area.size, pygame.SRCALPHA)
-    panel.fill(_BACK)
-    surface.blit(panel, area)
+        y = 12 + (k + 0.5) * 1.25 * _SIZE
+        write(page, key, (180, y), _SIZE + 2, WARN, "right")
+        write(page, says, (200, y), _SIZE + 2, INK)
+    return page

@@ -136,7 +136,7 @@ AREA = (100, 50, 201, 110)
 
 def test_a_trace_ends_at_the_right_and_reaches_its_scale() -> None:
     (line,) = polylines(past([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 2.0]), (0.0, 2.0), AREA, 9.0)
-    assert line == [(100, 155), (200, 105), (300, 55)]
+    assert line == [[100, 155], [200, 105], [300, 55]]
     half = past([0.0, 1.0, 2.0], span_s=2.0)
     (line,) = polylines(half, half.values[:, 0], (0.0, 2.0), AREA, 9.0)
     assert [x for x, _ in line] == [200, 250, 300]

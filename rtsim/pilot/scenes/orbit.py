@@ -63,9 +63,13 @@ class OrbitScene:
 
     def pixel(self, surface: pygame.Surface, x: float, y: float) -> tuple[float, float]:
         """Of a place in the orbit's plane; the planet is in the middle, ``y`` goes up."""
+        middle, scale = self._seen(surface)
+        return middle[0] + scale * x, middle[1] - scale * y
+
+    def _seen(self, surface: pygame.Surface) -> tuple[tuple[float, float], float]:
+        """The planet's pixel, and pixels a unit of length."""
         width, height = surface.get_size()
-        scale = 0.5 * min(width, height) / (_ROOM * self._extent)
-        return 0.5 * width + scale * x, 0.5 * height - scale * y
+        return (0.5 * width, 0.5 * height), 0.5 * min(width, height) / (_ROOM * self._extent)
 
     def _fit(self, moon: Shown, past: Past) -> None:
         """All of the track; never closer than it was."""
@@ -91,7 +95,8 @@ class OrbitScene:
     def _track(self, surface: pygame.Surface, past: Past, moon: Shown) -> None:
         x, y = (past.values[:, moon.signals.slice(name)][:, 0] for name in ("x", "y"))
         kept = np.isfinite(x) & np.isfinite(y)
-        points = [self.pixel(surface, *xy) for xy in zip(x[kept], y[kept], strict=True)]
+        middle, scale = self._seen(surface)
+        points = np.column_stack((middle[0] + scale * x, middle[1] - scale * y))[kept].tolist()
         for part in range(_FADES):
             first = part * len(points) // _FADES
             line = points[max(0, first - 1) : (part + 1) * len(points) // _FADES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pygame
@@ -77,7 +78,8 @@ def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
 
 
 Place = tuple[int, int, int, int]
-Pixel = tuple[int, int]
+Pixel = list[int]
+"""x, y."""
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
@@ -175,11 +177,10 @@ def polylines(
     share = (0.5 * np.where(broken, low, values) - 0.5 * low) / (0.5 * high - 0.5 * low)
     y = top + height - 5 - share * (height - 10)
     jumps = np.abs(np.diff(share, prepend=share[:1])) > wraps / (high - low)
-    cuts = np.flatnonzero(broken | jumps)
+    points = np.column_stack((x, y)).astype(np.int64)
     out: list[list[Pixel]] = []
-    for part in np.split(np.arange(len(x)), cuts):
-        kept = part[~broken[part]]
-        if len(kept) > 1:
-            points = np.column_stack((x[kept], y[kept])).astype(np.int64)
-            out.append([(x, y) for x, y in points.tolist()])
+    for first, last in pairwise([0, *np.flatnonzero(broken | jumps).tolist(), len(points)]):
+        line = points[first + int(broken[first]) : last].tolist() if last > first else []
+        if len(line) > 1:
+            out.append(line)
     return out

@@ -15,7 +15,7 @@ from rtsim.models.f16.plant import F16
 from rtsim.parts import PlantPart
 from rtsim.pilot.interpolation import Interpolation, Pair
 from rtsim.pilot.scenes import flight as flat
-from rtsim.pilot.scenes.camera import Camera, axes_of, cut_polygon
+from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.flight import Flight, Ground, geodetic
 from rtsim.pilot.scenes.hud import GREEN, Figures, HeadUp
@@ -110,6 +110,32 @@ def test_areas_in_the_picture_come_in_their_order_and_cut_in_front_of_the_eye() 
     assert all(np.isfinite(outline).all() for outline in found.values())
     assert max(y for _, y in found[0]) > 300.0
     assert max(y for _, y in found[2]) == pytest.approx(150.0 + 0.2 * camera().focal)
+
+
+def test_lines_are_cut_at_the_edges_of_the_picture() -> None:
+    """Against their points; far out, beside it, along its edges, and of no length."""
+    rng = np.random.default_rng(5)
+    ends = rng.normal(size=(2000, 2, 2)) * 10.0 ** rng.uniform(1, 7, size=(2000, 1, 1)) + 150.0
+    ends[::7, 1, 0] = ends[::7, 0, 0]
+    ends[::11, 1] = ends[::11, 0]
+    parts, which = cut_lines(ends, 400, 300)
+    assert 300 < len(which) < 1700
+    assert (parts > -16.001).all()
+    assert (parts < (416.001, 316.001)).all()
+    shares = np.linspace(0.0, 1.0, 4001)[:, np.newaxis, np.newaxis]
+    points = ends[:, 0] + shares * (ends[:, 1] - ends[:, 0])
+    inside = np.all((points >= -16.0) & (points <= (416.0, 316.0)), axis=2)
+    assert set(np.flatnonzero(inside.any(axis=0))) <= set(which.tolist())
+    for k, (start, end) in zip(which, parts, strict=True):
+        along = ends[k, 1] - ends[k, 0]
+        for at in (start, end):
+            off = at - ends[k, 0]
+            assert abs(along[0] * off[1] - along[1] * off[0]) <= 1e-6 * (1.0 + along @ along)
+        seen = points[inside[:, k], k]
+        if len(seen):  # nothing of what is inside is lost
+            low, high = np.minimum(start, end), np.maximum(start, end)
+            assert (seen.min(axis=0) >= low - 1e-6).all()
+            assert (seen.max(axis=0) <= high + 1e-6).all()
 
 
 def test_bands_leave_no_seam_between_them(surface: pygame.Surface) -> None:

@@ -19,6 +19,8 @@ NEAR = 1.0
 """m; what is nearer than this is cut away."""
 
 _FARTHEST = 3e6
+_BESIDE = 16.0
+"""Pixels by which a line may reach out of the picture: more than it is thick."""
 _OVERLAP = 2.0
 """Pixels by which a band reaches below its lower edge: no seam between it and the next."""
 
@@ -66,7 +68,7 @@ class Camera:
         return [(x, y) if shown else None for (x, y), shown in zip(pixels, ahead, strict=True)]
 
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
-        """Pixels (m, 2, 2) of the visible parts of world lines (k, 2, 3), and which those are."""
+        """Pixels (m, 2, 2) of the parts of world lines (k, 2, 3) in the picture, and which."""
         seen = self.seen(ends)
         kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > NEAR)
         seen = seen[kept]
@@ -77,7 +79,8 @@ class Camera:
                 here, there = seen[cut, end], seen[cut, 1 - end]
                 share = (NEAR - here[:, :1]) / (there[:, :1] - here[:, :1])
                 seen[cut, end] = here + share * (there - here)
-        return self.pixels(seen), kept
+        parts, inside = cut_lines(self.pixels(seen), self.width, self.height)
+        return parts, kept[inside]
 
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
         """Of flat world polygons (n, k, 3) those in the picture: which, and its pixels, in order.
@@ -141,6 +144,24 @@ def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
         if here > 0.0:
             out.append(corner)
     return out
+
+
+def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[np.intp]]:
+    """The parts (m, 2, 2) of ``lines`` (k, 2, 2) in a picture or just beside it, and which.
+
+    Liang and Barsky, "A new concept and method for line clipping", ACM Trans. Graphics 3, 1984.
+    """
+    start, along = lines[:, 0], lines[:, 1] - lines[:, 0]
+    towards = np.concatenate((-along, along), axis=1)  # each of the four edges
+    room = np.concatenate((start + _BESIDE, (width + _BESIDE, height + _BESIDE) - start), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = room / towards
+    enters = np.where(towards < 0.0, share, 0.0).max(axis=1, initial=0.0)
+    leaves = np.where(towards > 0.0, share, 1.0).min(axis=1, initial=1.0)
+    beside = ((towards == 0.0) & (room < 0.0)).any(axis=1)
+    inside = np.flatnonzero((enters < leaves) & ~beside)
+    shares = np.stack((enters[inside], leaves[inside]), axis=1)[..., np.newaxis]
+    return start[inside, np.newaxis] + shares * along[inside, np.newaxis], inside
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:

@@ -81,7 +81,7 @@ class Size:
     moves: int
 
 
-FULL, QUICK = Size(4.0, {1000: 10, 100: 12}, 150), Size(2.0, {1000: 1, 100: 1}, 5)
+FULL, QUICK = Size(4.0, {1000: 20, 100: 12}, 150), Size(2.0, {1000: 1, 100: 1}, 5)
 
 
 @dataclass

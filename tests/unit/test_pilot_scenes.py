@@ -21,7 +21,7 @@ from rtsim.pilot.scenes.flight import Flight, Ground, geodetic
 from rtsim.pilot.scenes.hud import GREEN, Figures, HeadUp
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Shown, scene_named
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.pilot.scenes.world import SKY, Gate, Terrain, approach
+from rtsim.pilot.scenes.world import BANDS, SKY, Gate, Terrain, approach
 from rtsim.signals import Vector
 from rtsim.testing.clock import FAKE_START
 
@@ -110,6 +110,17 @@ def test_areas_in_the_picture_come_in_their_order_and_cut_in_front_of_the_eye() 
     assert all(np.isfinite(outline).all() for outline in found.values())
     assert max(y for _, y in found[0]) > 300.0
     assert max(y for _, y in found[2]) == pytest.approx(150.0 + 0.2 * camera().focal)
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-17, 3e-17, 1e-9])
+def test_straight_down_there_is_ground_and_straight_up_there_is_sky(
+    surface: pygame.Surface, off: float
+) -> None:
+    """Where the horizon has no direction any more, or hardly one."""
+    for up, colour in ((-1.0, BANDS[-1][1]), (1.0, SKY)):
+        axes = np.array([[off, 0.0, -up], [0.0, 1.0, off], [up, 0.0, off]])
+        Terrain().draw(surface, Camera(np.zeros(3), axes, 400, 300))
+        assert (pygame.surfarray.array3d(surface) == colour).all()
 
 
 def test_lines_are_cut_at_the_edges_of_the_picture() -> None:

@@ -19,6 +19,7 @@ NEAR = 1.0
 """m; what is nearer than this is cut away."""
 
 _FARTHEST = 3e6
+"""Pixels: SDL's integers end, and an area that reaches farther does harm."""
 _BESIDE = 16.0
 """Pixels by which a line may reach out of the picture: more than it is thick."""
 _OVERLAP = 2.0
@@ -92,36 +93,34 @@ class Camera:
         nearest = depth.min(axis=1)
         whole = np.flatnonzero(nearest >= NEAR)
         pixels = self.pixels(seen[whole])
-        shown = self._touched(pixels.min(axis=1), pixels.max(axis=1))
+        shown = self._in_picture(pixels.min(axis=1), pixels.max(axis=1))
         found = list(zip(whole[shown].tolist(), pixels[shown].tolist(), strict=True))
         for k in np.flatnonzero((nearest < NEAR) & (depth.max(axis=1) > NEAR)).tolist():
             part = cut_polygon(seen[k].tolist(), (depth[k] - NEAR).tolist())
             outline = self.pixels(np.array(part))
-            if self._touched(outline.min(axis=0), outline.max(axis=0)):
+            if self._in_picture(outline.min(axis=0), outline.max(axis=0)):
                 found.append((k, outline.tolist()))
         return sorted(found)
 
-    def _touched(self, low: Points, high: Points) -> NDArray[np.bool_]:
-        """Whether what reaches from ``low`` to ``high`` (..., 2), in pixels, is in the picture.
-
-        SDL's integers end, and what is drawn far out does harm.
-        """
+    def _in_picture(self, low: Points, high: Points) -> NDArray[np.bool_]:
+        """Whether what reaches from ``low`` to ``high`` (..., 2), in pixels, is in the picture."""
         inside = (high > 0.0) & (low < (self.width, self.height))
         return np.asarray((inside & (high < _FARTHEST) & (low > -_FARTHEST)).all(axis=-1))
 
-    def below(self, elevation: float = 0.0, lowest: float = -0.5 * math.pi) -> list[Point]:
+    def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
         """The part of the picture that lies lower than ``elevation`` rad above the horizon.
 
-        Down to ``lowest`` and a little more.  Exact for the horizon itself; for the bands beside it
-        as if they ran in parallel.
+        Down to ``lowest`` rad and a little more, where that is given.  Exact for the horizon
+        itself; for the bands beside it as if they ran in parallel.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal
-        upper = math.tan(elevation) * along
-        lower = math.tan(lowest) * along - _OVERLAP / focal
+        edges = [(1.0, math.tan(elevation) * along)]
+        if lowest is not None:  # straight down there is no tangent of it
+            edges.append((-1.0, math.tan(lowest) * along - _OVERLAP / focal))
         w, h = float(self.width), float(self.height)
         part: Polygon = [(0.0, 0.0), (w, 0.0), (w, h), (0.0, h)]
-        for sign, edge in ((1.0, upper), (-1.0, lower)):
+        for sign, edge in edges:
             side = [
                 sign * (ahead + edge + (right * (x - 0.5 * w) + down * (y - 0.5 * h)) / focal)
                 for x, y in part

@@ -28,6 +28,9 @@ BANDS: tuple[tuple[float, Colour], ...] = (
     (-4.0, (90, 112, 72)),
 )
 """Elevation in deg below which the picture has this colour: haze, then ground."""
+_EDGES = [math.radians(elevation) for elevation, _ in BANDS]
+_BANDS = list(zip(_EDGES, [*_EDGES[1:], None], [colour for _, colour in BANDS], strict=True))
+"""Upper and lower edge in rad: each band is painted down to the next."""
 GRID: Colour = (72, 94, 58)
 COARSE: Colour = (92, 112, 78)
 ASPHALT: Colour = (62, 64, 68)
@@ -54,9 +57,8 @@ class Terrain:
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
         surface.fill(SKY)
-        lowest = [elevation for elevation, _ in BANDS[1:]] + [-90.0]
-        for (elevation, colour), lower in zip(BANDS, lowest, strict=True):
-            corners = camera.below(math.radians(elevation), math.radians(lower))
+        for elevation, lowest, colour in _BANDS:
+            corners = camera.below(elevation, lowest)
             if len(corners) > 2:
                 pygame.draw.polygon(surface, colour, corners)
         if camera.position[2] >= -1.0:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pygame
 
 from rtsim.pilot.scenes.scene import Warned
-from rtsim.pilot.scenes.text import Colour, write
+from rtsim.pilot.scenes.text import Colour, shade, write
 
 AMBER: Colour = (255, 190, 60)
 RED: Colour = (255, 84, 72)
@@ -28,9 +28,7 @@ def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> Non
         sway = round(0.3 * size * warning.shaker * beat)
         box = pygame.Rect(0, 0, round(size * (1.2 + 0.55 * len(warning.text))), round(1.25 * size))
         box.center = (width // 2 + sway, round(_HEIGHT * height + 1.5 * k * size))
-        panel = pygame.Surface(box.size, pygame.SRCALPHA)
-        panel.fill(_BACK)
-        surface.blit(panel, box)
+        shade(surface, box, _BACK)
         pygame.draw.rect(surface, colour, box, 3)
         write(surface, warning.text, box.center, size, colour, "centre")
         if warning.shaker:

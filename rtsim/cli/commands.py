@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
+import ast
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         known = self._known()
         if cmd_name not in known:
+            import difflib
+
             near = difflib.get_close_matches(cmd_name, known, n=1)
             if near and not cmd_name.startswith("-"):
                 ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]}?")
@@ -34,5 +37,33 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Each with the first sentence of its docstring, which is read and not imported."""
+        known = self._known()
+        limit = formatter.width - 6 - max(map(len, known), default=0)
+        rows = [
+            (name, click.Command(name, help=docstring_of(target)).get_short_help_str(limit))
+            for name, target in known.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> Any:
         return reports_errors(super().invoke)(ctx)  # what goes wrong while a command is loaded
+
+
+def docstring_of(target: str) -> str:
+    """The docstring of ``module:function`` from the module's source, without importing it."""
+    module, _, name = target.partition(":")
+    spec = importlib.util.find_spec(module)
+    loader: Any = None if spec is None else spec.loader
+    source = loader.get_source(module) if hasattr(loader, "get_source") else None
+    for node in ast.parse(source or "").body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return ast.get_docstring(node) or ""
+    command: Any = getattr(importlib.import_module(module), name)
+    return command.help or ""

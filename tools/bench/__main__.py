@@ -45,6 +45,7 @@ def _module(name: str) -> Callable[[bool], Result]:
 
 
 _MODULES = (
+    "start",
     "frame",
     "step",
     "speed",

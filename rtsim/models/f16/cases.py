@@ -14,7 +14,7 @@ from typing import Literal
 
 from rtsim.errors import UnknownName
 from rtsim.models.f16.law import LAW_PARAMETERS
-from rtsim.models.f16.trim import Trim, trim
+from rtsim.models.f16.trim import Solution, Trim, trim
 from rtsim.models.units import DEG, FT
 from rtsim.signals import Vector
 
@@ -24,13 +24,18 @@ Command = tuple[float, str, float]
 
 @dataclass(frozen=True)
 class Condition:
-    """Where a case starts: degrees, feet, feet per second; wings level along the course."""
+    """Where a case starts: degrees, feet, feet per second; wings level along the course.
+
+    ``trim`` is the solution that :func:`rtsim.models.f16.trim.trim` finds there: it is kept so that
+    a flight needs no solver, and starts with the same bits on every machine.
+    """
 
     latitude: float
     longitude: float
     altitude: float
     speed: float
     course: float
+    trim: Solution
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,23 @@ class F16Case:
 
 _KFFA = (36.0 + 1.15 / 60.0, -(75.0 + 40.0 / 60.0 + 28.0 / 3600.0))
 """First Flight Airport, Kitty Hawk, latitude and longitude"""
-SUBSONIC = Condition(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0)
-SUPERSONIC = Condition(*_KFFA, 30013.0, 2000.0, 45.0)
-POLE = Condition(89.95, -45.0, 10000.0, 563.643, 90.0)
-DATE_LINE = Condition(0.0, -179.95, 10000.0, 563.643, 0.0)
+SUBSONIC = Condition(
+    *(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0),
+    trim=(0.04605816451379736, -3.232757696509428, 13.873817829558037),
+)
+SUPERSONIC = Condition(
+    *(*_KFFA, 30013.0, 2000.0, 45.0),
+    trim=(-0.012942936090114456, -1.5278634121740358, 91.06578487228694),
+)
+POLE = Condition(
+    *(89.95, -45.0, 10000.0, 563.643, 90.0),
+    trim=(0.04690095078817876, -3.2588318159175595, 13.858963839095109),
+)
+DATE_LINE = Condition(
+    *(0.0, -179.95, 10000.0, 563.643, 0.0),
+    trim=(0.04652004723741177, -3.2469640176051313, 13.819593068330759),
+)
+CONDITIONS = (SUBSONIC, SUPERSONIC, POLE, DATE_LINE)
 
 _CASES: dict[str, tuple[Condition, float, Literal["none", "course", "circle"]]] = {
     "11": (SUBSONIC, 180.0, "none"),
@@ -145,4 +163,5 @@ def trimmed(start: Condition, parameters: Mapping[str, float] | None = None) -> 
         speed=start.speed * FT,
         course=start.course * DEG,
         parameters=parameters,
+        known=None if parameters else start.trim,
     )

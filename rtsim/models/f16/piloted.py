@@ -38,6 +38,10 @@ STALL = Cue(
 """Ahead of the law's limit of the angle of attack."""
 
 
+_TRIM = (0.04349688689658624, -3.1539943399830195, 10.628757254039504)
+"""What :func:`rtsim.models.f16.trim.trim` finds for the scenario's own altitude and speed."""
+
+
 class Untouched:
     """A stick that nobody moves: what stands in for a person's until there is one."""
 
@@ -61,6 +65,7 @@ def scenario(
         altitude=altitude_ft * FT,
         speed=speed_kt * KT,
         course=course * DEG,
+        known=_TRIM,
     )
     out = Scenario(
         "f16 by hand",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.optimize import root  # type: ignore[import-untyped,unused-ignore]
 
 from rtsim.errors import ModelError
 from rtsim.model import BoundModel, bind
@@ -19,6 +18,10 @@ from rtsim.signals import Vector
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
 """Called from Python it would be compiled in each process anew, which takes longer."""
+Solution = tuple[float, float, float]
+"""Pitch angle rad, elevator deg, power %."""
+_STEADY = 1e-8
+"""Accelerations (m/s2, rad/s2) up to which a flight counts as trimmed."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,16 @@ def trim(
     speed: float,
     course: float,
     parameters: Mapping[str, float] | None = None,
+    known: Solution | None = None,
 ) -> Trim:
     """Pitch angle, elevator and power for level flight at ``speed`` m/s relative to the Earth.
 
     Angles in rad, altitude in m.  Roll is zero, yaw is the course, and the Euler angles rest
     relative to north, east and down, so the body turns with the transport rate.  Solved: no
     acceleration along the course or down, no pitch acceleration.  The small side force and moments
-    that a turning Earth leaves are not trimmed, as in NASA's check cases.  Raises
-    :class:`ModelError` where no such flight exists within the controls' range.
+    that a turning Earth leaves are not trimmed, as in NASA's check cases.  ``known`` is taken for
+    the solution where it is one.  Raises :class:`ModelError` where no such flight exists within the
+    controls' range.
     """
     p = F16.parameters.initial(parameters)
     values = dict(zip(F16.parameters.names, map(float, p), strict=True))
@@ -80,20 +85,34 @@ def trim(
         x = state_at(unknown[0])
         return _unsteadiness(x, _controls(unknown), p, values["earth_rate"], unknown[0])
 
-    solution = root(residual, np.array([0.05, -2.0, 20.0]), method="hybr", options={"xtol": 1e-13})
-    worst = float(np.max(np.abs(residual(solution.x))))
-    power = float(solution.x[2])
-    if worst > 1e-8 or not 0.0 <= power <= 100.0:
+    found = None if known is None else np.array(known)
+    if found is None or _worst(residual, found) > _STEADY:
+        found = _solved(residual)
+    worst, power = _worst(residual, found), float(found[2])
+    if worst > _STEADY or not 0.0 <= power <= 100.0:
         raise ModelError(
             f"no level trim at {speed:.1f} m/s and {altitude:.0f} m: "
             f"{worst:.2g} m/s2 or rad/s2 remain at power {power:.1f} %, expected 0 at 0..100 %; "
             "try a speed or altitude that the aircraft can hold"
         )
-    u = _controls(solution.x)
-    x = state_at(float(solution.x[0]))
+    u = _controls(found)
+    x = state_at(float(found[0]))
     y = F16.outputs.initial()
     bound_f16().output.call(0.0, x, np.zeros(0), u, p, y)
     return Trim(x, u, dict(zip(F16.outputs.names, map(float, y), strict=True)))
+
+
+def _solved(residual: Callable[[Vector], Vector]) -> Vector:
+    from scipy.optimize import root  # takes as long to load as all else; most flights need none
+
+    found: Vector = root(
+        residual, np.array([0.05, -2.0, 20.0]), method="hybr", options={"xtol": 1e-13}
+    ).x
+    return found
+
+
+def _worst(residual: Callable[[Vector], Vector], unknown: Vector) -> float:
+    return float(np.max(np.abs(residual(unknown))))
 
 
 def _controls(unknown: Vector) -> Vector:

@@ -21,6 +21,8 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```python file=(\S+)\n(.*?)^```", re.M | re.S)
 _MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_COMPILING = re.compile("^compiling .*\n", re.M)
+"""What only the first run on a machine says."""
 _COMMANDS = str(Path(sys.executable).parent)
 
 
@@ -48,7 +50,7 @@ def run_commands(example: Example) -> str | None:
         done = subprocess.run(
             command, shell=True, env=environment, capture_output=True, text=True, timeout=120
         )
-        got = done.stdout + done.stderr
+        got = done.stdout + _COMPILING.sub("", done.stderr)
         if not doctest.OutputChecker().check_output(wanted, got, _MATCH):
             return f"$ {command}\nexpected:\n{wanted}\ngot:\n{got}"
     return None

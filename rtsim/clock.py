@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import random
 import sys
 import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Protocol
 
 from rtsim.errors import ScenarioError
@@ -31,6 +33,22 @@ else:
 
 civil = time.time_ns
 """Nanoseconds since 1970, UTC: a label for people, which may jump; nothing is measured with it."""
+
+_loaded_ns = stopwatch()
+
+
+def age_ns() -> int:
+    """How long this process has lived, to 10 ms: what a user has waited since it was started.
+
+    Where the system does not say, since this module was loaded.
+    """
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        began = int(fields[19]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - began
+    except (OSError, AttributeError, ValueError, IndexError):
+        return stopwatch() - _loaded_ns
+
 
 DEFAULT_SPIN_NS = 200_000
 MIN_SPIN_NS = 20_000

@@ -9,30 +9,78 @@ from __future__ import annotations
 
 import builtins
 import dis
+import hashlib
 import inspect
 import os
+import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache, update_wrapper
+from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 from platformdirs import user_cache_dir
 
-from rtsim.addresses import ENTERED, INLINED, WORDS, Block, call_equation, vector_at
+from rtsim.addresses import (
+    ARRAYS,
+    INLINED,
+    NUMBER,
+    WORDS,
+    Block,
+    Signature,
+    call_equation,
+    vector_at,
+)
 from rtsim.errors import ModelError
+from rtsim.machine_code import Entry, MachineCode, link, processor
 from rtsim.source_hash import source_hash
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Compiled:
+    """A helper that equations call: machine code inside of theirs, and in a call from Python too.
+
+    numba takes it for the function that it compiles this to; until then numba is not imported.
+    """
+
+    targetoptions = MappingProxyType({"error_model": "numpy"})
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.py_func = function
+        update_wrapper(self, function)
+
+    @cached_property
+    def _inside(self) -> Any:
+        import numba
+
+        options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return numba.njit(**options)(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba import types
+
+        return types.Dispatcher(self._inside)
+
+    @cached_property
+    def _from_python(self) -> Any:
+        _load_compiler()
+        import numba
+
+        return numba.njit(**self.targetoptions)(self.py_func)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._from_python(*arguments)
 
 
 def compiled(function: F) -> F:
@@ -41,12 +89,36 @@ def compiled(function: F) -> F:
     As everywhere here, a division by zero gives inf or nan, which the step reports with the state's
     name, and not an exception: the checks cost 8 % of the F-16's step.
     """
-    return numba.njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+    return Compiled(getattr(function, "py_func", function))  # type: ignore[return-value]
+
+
+_forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
+"""What is to be done once numba is loaded."""
+
+
+def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
+    """Call ``form``, which may import numba, before anything is compiled."""
+    _forms.put(form)
+    return form
+
+
+def _load_compiler() -> None:
+    import rtsim.lowering  # noqa: F401
+
+    while not _forms.empty():
+        _forms.get()()
 
 
 def in_both(function: F) -> F:
     """A part of a solver: compiled where compiled code calls it, plain where Python does."""
-    return register_jitable(**INLINED)(function)  # type: ignore[no-any-return]
+
+    def form() -> None:
+        from numba.extending import register_jitable
+
+        register_jitable(**INLINED)(function)
+
+    when_compiling(form)
+    return function
 
 
 @dataclass(frozen=True)
@@ -56,11 +128,33 @@ class Native:
     call: Callable[..., Any]
     handle: Any
     """Machine address, or the plain function itself; 0 where a model has none."""
-    entry: Any = None
-    """What has to live as long as that address is called."""
+    on: Callable[..., Callable[..., Any]]
+    """``on(*arrays)``: a function of its numbers alone, on arrays that stay where they are."""
+    py_func: Callable[..., Any]
+    """The Python function, which is what a hash of sources sees of it."""
+
+    @classmethod
+    def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
+        """``function`` as it is, uncompiled."""
+
+        def on(*arrays: Any) -> Callable[..., Any]:
+            if signature[0] == NUMBER and ARRAYS.issuperset(signature[1:]):
+                return lambda t: function(t, *arrays)
+
+            def call(*numbers: Any) -> Any:
+                left, given = iter(numbers), iter(arrays)
+                return function(*(next(given if k in ARRAYS else left) for k in signature))
+
+            return call
+
+        return cls(function, function, on, function)
 
 
-ABSENT = Native(lambda *_: None, 0)
+def _nothing(*_: Any) -> None:
+    """Where a model has no such function."""
+
+
+ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
 
 _announce: ContextVar[Callable[[str], None] | None] = ContextVar("announce", default=None)
 
@@ -111,63 +205,78 @@ def check_names(function: Callable[..., Any], what: str) -> None:
             raise ModelError(f"{what} reads {at.argval}, which is not defined; define or import it")
 
 
-def compile_function(function: Callable[..., Any], signature: Any, what: str) -> Native:
+def compile_function(function: Callable[..., Any], signature: Signature, what: str) -> Native:
     """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise."""
     plain = getattr(function, "py_func", function)
-    with _cache_for(plain) as folder:
-        if (known := _loaded.pop((folder, signature), None)) is None:
-            announce = _announce.get()
-            if announce is not None and not folder.is_dir():
-                announce(what)
-            try:
-                known = _compile(plain, signature)
-            except Exception as error:  # the compiler's own errors are not all of one kind
-                raise ModelError(
-                    f"{what} does not compile:\n{error}\n"
-                    "use scalar arithmetic, math functions and array elements in it, and mark its "
-                    "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run "
-                    "--plain"
-                ) from error
-        if _has_source_file(plain):
-            _loaded[folder, signature] = known  # the latest is last
-            while len(_loaded) > _MOST_LOADED:
-                _loaded.pop(next(iter(_loaded)))
-    return known
+    try:
+        return _ready(_Wanted(_place(plain, signature), plain, signature, what))
+    except Exception as error:  # the compiler's own errors are not all of one kind
+        raise ModelError(
+            f"{what} does not compile:\n{error}\n"
+            "use scalar arithmetic, math functions and array elements in it, and mark its "
+            "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run "
+            "--plain"
+        ) from error
 
 
-_loaded: dict[tuple[Path, Any], Native] = {}
-"""What this process has compiled or read from its cache: reading a function takes some 10 ms."""
-_MOST_LOADED = 256
+@dataclass(frozen=True)
+class _Wanted:
+    """One function to compile; ``place`` alone says whether two of them are the same."""
+
+    place: Path
+    plain: Callable[..., Any] = field(compare=False)
+    signature: Signature = field(compare=False)
+    what: str = field(compare=False)
 
 
-def _compile(plain: Callable[..., Any], signature: Any) -> Native:
-    cached, entered = _has_source_file(plain), ENTERED.get(signature)
-    jitted = _jitted(plain, cached, inlined=entered is not None)
-    jitted.compile(signature)
-    if entered is None:
-        return Native(jitted, _address(jitted, signature))
-    through, arguments = entered
-    entry = _jitted(through(jitted), cached, inlined=False)
-    entry.compile(arguments)
-    return Native(jitted, _address(entry, arguments), entry)
+@lru_cache(maxsize=256)
+def _ready(wanted: _Wanted) -> Native:
+    """What this process has already; else from its file; else compiled, and kept in one."""
+    if (code := MachineCode.read(wanted.place)) is not None:
+        with suppress(RuntimeError):  # written under a system that has what this one lacks
+            return _native(wanted, code)
+    return _native(wanted, _compile(wanted))
 
 
-def _jitted(plain: Callable[..., Any], cached: bool, inlined: bool) -> Any:
-    jitted = numba.njit(cache=cached, error_model="numpy", forceinline=inlined)(plain)
-    if cached and plain.__closure__:
-        # The folder says what the function is.  numba's own key would pickle a closure, and a
-        # compiled function in it pickles otherwise in each process.
-        jitted._cache._index_key = lambda signature, codegen: (signature, codegen.magic_tuple())
-    return jitted
+def _native(wanted: _Wanted, code: MachineCode) -> Native:
+    linked = link(code)
+    entry = Entry(linked, wanted.signature)
+    return Native(entry, np.intp(linked.handle), entry.on, wanted.plain)
 
 
-def _address(jitted: Any, signature: Any) -> np.intp:
-    result = jitted.overloads[signature]
-    return np.intp(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+def _compile(wanted: _Wanted) -> MachineCode:
+    announce, kept = _announce.get(), wanted.place.with_suffix(".numba")
+    if announce is not None and not kept.is_dir():
+        announce(wanted.what)
+    _load_compiler()
+    from rtsim.lowering import lower
+
+    code = lower(wanted.plain, wanted.signature, kept)
+    if not code.elsewhere:
+        code.write(wanted.place)
+    return code
 
 
-def _has_source_file(function: Callable[..., Any]) -> bool:
-    return os.path.isfile(function.__code__.co_filename)
+_KEPT = 3
+"""Raised whenever what is kept under a key is compiled in another way."""
+
+
+def _place(function: Callable[..., Any], signature: Signature) -> Path:
+    """The file of its machine code, under a key that covers all that the code depends on.
+
+    Every helper and table that the function reaches, the module it lies in (what it raises is
+    looked up there), the compiler, and the processor.
+    """
+    root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
+    text = f"{source_hash(function)} {function.__module__} {signature} {_made_by()}"
+    return Path(root, "compiled", f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
+
+
+@cache
+def _made_by() -> str:
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("NUMBA_"))
+    versions = [version(name) for name in ("numba", "llvmlite")]
+    return " ".join((str(_KEPT), sys.version, *versions, processor(), *settings))
 
 
 _NOT_THE_USERS = (
@@ -198,28 +307,6 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-_KEPT = 2
-"""Raised whenever what is kept under a key is compiled in another way."""
-
-
-@contextmanager
-def _cache_for(function: Callable[..., Any]) -> Iterator[Path]:
-    """Keep machine code under a key that covers every helper and table the function reaches.
-
-    numba's own key covers the one function only, so that a change in a helper would go unseen.
-    """
-    root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
-    before = numba.config.CACHE_DIR
-    # The module's name is part of the key: cached code looks its module up when it is loaded.
-    key = f"{source_hash(function)[:16]}-{function.__module__}-{_KEPT}"
-    folder = Path(root, "compiled", key)
-    numba.config.CACHE_DIR = str(folder)
-    try:
-        yield folder
-    finally:
-        numba.config.CACHE_DIR = before
-
-
 def evaluate(words: Any, t: float) -> int:
     """An equation on a block of its handle, x, z, u, p and out; as :func:`resident` answers."""
     out = vector_at(words, 9)
@@ -235,18 +322,30 @@ def evaluate(words: Any, t: float) -> int:
     return first_not_finite(out)
 
 
-@compiled
 def first_not_finite(vector: Any) -> int:
     """Index of the first element that is nan or infinite; -1 where all are finite."""
-    for i in range(vector.size):
-        if not np.isfinite(vector[i]):
-            return i
-    return -1
+    finite = np.isfinite(vector)
+    return -1 if finite.all() else int(finite.argmin())
+
+
+@when_compiling
+def _first_not_finite_compiled() -> None:
+    from numba.extending import overload
+
+    @overload(first_not_finite, jit_options=INLINED)
+    def _(vector: Any) -> Any:  # noqa: ARG001
+        def loop(vector: Any) -> int:
+            for i in range(vector.size):
+                if not np.isfinite(vector[i]):
+                    return i
+            return -1
+
+        return loop
 
 
 @cache
 def _evaluation() -> Native:
-    return compile_function(evaluate, (WORDS, types.float64), "evaluation")
+    return compile_function(evaluate, (WORDS, NUMBER), "evaluation")
 
 
 def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
@@ -255,9 +354,7 @@ def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float
     It returns -1, or the index of the first element of out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
-        call = _evaluation().call
-        block = Block.of((equation.handle,), vectors)
-        return lambda t: call(block.words, t)
+        return _evaluation().on(Block.of((equation.handle,), vectors))
 
     def evaluate_plain(t: float) -> int:
         equation.call(t, *vectors)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from rtsim.addresses import UPDATE
-from rtsim.compiling import check_arguments, compile_function, in_words
+from rtsim.compiling import Native, check_arguments, compile_function, in_words
 from rtsim.errors import ControllerError, RtsimError
 from rtsim.history import History, steps_of
 from rtsim.signals import Signals, Vector
@@ -108,28 +109,35 @@ class PythonController:
         self.values: dict[str, object] = dict(values or {})
         self.p = self.parameters.initial(self.values)
         self.s = self.memory.initial()
-        self._y = np.zeros(outputs.size)
         self.name = f"law {getattr(law, '__name__', 'without a name')} of {name}"
         check_arguments(law, "t, u, s, p, y", self.name)
-        self._call = (
-            compile_function(law, UPDATE, self.name).call
+        self._native = (
+            compile_function(law, UPDATE, self.name)
             if compile
-            else getattr(law, "py_func", law)
+            else Native.plain(getattr(law, "py_func", law), UPDATE)
         )
         self._pending: Tag | None = None
+        self._u, self._y = np.zeros(inputs.size), np.zeros(outputs.size)
+
+    @cached_property
+    def _law(self) -> Callable[[float], object]:
+        """On vectors that stay where they are, so that a step hands over no more than t."""
+        return self._native.on(self._u, self.s, self.p, self._y)
 
     def fresh(self) -> PythonController:
         """One like it at its declared start, with a memory of its own: each run has one."""
         out = copy(self)
         out.p = self.parameters.initial(self.values)
         out.s = self.memory.initial()
-        out._y = np.zeros(self.outputs.size)
+        out._u, out._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         out._pending = None
+        vars(out).pop("_law", None)
         return out
 
     def send(self, tag: Tag, inputs: Vector) -> None:
+        self._u[:] = inputs
         try:
-            self._call(tag.ns / 1_000_000_000, inputs, self.s, self.p, self._y)
+            self._law(tag.ns / 1_000_000_000)
         except RtsimError:
             raise
         except Exception as error:

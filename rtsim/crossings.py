@@ -13,10 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from rtsim.addresses import WORDS, Block, call_equation, matrix_at, plain_block, vector_at
+from rtsim.addresses import NUMBER, WORDS, Block, call_equation, matrix_at, plain_block, vector_at
 from rtsim.compiling import Native, compile_function, resident
 from rtsim.errors import ModelError, ZenoError
 from rtsim.model import BoundModel
@@ -51,7 +50,7 @@ def resident_moving(words: Any, t: float) -> int:
 
 @cache
 def _native_moving() -> Native:
-    return compile_function(resident_moving, (WORDS, types.float64), "slopes of guards")
+    return compile_function(resident_moving, (WORDS, NUMBER), "slopes of guards")
 
 
 def moving(
@@ -60,9 +59,7 @@ def moving(
     """A function of t that fills ``into`` (2, m) from x, z, u and p, which stay where they are."""
     vectors = (*of, np.zeros_like(of[0]), np.zeros_like(of[0]), into)
     if bound.compiled:
-        block = Block.of((bound.derivative.handle, bound.guard.handle), vectors)
-        call = _native_moving().call
-        return lambda t: call(block.words, t)
+        return _native_moving().on(Block.of((bound.derivative.handle, bound.guard.handle), vectors))
     plain = plain_block((bound.derivative.call, bound.guard.call), vectors)
     return lambda t: resident_moving(plain, t)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE
+from rtsim.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
 from rtsim.compiling import ABSENT, Native, check_arguments, compile_function, in_words
 from rtsim.errors import ModelError, RtsimError
 from rtsim.signals import Signals, Vector
@@ -159,7 +159,7 @@ def bind(
     """
 
     def ready(
-        function: Callable[..., None] | None, signature: object, name: str, arguments: str
+        function: Callable[..., None] | None, signature: Signature, name: str, arguments: str
     ) -> Native:
         if function is None:
             return ABSENT
@@ -167,8 +167,7 @@ def bind(
         check_arguments(function, arguments, what)
         if compile:
             return compile_function(function, signature, what)
-        plain = getattr(function, "py_func", function)
-        return Native(plain, plain)
+        return Native.plain(getattr(function, "py_func", function), signature)
 
     bound = BoundModel(
         model,

@@ -38,6 +38,7 @@ _CLASS_MACHINERY = {
     "__doc__",
     "__dict__",
     "__weakref__",
+    "__slotnames__",
     "__annotations__",
     "__annotate__",
     "__annotate_func__",
@@ -341,6 +342,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+@functools.lru_cache(maxsize=4096)
 def _names_used(code: types.CodeType) -> tuple[set[str], set[str]]:
     """(global names, attribute names) in ``code`` and the functions and classes nested in it."""
     loads: set[str] = set()
@@ -354,6 +356,7 @@ def _names_used(code: types.CodeType) -> tuple[set[str], set[str]]:
     return loads, attributes
 
 
+@functools.lru_cache(maxsize=4096)
 def _loads_first_constant(code: types.CodeType) -> bool:
     return any(step.arg == 0 and step.opcode in dis.hasconst for step in dis.get_instructions(code))
 
@@ -373,12 +376,13 @@ def _state(value: object) -> dict[str, object]:
 def _reduced(value: object) -> Iterator[object]:
     """The state of an installed type's instance as ``copy`` would take it: data, no addresses.
 
-    What cannot be copied (a lock, an open file) has no state that equations could depend on.
+    What cannot be copied (a lock, an open file, a pointer) has no state that equations could depend
+    on.
     """
     reduce: Callable[..., Any] | None = copyreg.dispatch_table.get(type(value))
     try:
         parts = reduce(value) if reduce else value.__reduce_ex__(2)
-    except (TypeError, AttributeError, NotImplementedError):
+    except (TypeError, ValueError, AttributeError, NotImplementedError):
         return
     if isinstance(parts, str):
         yield parts

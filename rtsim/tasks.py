@@ -104,13 +104,16 @@ class UpdateTask(Ticking):
     def __init__(self, plant: Plant, period: Period, offset_ns: int = 0, priority: int = 0) -> None:
         super().__init__(f"{plant.name}.update", period, offset_ns, priority)
         self._plant = plant
+        u = plant.u if plant.wiring is None else plant.wiring.into
+        self._z = plant.z.copy()
+        self._update = plant.bound.update.on(plant.x, self._z, u, plant.p)
 
     def react(self, tag: Tag, environment: Environment) -> None:
         plant = self._plant
         plant.read_wires()
-        u = plant.u if plant.wiring is None else plant.wiring.into
-        z = plant.z.copy()
-        plant.bound.update.call(tag.ns / NS_PER_S, plant.x, z, u, plant.p)
+        self._z[:] = plant.z
+        self._update(tag.ns / NS_PER_S)
+        z = self._z.copy()
         if not np.isfinite(z).all():
             bad = plant.bound.model.discrete.columns[int(np.flatnonzero(~np.isfinite(z))[0])]
             raise ModelError(
@@ -140,6 +143,9 @@ class TimerTask:
         ]
         self.next_ns = FAR
         self._look()
+        u = plant.u if plant.wiring is None else plant.wiring.into
+        self._x, self._z = plant.x.copy(), plant.z.copy()
+        self._tick = plant.bound.tick.on(self._due, self._x, self._z, u, plant.p)
 
     def _look(self) -> None:
         self._coming = [(self._at(i), i) for i in range(len(self._timers))]
@@ -166,13 +172,13 @@ class TimerTask:
         plant = self._plant
         model = plant.bound.model
         plant.read_wires()
-        u = plant.u if plant.wiring is None else plant.wiring.into
-        x, z = plant.x.copy(), plant.z.copy()
+        x, z = self._x, self._z
+        x[:], z[:] = plant.x, plant.z
         for i in np.flatnonzero(self._due):
             for name, where in self._draws[i]:
                 stream = environment.streams.stream(f"noise/{plant.name}.{name}")
                 z[where] = stream.standard_normal(where.stop - where.start)
-        plant.bound.tick.call(self._due, tag.ns / NS_PER_S, x, z, u, plant.p)
+        self._tick(tag.ns / NS_PER_S)
         for signals, vector in ((model.states, x), (model.discrete, z)):
             if not np.isfinite(vector).all():
                 bad = signals.columns[int(np.flatnonzero(~np.isfinite(vector))[0])]
@@ -180,8 +186,8 @@ class TimerTask:
                     f"tick of {plant.name} (model {model.name}) made {bad} not finite at {tag}; "
                     "mend the tick function"
                 )
-        environment.write(plant.x, x, plant)
-        environment.write(plant.z, z, plant)
+        environment.write(plant.x, x.copy(), plant)
+        environment.write(plant.z, z.copy(), plant)
 
     def save(self) -> dict[str, Any]:
         return {"ticks": list(self._ticks)}

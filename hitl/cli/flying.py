@@ -186,5 +186,5 @@ def _print(
     for kind in kinds:
         if kind != PLAIN:
             out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
-    print_latencies(out, times)
+    print_latencies(times)
     counted.print(out)

@@ -171,7 +171,7 @@ def _show(result: Ladder, both: OnBoards, files: list[Path], times: Given, as_js
     out.print(Tables(result), crop=False)
     for file in files:
         out.print(f"written: {file}", soft_wrap=True)
-    print_latencies(out, times)
+    print_latencies(times)
     out.print(result.in_words.splitlines()[0], soft_wrap=True)
 
 

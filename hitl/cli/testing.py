@@ -106,6 +106,6 @@ def _show(
     out.print(Tables(result), crop=False)
     for file in files:
         out.print(f"written: {file}", soft_wrap=True)
-    print_latencies(out, times)
+    print_latencies(times)
     counted.print(out)
     out.print(result.in_words.splitlines()[0], soft_wrap=True)

@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import lower_builtin, type_callable
-from numba.np.arrayobj import populate_array
 
-from rtsim.addresses import VECTOR
+from rtsim.compiling import when_compiling
 from rtsim.signals import Vector
 
 MOST = 4096
@@ -27,25 +22,35 @@ def scratch(size: int) -> Vector:
     return np.zeros(size)
 
 
-@type_callable(scratch)  # type: ignore[untyped-decorator]
-def _typed(_: Any) -> Any:
-    return lambda size: VECTOR if isinstance(size, types.IntegerLiteral) else None
+@when_compiling
+def _in_the_frame() -> None:
+    """The compiled form."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import lower_builtin, type_callable
+    from numba.np.arrayobj import populate_array
 
+    vector = types.Array(types.float64, 1, "C")
 
-@lower_builtin(scratch, types.IntegerLiteral)  # type: ignore[untyped-decorator]
-def _lowered(context: Any, builder: Any, signature: Any, _: Any) -> Any:
-    size, word = signature.args[0].literal_value, context.get_value_type(types.intp)
-    if size > MOST:
-        return context.compile_internal(builder, lambda: np.zeros(size), VECTOR(), ())
-    place = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), max(1, size)))
-    cgutils.memset(builder, place, ir.Constant(word, 8 * size), 0)
-    array = context.make_array(VECTOR)(context, builder)
-    populate_array(
-        array,
-        data=builder.bitcast(place, ir.PointerType(ir.DoubleType())),
-        shape=[ir.Constant(word, size)],
-        strides=[ir.Constant(word, 8)],
-        itemsize=ir.Constant(word, 8),
-        meminfo=None,
-    )
-    return array._getvalue()
+    @type_callable(scratch)
+    def _typed(_: Any) -> Any:
+        return lambda size: vector if isinstance(size, types.IntegerLiteral) else None
+
+    @lower_builtin(scratch, types.IntegerLiteral)
+    def _lowered(context: Any, builder: Any, signature: Any, _: Any) -> Any:
+        size, word = signature.args[0].literal_value, context.get_value_type(types.intp)
+        if size > MOST:
+            return context.compile_internal(builder, lambda: np.zeros(size), vector(), ())
+        place = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), max(1, size)))
+        cgutils.memset(builder, place, ir.Constant(word, 8 * size), 0)
+        array = context.make_array(vector)(context, builder)
+        populate_array(
+            array,
+            data=builder.bitcast(place, ir.PointerType(ir.DoubleType())),
+            shape=[ir.Constant(word, size)],
+            strides=[ir.Constant(word, 8)],
+            itemsize=ir.Constant(word, 8),
+            meminfo=None,
+        )
+        return array._getvalue()

@@ -11,8 +11,6 @@ from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.past import Past
 from rtsim.checkpoint.taking import Files, Taking, path_beside
 from rtsim.errors import CheckpointError, ScenarioError
-from rtsim.record.fingerprint import differences, fingerprint
-from rtsim.resuming import live_scenario
 from rtsim.scenario import Scenario
 from rtsim.tag import NS_PER_S
 
@@ -97,6 +95,9 @@ class GoingOn:
     @classmethod
     def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
         """Load its scenario; says on stderr where bits are not promised."""
+        from rtsim.record.fingerprint import differences, fingerprint
+        from rtsim.resuming import live_scenario
+
         header = checkpoint.header
         scenario = live_scenario(header, checkpoint.source, force)
         for line in differences(header.get("fingerprint", {}), fingerprint()):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from rtsim.cli.tables import Column, print_table
+from rtsim.cli.tables import Column, console, print_table
 from rtsim.faults.schedule import Schedule
 from rtsim.record.fault_marks import notes
 from rtsim.scenario import Scenario
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 faults_option = click.option(
     "--faults",
@@ -57,12 +54,13 @@ def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
     }
 
 
-def print_faults(out: Console, schedule: Schedule | None) -> None:
+def print_faults(schedule: Schedule | None) -> None:
     """How often each acted; a line for those that could not, or never came to it."""
     if schedule is None:
         return
     counts = schedule.counts
     rows = [[f.name, f.kind.name, f.where, str(counts[f.name])] for f in schedule.faults]
+    out = console()
     print_table(out, "Faults", COLUMNS, rows)
     for note in notes(schedule.idle, [name for name, count in counts.items() if not count]):
         out.print(note, style="yellow", highlight=False, soft_wrap=True, markup=False)

@@ -29,6 +29,7 @@ from rtsim.cli.telemetry import (
     told,
     unencrypted_option,
 )
+from rtsim.clock import age_ns
 from rtsim.compiling import announced
 from rtsim.control.inbox import Inbox
 from rtsim.errors import ScenarioError
@@ -219,6 +220,8 @@ class Flown:
     flight: Flight
     legs: Sequence[Leg]
     inbox: Inbox | None = None
+    total_ns: int = field(default_factory=age_ns)
+    """From the start of the command to the end of the run."""
 
     @property
     def outcome(self) -> Outcome:
@@ -235,7 +238,7 @@ class Flown:
         out = self._summary(self.legs[-1])
         if len(self.legs) > 1:
             out["earlier"] = [self._summary(leg) for leg in self.legs[:-1]]
-        return out | telemetry_to_json(self.inbox)
+        return out | {"total_s": self.total_ns / NS_PER_S} | telemetry_to_json(self.inbox)
 
     def _summary(self, leg: Leg) -> dict[str, Any]:
         outcome = leg.outcome
@@ -254,14 +257,15 @@ class Flown:
             "certificate": outcome.certificate.to_json(),
         }
 
-    def _headline(self, outcome: Outcome) -> str:
-        """A leg in one line; whoever paced it wants to know of overruns first."""
+    def _headline(self, outcome: Outcome, total: str = "") -> str:
+        """A leg in one line; overruns first where it was paced."""
         paced = outcome.certificate.paced
         flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
         back = outcome.restored
         return (
             f"{self.flight.scenario}: {flown:g} s in "
-            f"{outcome.wall_ns / NS_PER_S:.3g} s ({outcome.speed:.4g} times real time); "
+            f"{outcome.wall_ns / NS_PER_S:.3g} s ({outcome.speed:.4g} times real time)"
+            f"{total}; "
             + (f"overruns {outcome.overruns}, " if paced else "")
             + f"late answers {outcome.late}, missed requests {outcome.missed}"
             + (", interrupted" if outcome.reason == "interrupted" else "")
@@ -270,24 +274,24 @@ class Flown:
 
     def print(self, more: Callable[[], None] | None = None) -> None:
         """For people; ``more`` prints what a command adds before the recording's name."""
-        out = console()
         for leg in self.legs[:-1]:
-            out.print(self._headline(leg.outcome), soft_wrap=True)
+            click.echo(self._headline(leg.outcome))
             _print_files(leg)
         last = self.legs[-1]
-        out.print(self._headline(last.outcome), soft_wrap=True)
+        total = f", {self.total_ns / NS_PER_S:.2f} s with start-up"
+        click.echo(self._headline(last.outcome, total))
         if last.outcome.certificate.paced:
-            out.print(last.outcome.certificate.table())
+            console().print(last.outcome.certificate.table())
         if more is not None:
             more()
-        print_faults(out, last.outcome.system.faults)
+        print_faults(last.outcome.system.faults)
         if self.inbox is not None and self.inbox.trouble:
-            out.print(f"control was lost on the way: {self.inbox.trouble}", soft_wrap=True)
+            click.echo(f"control was lost on the way: {self.inbox.trouble}")
         if viewed := telemetry_to_json(self.inbox):
-            out.print(telemetry_line(viewed["telemetry"], viewed["looks_lost"]), soft_wrap=True)
+            click.echo(telemetry_line(viewed["telemetry"], viewed["looks_lost"]))
         _print_files(last)
         if last.path is not None:
-            out.print(f"next: rtsim report {last.path}", soft_wrap=True)
+            click.echo(f"next: rtsim report {last.path}")
 
     def exit(self) -> None:
         """With the status that says how it went, where that is not 0."""
@@ -304,13 +308,12 @@ def _went_wrong(outcome: Outcome) -> bool:
 
 
 def _print_files(leg: Leg) -> None:
-    out = console()
     if leg.path is None:
         return
-    out.print(f"recording: {leg.path}", soft_wrap=True)
+    click.echo(f"recording: {leg.path}")
     if leg.checkpoints:
         many, last = len(leg.checkpoints), leg.checkpoints[-1]
-        out.print(f"checkpoints: {many}, the last one {last}", soft_wrap=True)
+        click.echo(f"checkpoints: {many}, the last one {last}")
 
 
 Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[Publisher, Inbox]]]
@@ -337,8 +340,8 @@ def fly(
         )
     flight.check()
     settled = parse_settings(flight.settings)
-    line = ProgressLine(flight.scenario, enabled=sys.stderr.isatty() and not quiet)
-    with sigterm_interrupts(), closing(line), ExitStack() as stack:
+    line = ProgressLine(flight.scenario, sys.stderr.isatty() and not quiet, noted=not quiet)
+    with sigterm_interrupts(), closing(line), announced(line.compiling), ExitStack() as stack:
         try:
             if going_on is None:
                 scenario = load_scenario(flight.scenario, settled)
@@ -370,8 +373,7 @@ def fly(
             wanted = flight.wanted()
             if watch is not None:
                 wanted = replace(wanted, told=True, viewed=True)
-            with announced(line.compiling):
-                legs = fly_legs(simulated, flight.pacing(), recorder, wanted, start, inbox, stack)
+            legs = fly_legs(simulated, flight.pacing(), recorder, wanted, start, inbox, stack)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(_when(line.begun)) from interrupt
     return Flown(flight, legs, gate)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.latency import Allowed, allowing
-from rtsim.record.measured import MeasuredLatency, measured_latency
-from rtsim.record.reading import Recording
 from rtsim.tag import to_ns
+
+if TYPE_CHECKING:
+    from rtsim.record.measured import MeasuredLatency
 
 FROM = "from:"
 latency_option = click.option(
@@ -47,18 +48,18 @@ def parse_latencies(
 
 def allowed(given: Given) -> dict[str, Allowed]:
     """What a scenario is given."""
-    return {n: v.model if isinstance(v, MeasuredLatency) else v for n, v in given.items()}
+    return {n: v if isinstance(v, str) else v.model for n, v in given.items()}
 
 
 def latencies_to_json(given: Given) -> dict[str, object]:
-    return {n: v.to_json() if isinstance(v, MeasuredLatency) else v for n, v in given.items()}
+    return {n: v if isinstance(v, str) else v.to_json() for n, v in given.items()}
 
 
-def print_latencies(out: Console, given: Given) -> None:
+def print_latencies(given: Given) -> None:
     """What the measured ones were."""
     for name, latency in given.items():
-        if isinstance(latency, MeasuredLatency):
-            out.print(f"latency of {name}: {latency.in_words}", soft_wrap=True, markup=False)
+        if not isinstance(latency, str):
+            click.echo(f"latency of {name}: {latency.in_words}")
 
 
 def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], str]:
@@ -80,6 +81,9 @@ def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], s
 
 def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
     if latency.startswith(FROM):
+        from rtsim.record.measured import measured_latency
+        from rtsim.record.reading import Recording
+
         path, controller = _recording(latency.removeprefix(FROM))
         if not path.name:
             raise ScenarioError(f"--latency {value} names no recording; type from:live.mcap")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
-
-from rtsim.cli.tables import Column, print_table
+from rtsim.cli.tables import Column, console, print_table
 from rtsim.system import System
 
 
@@ -24,7 +22,7 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
     return out
 
 
-def print_outputs(out: Console, system: System) -> None:
+def print_outputs(system: System) -> None:
     """One line for each output, as it is at the end; nothing where there are no processes."""
     rows = [
         (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
@@ -33,4 +31,4 @@ def print_outputs(out: Console, system: System) -> None:
     ]
     if rows:
         columns = (Column("part"), Column("output"), Column("at the end", fold=True))
-        print_table(out, "Discrete events", columns, rows)
+        print_table(console(), "Discrete events", columns, rows)

@@ -18,11 +18,12 @@ class ProgressLine:
     and this is the loop's own thread.
     """
 
-    def __init__(self, name: str, enabled: bool) -> None:
+    def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
+        """``noted``: where no terminal shows the line, a first compilation still has one."""
         self.begun = False
         """A frame was flown."""
         self._name = name
-        self._enabled = enabled
+        self._enabled, self._noted = enabled, noted and not enabled
         self._next = 0
         self._shown = (0, 0)
         """Wall and simulated ns when the line was last written: the rate is that since then."""
@@ -31,6 +32,10 @@ class ProgressLine:
         """``what`` has to be compiled, which takes seconds and is kept for the next time."""
         if self._enabled:
             self._write(f"compiling {self._name} (once; some seconds): {what} …")
+        elif self._noted:
+            self._noted = False
+            sys.stderr.write(f"compiling {self._name} (once; some seconds)\n")
+            sys.stderr.flush()
 
     def show(self, progress: Progress) -> None:
         self.begun = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.processes import outputs_at_end, print_outputs
-from rtsim.cli.tables import console
 from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.errors import ScenarioError
 from rtsim.parts import ControllerPart
@@ -81,7 +81,7 @@ def run(
     watch = None if viewed is None else viewed.watch
     flown = fly(flight, quiet=as_json, prepare=prepare, watch=watch)
     more = {"latency": latencies_to_json(given)} if given else {}
-    _show(flown, viewed, more, lambda: print_latencies(console(), given), as_json)
+    _show(flown, viewed, more, partial(print_latencies, given), as_json)
 
 
 def go_on(
@@ -126,11 +126,11 @@ def _show(
     more = {**more, **({"processes": processes} if processes else {})}
 
     def rest() -> None:
-        print_outputs(console(), system)
+        print_outputs(system)
         print_more()
         for figures in seen.values():
             for line in told_of(figures):
-                console().print(line, soft_wrap=True)
+                click.echo(line)
 
     if as_json:
         show_json({**flown.summary(), **more, **seen})

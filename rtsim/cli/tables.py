@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:  # loaded where something is printed: most of a run's start would be rich's
+    from rich.console import Console
+    from rich.table import Table
 
 _GAP = 2
 _READABLE = 26
@@ -28,6 +29,8 @@ class Column:
 
 def console() -> Console:
     """Standard output for people; where it is not a terminal, lines are as long as they are."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else _UNLIMITED
     return Console(width=width, highlight=False)
 
@@ -48,6 +51,8 @@ def fitted(
     title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[Table, int]:
     """The table for a terminal of ``width``, and the width that it needs to cut no name."""
+    from rich.table import Table
+
     widths = [_width(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
     chosen = _fitting(columns, widths, width)
     if _needed(widths, chosen) > width:
@@ -71,6 +76,8 @@ def fitted(
 
 def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:
     """What cuts nothing; what is folded needs its longest word, and some room to be read."""
+    from rich.cells import cell_len
+
     pieces = [word for cell in cells for word in cell.split()] if column.fold else cells
     longest = max(map(cell_len, (column.name, *pieces)))
     whole = max(map(cell_len, (column.name, *cells)))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -23,14 +23,13 @@ from rtsim.executive import Publisher
 from rtsim.gateway.registry import VIEWED, Entry, enter
 from rtsim.keys import CLIENT
 from rtsim.parts import InletPart
-from rtsim.pilot.devices.mapping import read_mapping
-from rtsim.pilot.devices.writing import own_mapping
-from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
-from rtsim.pilot.loop import Cockpit
 from rtsim.scenario import Scenario
 from rtsim.signals import Vector
 from rtsim.tag import NS_PER_S
+
+if TYPE_CHECKING:
+    from rtsim.pilot.loop import Cockpit
 
 HERE = "window"
 """What ``--view`` stands for by itself."""
@@ -180,6 +179,9 @@ class Viewed:
 
     @contextmanager
     def watch(self, scenario: Scenario, gate: Inbox | None) -> Iterator[tuple[Publisher, Inbox]]:
+        from rtsim.pilot.flights import seen_as
+        from rtsim.pilot.loop import Cockpit
+
         stick = "" if self._stick is None else self._stick(scenario)
         about = seen_as(str(scenario.origin.get("reference", scenario.name)))
         safe = safe_values(scenario, stick, self._window.mapping)
@@ -238,6 +240,9 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     part = scenario.parts.get(stick)
     if not isinstance(part, InletPart):
         return np.zeros(0)
+    from rtsim.pilot.devices.mapping import read_mapping
+    from rtsim.pilot.devices.writing import own_mapping
+
     signals = part.inlet.signals
     values = own_mapping(signals) if mapping is None else read_mapping(mapping, signals)
     return np.array([value.safe for value in values])

@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from google.protobuf import descriptor_pb2
 
 from rtsim.record.schema import EVENT_TYPE, PACKAGE, message_class
 from rtsim.tag import Tag
 
 Value: TypeAlias = float | int | str
-
-_Field = descriptor_pb2.FieldDescriptorProto
 
 
 @dataclass(frozen=True)
@@ -56,34 +53,39 @@ def _fill(entry: Any, value: Value) -> None:
 @functools.cache
 def event_descriptor() -> bytes:
     """A FileDescriptorSet with the Event message."""
+    from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
+
+    field_of = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name=f"{PACKAGE}/Event.proto", package=PACKAGE, syntax="proto3"
     )
     value = file.message_type.add(name="EventValue")
     value.oneof_decl.add(name="value")
-    value.field.add(name="name", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
+    value.field.add(name="name", number=1, type=field_of.TYPE_STRING, label=field_of.LABEL_OPTIONAL)
     for number, (name, kind) in enumerate(
         (
-            ("number", _Field.TYPE_DOUBLE),
-            ("integer", _Field.TYPE_SFIXED64),
-            ("text", _Field.TYPE_STRING),
+            ("number", field_of.TYPE_DOUBLE),
+            ("integer", field_of.TYPE_SFIXED64),
+            ("text", field_of.TYPE_STRING),
         ),
         start=2,
     ):
         value.field.add(
-            name=name, number=number, type=kind, label=_Field.LABEL_OPTIONAL, oneof_index=0
+            name=name, number=number, type=kind, label=field_of.LABEL_OPTIONAL, oneof_index=0
         )
     event = file.message_type.add(name="Event")
-    event.field.add(name="step", number=1, type=_Field.TYPE_SFIXED64, label=_Field.LABEL_OPTIONAL)
+    event.field.add(
+        name="step", number=1, type=field_of.TYPE_SFIXED64, label=field_of.LABEL_OPTIONAL
+    )
     for number, name in enumerate(("kind", "source", "text"), start=2):
         event.field.add(
-            name=name, number=number, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL
+            name=name, number=number, type=field_of.TYPE_STRING, label=field_of.LABEL_OPTIONAL
         )
     event.field.add(
         name="values",
         number=5,
-        type=_Field.TYPE_MESSAGE,
-        label=_Field.LABEL_REPEATED,
+        type=field_of.TYPE_MESSAGE,
+        label=field_of.LABEL_REPEATED,
         type_name=f".{PACKAGE}.EventValue",
     )
     return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()

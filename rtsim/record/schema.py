@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from numpy.typing import NDArray
 
 from rtsim.errors import RecordingError, ScenarioError
@@ -33,7 +32,6 @@ DETERMINISTIC = "deterministic"
 Words: TypeAlias = NDArray[np.int64]
 """Rows of eight-byte words: ns, the integers, then the doubles as their bit patterns."""
 
-_Field = descriptor_pb2.FieldDescriptorProto
 _FIXED64 = 1  # wire type
 _TAG_WIDTHS = ((1, 15), (16, 2047), (2048, 262143))  # field numbers whose tag is 1, 2, 3 bytes long
 
@@ -189,6 +187,9 @@ class TrackSpec:
 
     def descriptor(self, message_type: str) -> bytes:
         """A FileDescriptorSet with this track's message, its units and descriptions as comments."""
+        from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
+
+        field_of = descriptor_pb2.FieldDescriptorProto
         name = message_type.removeprefix(f"{PACKAGE}.")
         file = descriptor_pb2.FileDescriptorProto(
             name=f"{PACKAGE}/{name}.proto", package=PACKAGE, syntax="proto3"
@@ -198,9 +199,13 @@ class TrackSpec:
             f"[{s.unit}] {s.description}".rstrip() for s in self.signals for _ in s.columns
         ]
         for number, (column, text) in enumerate(zip(self.fields, texts, strict=True), start=1):
-            kind = _Field.TYPE_SFIXED64 if number <= len(self.integers) else _Field.TYPE_DOUBLE
+            exact = number <= len(self.integers)
             message.field.add(
-                name=column, number=number, type=kind, label=_Field.LABEL_OPTIONAL, json_name=column
+                name=column,
+                number=number,
+                type=field_of.TYPE_SFIXED64 if exact else field_of.TYPE_DOUBLE,
+                label=field_of.LABEL_OPTIONAL,
+                json_name=column,
             )
             if text:
                 file.source_code_info.location.add(
@@ -225,6 +230,8 @@ def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
 
 def message_class(descriptor_set: bytes, name: str) -> Any:
     """The class of message ``name``, from a FileDescriptorSet alone."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
         pool.AddSerializedFile(file.SerializeToString())

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.errors import ScenarioError, ShapeError
 from rtsim.record.event import Event, Value
-from rtsim.record.reading import Recording, TrackData
 from rtsim.record.schema import TrackSpec
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
+
+if TYPE_CHECKING:
+    from rtsim.record.reading import Recording
 
 BLOCK_BYTES = 1 << 18
 _SPARE_BLOCKS = 2
@@ -297,6 +299,8 @@ class MemoryRecorder:
 
     def recording(self) -> Recording:
         """What was recorded so far."""
+        from rtsim.record.reading import Recording, TrackData
+
         self._collect()
         tracks = {}
         for name, track in self._tracks.by_name.items():

@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from rtsim.addresses import (
+    INTEGER,
+    MATRIX,
     VECTOR,
     WORDS,
     Block,
@@ -172,16 +173,14 @@ def resident_drive_on(
 
 @cache
 def _native_drive() -> Native:
-    address, ns = types.intp, types.int64
-    signature = (address, address, address, WORDS, WORDS, ns, ns)
+    signature = (INTEGER, INTEGER, INTEGER, WORDS, WORDS, INTEGER, INTEGER)
     return compile_function(resident_drive, signature, "guards")
 
 
 @cache
 def _native_drive_on() -> Native:
-    address, times = types.intp, types.Array(types.int64, 1, "C")
-    rows = types.Array(types.float64, 2, "C")
-    signature = (address, address, address, WORDS, WORDS, WORDS, times, VECTOR, rows)
+    addresses = (INTEGER, INTEGER, INTEGER)
+    signature = (*addresses, WORDS, WORDS, WORDS, WORDS, VECTOR, MATRIX)
     return compile_function(resident_drive_on, signature, "several steps under guards")
 
 

@@ -14,10 +14,19 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from rtsim.addresses import VECTOR, WORDS, Block, call_step, plain_block, vector_at
+from rtsim.addresses import (
+    INTEGER,
+    MATRIX,
+    NUMBER,
+    VECTOR,
+    WORDS,
+    Block,
+    call_step,
+    plain_block,
+    vector_at,
+)
 from rtsim.compiling import Native, compile_function, compiled, evaluate, in_both
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
@@ -106,17 +115,13 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
 
 @cache
 def _native(resident: Callable[..., int]) -> Native:
-    signature = (WORDS, types.float64, types.float64)
-    return compile_function(resident, signature, f"solver {resident.__module__}")
+    return compile_function(resident, (WORDS, NUMBER, NUMBER), f"solver {resident.__module__}")
 
 
 @cache
 def _native_run() -> Native:
-    times = types.Array(types.int64, 1, "C")
-    rows = types.Array(types.float64, 2, "C")
-    return compile_function(
-        resident_run, (types.intp, WORDS, WORDS, times, VECTOR, rows), "several steps at once"
-    )
+    signature = (INTEGER, WORDS, WORDS, WORDS, VECTOR, MATRIX)
+    return compile_function(resident_run, signature, "several steps at once")
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,9 @@ class _Stepper:
             "atol": solver.of_states(bound),
             "max_step": solver.most,
         }
-        self._derivative, self._project = bound.derivative.call, bound.project
+        self._native, self._project = bound.derivative, bound.project
+        self._derivative: Any = None
+        """A function of t alone, on the vectors of :meth:`_settle`."""
         n = bound.model.states.size
         self._at, self._slope = np.zeros(n), np.zeros(n)
         self._bad = GOOD
@@ -97,7 +100,7 @@ class _Stepper:
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        self._vectors = (x, z, u, p, out)
+        self._settle((x, z, u, p, out))
         start, end, notes = from_ns / NS_PER_S, to_ns / NS_PER_S, self._notes
         notes[legs.PHASE], done = 0.0, start
         while True:
@@ -111,7 +114,7 @@ class _Stepper:
         vectors = (x, z, u, p, out)
 
         def leg(_: Any, t: float, rest: float) -> int:
-            self._vectors = vectors
+            self._settle(vectors)
             return self._leg(_, t, rest)
 
         def retake(_: Any, t: float, h: float) -> int:
@@ -125,6 +128,12 @@ class _Stepper:
 
         own = np.zeros((1, x.size))  # no cubic is needed
         return legs.Legs(leg, retake, between, None, self._now, False, self._notes, own)
+
+    def _settle(self, vectors: tuple[Vector, ...]) -> None:
+        """Take x, z, u, p and out; the derivative stays on them while they are the same."""
+        if any(a is not b for a, b in zip_longest(vectors[1:-1], self._vectors[1:-1])):
+            self._derivative = self._native.on(self._at, *vectors[1:-1], self._slope)
+        self._vectors = vectors
 
     def _between(self, t: float) -> Vector:
         if t == self._solver.t:
@@ -160,7 +169,7 @@ class _Stepper:
     def _slope_at(self, t: float, y: Vector) -> Vector:
         self._after[EVALUATIONS] += 1
         self._at[:] = y  # a column of a matrix, it may be
-        self._derivative(float(t), self._at, *self._vectors[1:-1], self._slope)
+        self._derivative(float(t))
         bad = first_not_finite(self._slope)
         if bad != GOOD:
             self._bad = bad

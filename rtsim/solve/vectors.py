@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba.extending import overload
 
 from rtsim.addresses import INLINED
+from rtsim.compiling import when_compiling
 
 
 def assign(into: Any, of: Any) -> None:
@@ -41,46 +41,48 @@ def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float
     return math.sqrt(float(np.dot(off, off)) / len(off))
 
 
-@overload(assign, jit_options=INLINED)
-def _(into: Any, of: Any) -> Any:  # noqa: ARG001
-    def loop(into: Any, of: Any) -> None:
-        for j in range(into.size):
-            into[j] = of[j]
+@when_compiling
+def _loops() -> None:
+    """The compiled forms."""
+    from numba.extending import overload
 
-    return loop
+    @overload(assign, jit_options=INLINED)
+    def _(into: Any, of: Any) -> Any:  # noqa: ARG001
+        def loop(into: Any, of: Any) -> None:
+            for j in range(into.size):
+                into[j] = of[j]
 
+        return loop
 
-@overload(weighted, jit_options=INLINED)
-def _(out: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
-    def loop(out: Any, h: Any, row: Any, k: Any, count: Any) -> None:
-        for j in range(out.size):
+    @overload(weighted, jit_options=INLINED)
+    def _(out: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
+        def loop(out: Any, h: Any, row: Any, k: Any, count: Any) -> None:
+            for j in range(out.size):
+                total = 0.0
+                for m in range(count):
+                    total += row[m] * k[m, j]
+                out[j] = h * total
+
+        return loop
+
+    @overload(moved, jit_options=INLINED)
+    def _(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
+        def loop(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> None:
+            for j in range(out.size):
+                total = 0.0
+                for m in range(count):
+                    total += row[m] * k[m, j]
+                out[j] = now[j] + h * total
+
+        return loop
+
+    @overload(error_norm, jit_options=INLINED)
+    def _(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> Any:  # noqa: ARG001
+        def loop(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> float:
             total = 0.0
-            for m in range(count):
-                total += row[m] * k[m, j]
-            out[j] = h * total
+            for j in range(difference.size):
+                scale = atol[j] + rtol * max(abs(before[j]), abs(behind[j]))
+                total += (difference[j] / scale) ** 2
+            return math.sqrt(total / difference.size)
 
-    return loop
-
-
-@overload(moved, jit_options=INLINED)
-def _(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> Any:  # noqa: ARG001
-    def loop(out: Any, now: Any, h: Any, row: Any, k: Any, count: Any) -> None:
-        for j in range(out.size):
-            total = 0.0
-            for m in range(count):
-                total += row[m] * k[m, j]
-            out[j] = now[j] + h * total
-
-    return loop
-
-
-@overload(error_norm, jit_options=INLINED)
-def _(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> Any:  # noqa: ARG001
-    def loop(difference: Any, before: Any, behind: Any, atol: Any, rtol: Any) -> float:
-        total = 0.0
-        for j in range(difference.size):
-            scale = atol[j] + rtol * max(abs(before[j]), abs(behind[j]))
-            total += (difference[j] / scale) ** 2
-        return math.sqrt(total / difference.size)
-
-    return loop
+        return loop

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from rtsim.errors import RecordingError
 from rtsim.timing.frames import WorstFrame
@@ -15,6 +11,10 @@ from rtsim.timing.machine import Machine, examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.scheduling import Granted, Item
 from rtsim.timing.statistics import Summary
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,9 @@ class Certificate:
 
     def table(self) -> RenderableType:
         """For a terminal."""
+        from rich.console import Group
+        from rich.text import Text
+
         return Group(
             Text("Timing certificate", style="bold"),
             Text(self._context()),
@@ -113,6 +116,8 @@ class Certificate:
 
     def _distribution(self) -> Table:
         """From best to worst: for the margin, p99 is what 99 frames in 100 had at least."""
+        from rich.table import Table
+
         # 60 columns hold it, with every label whole.
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column("", no_wrap=True)
@@ -192,6 +197,8 @@ def _jobs(blamed: dict[str, int]) -> str:
 
 
 def _worst_table(frames: tuple[WorstFrame, ...]) -> Table:
+    from rich.table import Table
+
     table = Table(title="Worst frames", title_justify="left")
     for heading in ("at", "late", "compute", "jobs"):
         table.add_column(heading, justify="left" if heading == "jobs" else "right")

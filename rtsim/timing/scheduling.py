@@ -22,12 +22,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from rtsim.errors import ScenarioError
 from rtsim.timing.machine import usable_cpus
 from rtsim.timing.slices import set_slice, slice_ns
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 DEFAULT_PRIORITY = 50
 DEFAULT_SLICE_NS = 100_000
@@ -126,6 +128,8 @@ class Granted:
         return [asdict(item) for item in self.items]
 
     def table(self, title: str = "Scheduling") -> Table:
+        from rich.table import Table
+
         table = Table(title=title, title_justify="left")
         for column in ("", "asked", "granted", "why not", "what to type"):
             table.add_column(column, overflow="fold")

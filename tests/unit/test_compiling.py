@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,14 @@ def times(factor: float) -> Callable[..., None]:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is read or compiled meanwhile; nothing was before."""
     names: list[str] = []
-    really = compiling._compile
+    really = compiling._native
 
-    def noted(plain: Callable[..., Any], signature: Any) -> compiling.Native:
-        names.append(plain.__name__)
-        return really(plain, signature)
+    def noted(wanted: Any, code: Any) -> compiling.Native:
+        names.append(wanted.plain.__name__)
+        return really(wanted, code)
 
-    monkeypatch.setattr(compiling, "_compile", noted)
-    monkeypatch.setattr(compiling, "_loaded", {})
+    monkeypatch.setattr(compiling, "_native", noted)
+    compiling._ready.cache_clear()
     return names
 
 
@@ -70,7 +71,7 @@ def test_what_it_reaches_is_what_counts(
 
 
 def test_the_ones_used_last_are_kept(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "_MOST_LOADED", 2)
+    monkeypatch.setattr(compiling, "_ready", lru_cache(2)(compiling._ready.__wrapped__))
     for factor in (1.0, 2.0, 1.0, 3.0, 1.0, 2.0):
         assert doubled(times(factor)) == factor
     assert len(compiled) == 4, "1, 2, 3, and 2 again"

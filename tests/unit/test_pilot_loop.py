@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pilot_parts import flight, watched
 
+from rtsim.addresses import EQUATION
 from rtsim.clock import stopwatch
 from rtsim.compiling import Native
 from rtsim.loading import load_scenario
@@ -218,7 +219,7 @@ def test_outputs_that_cannot_be_had_yet_are_those_of_now() -> None:
         with Cockpit(orbit()) as cockpit:
             shown = SimpleNamespace(
                 name="moon", y=np.array([5.0]), z=plant.z, u=plant.u, p=plant.p,
-                bound=SimpleNamespace(output=Native(wrong, 0)),
+                bound=SimpleNamespace(output=Native.plain(wrong, EQUATION)),
             )  # fmt: skip
             cockpit.pictures._next_y["moon"] = np.zeros(1)
             assert cockpit.pictures._outputs(shown, 0, plant.x).tolist() == [5.0]  # type: ignore[arg-type]

@@ -1,0 +1,308 @@
+"""The compiled forms of :mod:`rtsim.addresses`, and equations as machine code.
+
+Only this module and what :func:`rtsim.compiling.when_compiling` is given import numba: a program
+whose machine code is all kept starts without a compiler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
+
+from rtsim.addresses import (
+    EQUATION,
+    IN_PLACE,
+    INLINED,
+    INTEGER,
+    MATRIX,
+    NUMBER,
+    VECTOR,
+    WORDS,
+    Signature,
+    call_equation,
+    call_project,
+    call_step,
+    matrix_at,
+    vector_at,
+)
+from rtsim.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine
+
+TYPES = {
+    NUMBER: types.float64,
+    INTEGER: types.int64,
+    VECTOR: types.Array(types.float64, 1, "C"),
+    WORDS: types.Array(types.int64, 1, "C"),
+    MATRIX: types.Array(types.float64, 2, "C"),
+}
+_EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_PLACE))
+PLACES = types.CPointer(types.int64)
+"""Of vectors: an address and a length of each, one after the other."""
+
+
+def _emit(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
+    """Call an entry by its address, and pass its errors on.
+
+    An array is seven words to numba; a call with five of them takes 60 ns, one with where they lie
+    and how long they are 8 ns.
+    """
+    convention, word = context.call_conv, ir.IntType(64)
+    numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
+    arrays = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k != types.float64]
+    with builder.goto_entry_block():
+        places = builder.alloca(ir.ArrayType(word, 2 * len(arrays)))
+    for i, (kind, value) in enumerate(arrays):
+        array = cgutils.create_struct_proxy(kind)(context, builder, value)
+        address = builder.ptrtoint(array.data, word)
+        builder.store(address, cgutils.gep_inbounds(builder, places, 0, 2 * i))
+        builder.store(array.nitems, cgutils.gep_inbounds(builder, places, 0, 2 * i + 1))
+    arguments = (*(kind for kind, _ in numbers), PLACES)
+    given = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
+    kind = convention.get_function_type(types.none, arguments)
+    target = builder.inttoptr(values[0], ir.PointerType(kind))
+    status, _ = convention.call_function(builder, target, types.none, arguments, given)
+    with cgutils.if_unlikely(builder, status.is_error):
+        convention.return_status_propagate(builder, status)
+    return context.get_dummy_value()
+
+
+@intrinsic
+def _equation_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:
+    kinds = (handle, t, x, z, u, p, out)
+    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
+
+
+@intrinsic
+def _project_at(_: Any, handle: Any, x: Any) -> Any:
+    kinds = (handle, x)
+    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
+
+
+def _through_places(equation: Any) -> Callable[..., None]:
+    def entry(t: Any, places: Any) -> None:
+        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
+        equation(t, x, z, u, vector_at(places, 6), vector_at(places, 8))
+
+    return entry
+
+
+def _through_place(project: Any) -> Callable[..., None]:
+    def entry(places: Any) -> None:
+        project(vector_at(places, 0))
+
+    return entry
+
+
+ENTERED = {
+    EQUATION: (_through_places, (types.float64, PLACES)),
+    IN_PLACE: (_through_place, (PLACES,)),
+}
+"""What compiled code calls by an entry of its own: how that is made, and its arguments."""
+
+
+@intrinsic
+def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
+    kinds = (handle, words, t, h)
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        convention = context.call_conv
+        kind = convention.get_function_type(types.int64, kinds[1:])
+        target = builder.inttoptr(values[0], ir.PointerType(kind))
+        status, result = convention.call_function(
+            builder, target, types.int64, kinds[1:], values[1:]
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return result
+
+    return types.int64(*kinds), generate
+
+
+@overload(call_equation, strict=False, jit_options=INLINED)
+def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # noqa: ARG001
+    return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
+
+
+@overload(call_project, strict=False, jit_options=INLINED)
+def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
+    return lambda handle, x: _project_at(handle, x)
+
+
+@overload(call_step, strict=False, jit_options=INLINED)
+def _(handle: Any, words: Any, t: Any, h: Any) -> Any:  # noqa: ARG001
+    return lambda handle, words, t, h: _step_at(handle, words, t, h)
+
+
+@intrinsic
+def _double_pointer(_: Any, address: Any) -> Any:
+    kind = types.CPointer(types.float64)
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(kind))
+
+    return kind(address), generate
+
+
+@overload(vector_at, strict=False, jit_options=INLINED)
+def _(words: Any, i: Any) -> Any:  # noqa: ARG001
+    return lambda words, i: numba.carray(_double_pointer(words[i]), (words[i + 1],))
+
+
+@overload(matrix_at, strict=False, jit_options=INLINED)
+def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
+    return lambda words, i, columns: numba.carray(
+        _double_pointer(words[i]), (words[i + 1] // max(columns, 1), columns)
+    )
+
+
+# -- functions as machine code ---------------------------------------------------------------------
+
+
+def lower(plain: Callable[..., Any], signature: Signature, kept: Path) -> MachineCode:
+    """``plain`` compiled for ``signature``.
+
+    Where numba's runtime has to be there when it runs (it allocates, prints, ...) the code stays
+    with numba, which keeps its own files in the folder ``kept``; only ``elsewhere`` is told then.
+    """
+    known = kept.is_dir()  # such a function was compiled before
+    with _numba_keeps_in(kept):
+        made = [_compile(plain, tuple(TYPES[kind] for kind in signature), known)]
+        if (entered := ENTERED.get(signature)) is not None:
+            through, arguments = entered
+            made.append(_compile(through(made[0][0]), arguments, known))
+        result = made[-1][1]
+        alone = not known and _stands_alone(result.library)
+        if not alone and not known:
+            for jitted, one in made:
+                _keep(jitted, one)
+    entry, handle = _entry(result), result.fndesc.llvm_func_name
+    if alone:
+        return MachineCode((result.library._get_compiled_object(), entry), handle, ENTRY)
+    address = result.library.get_pointer_to_function(handle)
+    return MachineCode((entry,), handle, ENTRY, {handle: address}, tuple(made))
+
+
+def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
+    """What calls it from other code, and its code; read from numba's files where ``cached``."""
+    jitted = numba.njit(
+        error_model="numpy",
+        forceinline=kinds in (_EQUATION, _IN_PLACE),
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(plain)
+    if cached:
+        _enable(jitted)
+    jitted.compile(kinds)
+    return jitted, jitted.overloads[kinds]
+
+
+def _enable(jitted: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # it has no source file, or no folder can be written
+        jitted.enable_caching()
+        if jitted.py_func.__closure__:
+            # The folder says what the function is.  numba's own key would pickle a closure, and a
+            # compiled function in it pickles otherwise in each process.
+            jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
+
+
+def _keep(jitted: Any, result: Any) -> None:
+    _enable(jitted)
+    jitted._cache.save_overload(result.signature.args, result)
+
+
+@contextmanager
+def _numba_keeps_in(folder: Path) -> Iterator[None]:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+_DECLARED = re.compile(r'^declare [^@]*@"?([^"(]+)', re.M)
+_ANYWHERE = {
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign"),
+    *("cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "floor", "fma", "fmod"),
+    *("hypot", "ldexp", "lgamma", "log", "log10", "log1p", "log2", "nearbyint", "pow"),
+    *("remainder", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"),
+    *("memcpy", "memmove", "memset"),
+}
+"""Of C's library, which each process has."""
+
+
+def _stands_alone(library: Any) -> bool:
+    """Whether its object code needs nothing of numba's when it runs, and holds no address."""
+    if library.has_dynamic_globals:
+        return False
+    names = _DECLARED.findall(library.get_llvm_str())
+    return all(n.startswith("llvm.") or n in _ANYWHERE or n == NEVER_CALLED for n in names)
+
+
+ENTRY = "rtsim_entry"
+
+
+def _entry(result: Any) -> bytes:
+    """Object code that Python calls: see :mod:`rtsim.machine_code` for the block it is given."""
+    context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
+    numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
+    module = ir.Module(ENTRY)
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(target_machine().target_data)
+    given = [word.as_pointer(), *map(context.get_value_type, numbers)]
+    function = ir.Function(module, ir.FunctionType(word, given), ENTRY)
+    builder = ir.IRBuilder(function.append_basic_block())
+    block, *left = function.args
+    native = ir.Function(
+        module,
+        context.call_conv.get_function_type(callee.restype, callee.argtypes),
+        callee.llvm_func_name,
+    )
+    arguments, at = [], 1
+    for kind in callee.argtypes:
+        if kind == PLACES:
+            arguments.append(builder.gep(block, [ir.Constant(word, 1)]))
+        elif isinstance(kind, types.Array):
+            arguments.append(_array(context, builder, kind, block, at))
+            at += 1 + kind.ndim
+        else:
+            arguments.append(left.pop(0))
+    status, answer = context.call_conv.call_function(
+        builder, native, callee.restype, callee.argtypes, arguments
+    )
+    with cgutils.if_unlikely(builder, status.is_error):
+        raised = builder.ptrtoint(status.excinfoptr, word)
+        builder.store(builder.select(status.is_user_exc, raised, ir.Constant(word, 0)), block)
+        builder.ret(ir.Constant(word, FAILED))
+    whole = callee.restype == types.int64
+    builder.ret(answer if whole else ir.Constant(word, 0))
+    text = llvm.parse_assembly(cgutils.normalize_ir_text(str(module)))
+    code: bytes = target_machine().emit_object(text)
+    return code
+
+
+def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
+    word = ir.IntType(64)
+    words = [
+        builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)
+    ]
+    item, strides = ir.Constant(word, 8), [ir.Constant(word, 8)]
+    for size in reversed(words[2:]):
+        strides.insert(0, builder.mul(strides[0], size))
+    array = context.make_array(kind)(context, builder)
+    data = builder.inttoptr(words[0], array.data.type)
+    populate_array(
+        array, data=data, shape=words[1:], strides=strides, itemsize=item, meminfo=None
+    )  # fmt: skip
+    return array._getvalue()

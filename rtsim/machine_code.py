@@ -1,0 +1,252 @@
+"""Machine code: one file a function, linked and called without the compiler that made it.
+
+numba and LLVM's optimiser take half a second to load.  A run whose functions were all compiled
+before reads their object code, links it with LLVM's linker alone and calls it through ctypes.
+``docs/decisions/090`` has the measurements.
+
+Python calls a function by its *entry*: ``entry(block, numbers...)``.  ``block`` holds one word for
+an error, then for each array its address and its length (of a matrix: rows and columns).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
+
+FAILED = -(2**63)
+"""What an entry answers where the function raised; the block's first word says what."""
+_MAGIC = b"rtsim machine code 1\n"
+_DIGEST = hashlib.sha256
+_DIGEST_SIZE = 32
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """One function as object code.
+
+    ``handle`` is the symbol that compiled code calls, ``entry`` the one that Python calls; each is
+    defined in one of ``objects`` or in ``elsewhere``, which gives the addresses of symbols that
+    another linker holds.
+    """
+
+    objects: tuple[bytes, ...]
+    handle: str
+    entry: str
+    elsewhere: dict[str, int] = field(default_factory=dict)
+    alive: object = None
+    """What has to live as long as those addresses are used."""
+
+    def write(self, path: Path) -> None:
+        """Keep it; a folder that cannot be written is no error: the next process compiles again."""
+        names = {"handle": self.handle, "entry": self.entry}
+        head = json.dumps({**names, "sizes": [len(one) for one in self.objects]}).encode() + b"\n"
+        body = b"".join((head, *self.objects))
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            number, name = tempfile.mkstemp(dir=path.parent)
+            try:
+                with os.fdopen(number, "wb") as out:
+                    out.write(_MAGIC + _DIGEST(body).digest() + body)
+                os.replace(name, path)  # another process sees all of it or nothing
+            except OSError:
+                os.unlink(name)
+
+    @classmethod
+    def read(cls, path: Path) -> MachineCode | None:
+        """What was kept; ``None`` where nothing was, or where the file is damaged."""
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        at = len(_MAGIC) + _DIGEST_SIZE
+        body = data[at:]
+        if data[:at] != _MAGIC + _DIGEST(body).digest():
+            return None
+        line, _, rest = body.partition(b"\n")
+        head, objects = json.loads(line), []
+        for size in head["sizes"]:
+            objects.append(rest[:size])
+            rest = rest[size:]
+        return cls(tuple(objects), head["handle"], head["entry"])
+
+
+@cache
+def processor() -> str:
+    """What machine code is made for: the processor's name and all that it can."""
+    features = llvm.get_host_cpu_features().flatten()
+    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+
+
+@cache
+def target_machine() -> Any:
+    """LLVM's description of this processor."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        codemodel="jitdefault",
+    )
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(target_machine(), suppress_errors=True)
+
+
+@cache
+def _numbers() -> Iterator[int]:
+    """Of libraries; a function, because a hash of sources must not see how many there were."""
+    return count()
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Machine code in this process; it stays while this object lives."""
+
+    handle: int
+    entry: int
+    _code: Any
+
+
+def link(code: MachineCode) -> Linked:
+    """Put ``code`` into this process.
+
+    Raises :class:`RuntimeError` where it needs a symbol that this process does not have.
+    """
+    library = llvm.JITLibraryBuilder()
+    for data in code.objects:
+        library.add_object_img(data)
+    for name, address in {**_unused(), **code.elsewhere}.items():
+        library.import_symbol(name, address)
+    for name in {code.handle, code.entry} - code.elsewhere.keys():
+        library.export_symbol(name)
+    tracker = library.add_current_process().link(_linker(), f"rtsim{next(_numbers())}")
+    handle = code.elsewhere.get(code.handle) or tracker[code.handle]
+    return Linked(handle, tracker[code.entry], (tracker, code.alive))
+
+
+NEVER_CALLED = "NRT_MemInfo_call_dtor"
+"""Code that gives references up names it, and calls it for arrays of numba's own alone: code that
+allocates none never does."""
+
+
+@cache
+def _unused() -> dict[str, int]:
+    stop = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+    assert stop is not None
+    return {NEVER_CALLED: stop}
+
+
+# -- calls from Python -----------------------------------------------------------------------------
+
+
+class Entry:
+    """A linked function as Python calls it: ``entry(*arguments)`` in the order of ``signature``.
+
+    Returns the function's whole number, 0 where it has none; raises what it raises.
+    """
+
+    def __init__(self, linked: Linked, signature: Signature) -> None:
+        kinds = [k for k in signature if k not in ARRAYS]
+        numbers = (ctypes.c_double if k == NUMBER else ctypes.c_int64 for k in kinds)
+        # PYFUNCTYPE: the interpreter's lock is kept, which a call of some 100 ns is better for
+        prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *numbers)
+        self._function = prototype(linked.entry)
+        self._signature = signature
+        self._linked = linked
+
+    def __call__(self, *arguments: Any) -> int:
+        arrays = [a for a, k in zip(arguments, self._signature, strict=True) if k in ARRAYS]
+        numbers = (a for a, k in zip(arguments, self._signature, strict=True) if k not in ARRAYS)
+        return self.on(*arrays)(*numbers)
+
+    def on(self, *arrays: Array | Block) -> Callable[..., int]:
+        """A function of the numbers alone, on ``arrays`` that stay where they are."""
+        block = self._block(arrays)
+        function, at, error = self._function, block.ctypes.data, self._error
+        alive = (arrays, self._linked)
+
+        def call(*numbers: Any) -> int:
+            answer: int = function(at, *numbers)
+            if answer == FAILED:
+                raise error(int(block[0]), alive)
+            return answer
+
+        return call
+
+    def _block(self, arrays: tuple[Array | Block, ...]) -> NDArray[np.int64]:
+        words, kinds = [0], [k for k in self._signature if k in ARRAYS]
+        for given, kind in zip(arrays, kinds, strict=True):
+            array = given.words if isinstance(given, Block) else given
+            wanted = np.int64 if kind == WORDS else np.float64
+            dimensions = 2 if kind == MATRIX else 1
+            if array.dtype != wanted or array.ndim != dimensions or not array.flags.c_contiguous:
+                raise TypeError(
+                    f"an array of {array.dtype} and shape {array.shape} where compiled code wants "
+                    f"a contiguous one of {np.dtype(wanted)} with {dimensions} dimensions"
+                )
+            words += [array.ctypes.data, *array.shape]
+        return np.array(words, dtype=np.int64)
+
+    @staticmethod
+    def _error(address: int, _: object) -> BaseException:
+        return _raised(address)
+
+
+class _Raised(ctypes.Structure):
+    """How compiled code says what it raised; numba's ``excinfo``."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("size", ctypes.c_int32),
+        ("values", ctypes.c_void_p),  # of arguments that are known only when it is raised
+        ("unpack", ctypes.c_void_p),
+        ("dynamic", ctypes.c_int32),
+    )
+
+
+def _raised(address: int) -> BaseException:
+    """The exception, with the line that raised it as the last of its traceback.
+
+    numba packed it, and numba unpacks it as it does for functions that it calls itself.
+    """
+    if not address:
+        return SystemError("compiled code failed and did not say why")
+    from numba import _helperlib as helpers
+    from numba.core import serialize
+
+    found = _Raised.from_address(address)
+    said = ctypes.string_at(found.data, found.size)
+    if found.dynamic:
+        unpack = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(found.unpack)
+        packed = serialize.runtime_build_excinfo_struct(said, unpack(found.values))
+    else:
+        packed = serialize._numba_unpickle(found.data, said, ctypes.string_at(found.values, 20))
+    held = ctypes.py_object(packed)
+    ctypes.pythonapi.Py_IncRef(held)  # numba's function takes a reference
+    address_of: dict[str, int] = vars(helpers)["c_helpers"]
+    throw = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(address_of["do_raise"])
+    try:
+        throw(held)
+    except BaseException as error:
+        return error
+    return SystemError("compiled code failed, and numba raised nothing")

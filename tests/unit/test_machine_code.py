@@ -1,0 +1,227 @@
+"""Machine code in files: what is read is what was written, or it is compiled again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim import compiling
+from rtsim.addresses import EQUATION, MATRIX, NUMBER, RESET, WORDS, Block
+from rtsim.compiling import announced, compile_function, in_words
+from rtsim.controller import PythonController
+from rtsim.machine_code import MachineCode, link
+from rtsim.model import Model, bind
+from rtsim.signals import Signals
+from rtsim.solve import GOOD, solver_named
+from rtsim.source_hash import source_hash
+from rtsim.tag import Tag
+
+NONE = np.zeros(0)
+Law = Callable[..., Any]
+
+
+def law(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[0] = 3.0 * x[0] + t
+
+
+def allocates(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[:] = np.dot(np.ones((x.size, x.size)), x)
+
+
+def refuses(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa: ARG001
+    out[0] = 0.0
+    if x[0] > 1.0:
+        raise ValueError("beyond its table")
+    if x[0] < 0.0:
+        raise IndexError("row", x[0])  # known only when it is raised
+
+
+def counts(i: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> None:  # noqa: ARG001
+    x[0] = i + t
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is compiled meanwhile, with a folder of its own that is empty."""
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path))
+    compiling._ready.cache_clear()
+    names: list[str] = []
+    really = compiling._compile
+
+    def noted(wanted: Any) -> MachineCode:
+        names.append(wanted.plain.__name__)
+        return really(wanted)
+
+    monkeypatch.setattr(compiling, "_compile", noted)
+    return names
+
+
+def another_process() -> None:
+    """As far as what was compiled before is concerned."""
+    compiling._ready.cache_clear()
+
+
+def at(function: Law, x: float) -> float:
+    out = np.zeros(1)
+    compile_function(function, EQUATION, "law").call(0.5, np.array([x]), NONE, NONE, NONE, out)
+    return float(out[0])
+
+
+def test_another_process_reads_what_one_compiled(compiled: list[str], tmp_path: Path) -> None:
+    assert at(law, 2.0) == 6.5
+    another_process()
+    assert at(law, 2.0) == 6.5
+    assert compiled == ["law"]
+    assert [file.suffix for file in (tmp_path / "compiled").iterdir()] == [".code"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text"])
+def test_a_damaged_file_is_compiled_again(damage: str, compiled: list[str], tmp_path: Path) -> None:
+    at(law, 2.0)
+    (file,) = (tmp_path / "compiled").iterdir()
+    good = file.read_bytes()
+    middle = len(good) // 2
+    file.write_bytes({
+        "cut": good[:middle],
+        "flipped": good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :],
+        "empty": b"",
+        "text": b"not code",
+    }[damage])  # fmt: skip
+    assert MachineCode.read(file) is None
+    another_process()
+    assert at(law, 2.0) == 6.5
+    assert compiled == ["law", "law"]
+    assert MachineCode.read(file) is not None
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(
+    compiled: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taken = tmp_path / "a file"
+    taken.write_text("in the way of a folder")
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(taken))
+    assert at(law, 2.0) == 6.5
+    assert at(allocates, 2.0) == 2.0
+    assert compiled == ["law", "allocates"]
+
+
+def test_what_needs_numbas_runtime_stays_with_numba(compiled: list[str], tmp_path: Path) -> None:
+    told: list[str] = []
+    with announced(told.append):
+        assert at(allocates, 2.0) == 2.0
+        (folder,) = (tmp_path / "compiled").iterdir()
+        assert folder.suffix == ".numba"
+        another_process()
+        assert at(allocates, 2.0) == 2.0
+    assert compiled == ["allocates", "allocates"]
+    assert told == ["law"], "the second time it is read from numba's files"
+
+
+def test_code_that_lacks_a_symbol_is_compiled_again(compiled: list[str], tmp_path: Path) -> None:
+    """As where the system's libraries changed."""
+    at(law, 2.0)
+    (file,) = (tmp_path / "compiled").iterdir()
+    code = MachineCode.read(file)
+    assert code is not None
+    MachineCode(code.objects[1:], code.handle, code.entry).write(file)
+    with pytest.raises(RuntimeError):
+        link(MachineCode(code.objects[1:], code.handle, code.entry))
+    another_process()
+    assert at(law, 2.0) == 6.5
+    assert compiled == ["law", "law"]
+
+
+@pytest.mark.parametrize("through_a_file", [False, True])
+def test_what_it_raises_is_raised_and_says_where(through_a_file: bool, compiled: list[str]) -> None:
+    if through_a_file:
+        at(refuses, 0.5)
+        another_process()
+    with pytest.raises(ValueError, match="beyond its table") as raised:
+        at(refuses, 2.0)
+    line = refuses.__code__.co_firstlineno + 3
+    assert in_words(raised.value).endswith(f"({__file__}:{line} in refuses)")
+    with pytest.raises(IndexError) as other:
+        at(refuses, -2.0)
+    assert other.value.args == ("row", -2.0)
+    assert set(compiled) == {"refuses"}
+
+
+def test_a_solver_passes_on_what_is_known_only_when_it_is_raised() -> None:
+    x, out = np.array([-1.0]), np.zeros(1)
+    stepper = solver_named("rk4").stepper(bind(Model("refuses", Signals("a"), refuses)))
+    with pytest.raises(IndexError) as raised:
+        stepper.advance(0, 10**9, x, NONE, NONE, NONE, out)
+    assert raised.value.args == ("row", -1.0)
+    assert stepper.advance(0, 10**9, np.array([0.5]), NONE, NONE, NONE, out) == GOOD
+
+
+def test_whole_numbers_and_numbers_keep_their_places() -> None:
+    x = np.zeros(1)
+    native = compile_function(counts, RESET, "counts")
+    native.call(7, 0.25, x, NONE, NONE, NONE)
+    assert x.tolist() == [7.25]
+    native.on(x, NONE, NONE, NONE)(-3, 0.5)
+    assert x.tolist() == [-2.5]
+
+
+def summed(words: Any, rows: Any, factor: Any) -> int:
+    total = 0.0
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            total += (10 * i + j) * rows[i, j]
+    return int(int(total * factor) + words[0])
+
+
+def test_arrays_of_each_kind_are_handed_over() -> None:
+    native = compile_function(summed, (WORDS, MATRIX, NUMBER), "summed")
+    rows, words = np.arange(6.0).reshape(2, 3), np.array([1000])
+    expected = 1000 + int(2 * sum((10 * i + j) * rows[i, j] for i in range(2) for j in range(3)))
+    assert native.call(words, rows, 2.0) == expected
+    assert native.on(Block(words, ()), rows)(2.0) == expected
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros(2, np.float32), np.zeros((2, 2)), np.zeros(4)[::2]], ids=str
+)
+def test_an_array_that_it_would_misread_is_refused(wrong: Any) -> None:
+    native = compile_function(law, EQUATION, "law")
+    with pytest.raises(TypeError, match="where compiled code wants a contiguous one of float64"):
+        native.call(0.0, wrong, NONE, NONE, NONE, np.zeros(1))
+
+
+def test_a_kept_flight_starts_without_compiler_and_solver_library(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "rtsim", "run", "f16", "--until", "0.1"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "--no-record"], cwd=tmp_path, env=environment, capture_output=True,
+            text=True, check=True,
+        )  # fmt: skip
+    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"numpy", "rtsim.plant"} <= names
+    heavy = ("numba", "scipy", "rich", "google.protobuf", "mcap", "simpy", "plotly", "zmq")
+    assert [name for name in heavy if name in names] == []
+
+
+def test_where_code_lies_in_memory_is_no_part_of_a_sources_hash() -> None:
+    """A hash that differs from process to process would never find its machine code again."""
+    signals = Signals("a")
+    hashes = []
+    for _ in range(2):
+        controller = PythonController(steers, signals, signals, compile=True)
+        controller.send(Tag(0), np.ones(1))
+        hashes.append(source_hash(controller))
+        another_process()
+        at(law, 1.0)
+    assert hashes[0] == hashes[1]
+
+
+def steers(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+    y[0] = -u[0]

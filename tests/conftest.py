@@ -1,15 +1,9 @@
-"""Shared by all tests: where published data lies, and the marks of docs/semantics.md."""
+"""Shared by all tests: hypothesis's profiles, and the marks of docs/semantics.md."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from hypothesis import settings
-
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = Path(os.environ.get("RTSIM_SHARED_DATA", ROOT.parent / "shared" / "data"))
 
 # A red build is the fault of the change, so `make test` draws the same examples each time;
 # `make test-all` looks for new ones.  `pytest --hypothesis-profile full` chooses by hand.
@@ -20,11 +14,3 @@ settings.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "rule(name): shows the rule of that name in semantics.md")
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Figures of others, kept beside the checkout; tests that need them skip where they are not."""
-    if not SHARED.is_dir():
-        pytest.skip(f"no published data at {SHARED}; set RTSIM_SHARED_DATA to where it lies")
-    return SHARED

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from flight import Columns, fly
+from flight import fly
+from published import Columns
 
 from rtsim.model import Model
 from rtsim.models.f16.cases import F16Case

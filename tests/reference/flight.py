@@ -1,24 +1,18 @@
-"""A flight without the executive: the RK4 of rtsim over a model, and NASA's csv files."""
+"""A flight without the executive: the RK4 of rtsim over a model."""
 
 from __future__ import annotations
 
-import csv
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
+from published import Columns
 
 from rtsim.model import BoundModel, Model, bind
 from rtsim.signals import Signals, Vector
 from rtsim.solve.rk4 import RK4
 from rtsim.tag import to_ns
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("RTSIM_SHARED_DATA", ROOT.parent / "shared" / "data"))
-Columns = dict[str, NDArray[np.float64]]
 Control = Callable[[float, Mapping[str, float], Vector], None]
 _ready: dict[int, tuple[Model, BoundModel]] = {}
 
@@ -71,17 +65,6 @@ def fly(
 def columns(signals: Signals, rows: NDArray[np.float64]) -> Columns:
     """By signal name, each (samples,)."""
     return {name: rows[:, i] for i, name in enumerate(signals.columns)}
-
-
-def published(case: str, simulation: str = "05") -> Columns:
-    """NASA's trajectory of one simulation by column name; skips where the data are absent."""
-    path = DATA / "nesc" / "cases" / f"Atmos_{case}_sim_{simulation}.csv"
-    if not path.exists():
-        pytest.skip(f"NASA's trajectories are not beside the checkout ({path})")
-    with path.open(newline="") as lines:
-        rows = list(csv.reader(lines))
-    table = np.array(rows[1:], dtype=np.float64)
-    return {name: table[:, i] for i, name in enumerate(rows[0])}
 
 
 def worst(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:

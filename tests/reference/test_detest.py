@@ -9,14 +9,13 @@ for 1.29 times RK45's evaluations at most.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pytest
 from detest import PROBLEMS, intervals
+from published import figures
 from scipy.integrate import solve_ivp
 
 from rtsim.model import BoundModel, bind
@@ -129,11 +128,10 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def cases(shared_data: Path) -> dict[str, Case]:
-    text = (shared_data / "ode" / "detest_nonstiff.json").read_text(encoding="utf-8")
+def cases() -> dict[str, Case]:
     return {
         name: Case(name, np.array(given["y0"]), np.array(given["y_end"]), given["t_end"])
-        for name, given in json.loads(text)["problems"].items()
+        for name, given in figures("detest")["problems"].items()
     }
 
 

@@ -1,34 +1,18 @@
-"""Control law and guidance against NASA's own definition, evaluated from its DAVE-ML files.
+"""Control law and guidance against NASA's own definition, as it answers over random inputs.
 
-The files carry no check shots, so the tests evaluate their MathML (:mod:`dml`), over random inputs;
-where the files are absent, figures that were computed from them remain.
-Source: ``F16_control.dml`` and ``F16_gnc.dml``, NASA/TM-2015-218675.
+Source: ``F16_control.dml`` and ``F16_gnc.dml``, NASA/TM-2015-218675.  They carry no check shots;
+tools/figures.py evaluates them as they are written, and figures/ has what they say.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from dml import definition
+from published import groups, records
 
 from rtsim.models.f16.guidance import CIRCLE_PARAMETERS, circle, course
 from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.signals import Vector
-
-# NASA's variable for each input of the law, in order.
-# name; lowest and highest value that the tests draw
-RANGES = (
-    ("throttle", 0, 1), ("longStk", -1, 1), ("latStk", -1, 1), ("pedal", -1, 1),
-    ("sasOn", 0, 1), ("apOn", 0, 1), ("keasCmd", 250, 320), ("altCmd", 9000, 11000),
-    ("latOffset", -6000, 6000), ("baseChiCmd", -180, 180), ("altMsl", 9000, 11000),
-    ("Vequiv", 250, 320), ("alpha", -8, 20), ("beta", -8, 8), ("phi", -60, 60),
-    ("theta", -20, 20), ("psi", -180, 180), ("pb", -1, 1), ("qb", -0.5, 0.5), ("rb", -0.5, 0.5),
-)  # fmt: skip
-INPUTS = [name for name, _, _ in RANGES]
-CALM = (
-    0, 0, 0, 0, 0, 0, 287.8, 10000, 0, 45, 10001, 287.8, 2.65, 0, 0, 2.65, 45, 0, 0, 0,
-)  # fmt: skip
-NASA_OUTPUTS = ("el", "ail", "rdr", "PWR")
 
 
 def surfaces(inputs: Vector, **parameters: float) -> Vector:
@@ -37,60 +21,40 @@ def surfaces(inputs: Vector, **parameters: float) -> Vector:
     return outputs
 
 
-def random_inputs(seed: int, count: int) -> Vector:
-    """(count, 20), the switches 0 or 1, half of the rows so near to trim that nothing stops."""
-    random = np.random.Generator(np.random.PCG64(seed))
-    low, high = np.array([limits[1:] for limits in RANGES], dtype=float).T
-    rows = low + (high - low) * random.random((count, low.size))
-    calm = np.array(CALM)
-    rows[::2] = calm + 0.002 * (rows[::2] - calm)
-    rows[:, 4:6] = random.integers(0, 2, (count, 2))
-    return rows  # type: ignore[no-any-return]
-
-
-def nasa_surfaces(rows: Vector, **others: float) -> Vector:
-    given = {**dict(zip(INPUTS, rows.T, strict=True)), **others}
-    return np.stack(definition("F16_control.dml").evaluate(given, *NASA_OUTPUTS), axis=1)
-
-
 def test_law_is_nasas_definition() -> None:
-    rows = random_inputs(1, 300)
+    rows, expected = groups("f16_law", LAW_INPUTS.size, LAW_OUTPUTS.size)
+    assert len(rows) == 2500
     found = [surfaces(row) for row in rows]
-    np.testing.assert_allclose(found, nasa_surfaces(rows), rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
-def test_law_with_other_trims_is_nasas_definition() -> None:
-    rows = random_inputs(2, 100)
-    expected = nasa_surfaces(
-        rows, throttleTrim=0.3, longStkTrim=-0.1, trimmedTheta=1.0, trimmedAlpha=1.5
-    )
-    trims = {"throttle_trim": 0.3, "long_stick_trim": -0.1, "theta_trim": 1.0, "alpha_trim": 1.5}
-    found = [surfaces(row, **trims) for row in rows]
+def test_law_with_other_gains_and_trims_is_nasas_definition() -> None:
+    sizes = LAW_PARAMETERS.size, LAW_INPUTS.size, LAW_OUTPUTS.size
+    parameters, rows, expected = groups("f16_law_gains", *sizes)
+    assert len(rows) == 300
+    found = np.zeros_like(expected)
+    for given, row, outputs in zip(parameters, rows, found, strict=True):
+        control_law(row, given, outputs)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
 @pytest.mark.parametrize("pole", [0.0, 1.0])
 def test_guidance_is_nasas_definition(pole: float) -> None:
-    random = np.random.Generator(np.random.PCG64(3))
-    north, east = random.uniform(-90, 90, 200), random.uniform(-180, 180, 200)
-    given = {"ownshipN_deg": north, "ownshipE_deg": east, "circlePoleSW": pole}
-    expected = definition("F16_gnc.dml").evaluate(given, "latOffset", "baseChiCmd")
+    every, expected = groups("f16_guidance", 3, 2)
+    here = every[:, 2] == pole
+    assert here.sum() == 200
     found = np.zeros((200, 2))
-    for place, outputs in zip(np.stack([north, east], axis=1), found, strict=True):
+    for place, outputs in zip(every[here, :2], found, strict=True):
         circle(place, np.array([pole]), outputs)
-    np.testing.assert_allclose(found, np.stack(expected, axis=1), rtol=1e-12, atol=1e-6)
+    np.testing.assert_allclose(found, expected[here], rtol=1e-12, atol=1e-9)
 
 
-def test_gains_and_trims_are_nasas() -> None:
-    nasa = definition("F16_control.dml")
-    names = {
-        "theta_trim": "trimmedTheta",
-        "airspeed_trim": "trimmedKEAS",
-        "throttle_trim": "throttleTrim",
-        "long_stick_trim": "longStkTrim",
-    }
-    for ours, theirs in names.items():
-        assert LAW_PARAMETERS[ours].initial == nasa.constants[theirs]
+def test_gains_and_trims_are_nasas_digit_for_digit() -> None:
+    """In the order in which NASA's names head the figures with other gains."""
+    nasa = {row["name"]: float(row["value"]) for row in records("f16_gains")}
+    names = list(records("f16_law_gains")[0])[: LAW_PARAMETERS.size]
+    assert [nasa[name] for name in names] == LAW_PARAMETERS.initial().tolist()
+    assert len(nasa) == LAW_PARAMETERS.size == 24
 
 
 # Figures computed from the definition; inputs in the order of LAW_INPUTS.
@@ -153,6 +117,6 @@ def test_course_only_feeds_no_deviation_back() -> None:
 
 
 def test_signals_fit_together() -> None:
-    assert LAW_INPUTS.size == len(INPUTS) == 20
+    assert LAW_INPUTS.size == 20
     assert LAW_PARAMETERS.size == 24
     assert CIRCLE_PARAMETERS.names == ("circle_pole",)

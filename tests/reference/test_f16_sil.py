@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from published import FIGURES
 
 from hitl.comparison.back_to_back import back_to_back
 from hitl.controllers.sil import SilController
@@ -82,10 +83,8 @@ def test_within_tolerance_of_the_published_figures(rate: str, latency: float, va
 
 @pytest.mark.parametrize("variant", ["", ":single"])
 @settings
-def test_within_tolerance_at_every_published_time(
-    rate: str, latency: float, variant: str, shared_data: Path
-) -> None:
-    rows = read_csv(shared_data / "nesc/cases/Atmos_13p1_sim_05.csv")
+def test_within_tolerance_at_every_published_time(rate: str, latency: float, variant: str) -> None:
+    rows = read_csv(FIGURES / "nesc_13p1_sim_05.csv")
     held = hold_against_nasa(in_c(rate, latency, variant), rows)
     assert [h for h in held if not h.ok] == []
     assert held[0].times == len(rows)

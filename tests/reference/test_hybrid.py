@@ -1,18 +1,17 @@
 """Balls and a thermostat of others: event times, each within 50 ns, intervals within 2 ns.
 
-Figures: hybrid_reference.json, from the closed forms of Modelica's Reference-FMUs ball, Simulink's
+Figures: figures/hybrid.json, from the closed forms of Modelica's Reference-FMUs ball, Simulink's
 sldemo_bounce, MATLAB's ballode and PathSim's thermostat.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from published import figures
 
 from rtsim.errors import ZenoError
 from rtsim.model import Guard, Model
@@ -37,14 +36,8 @@ HOW: list[Any] = [
     pytest.param(SciPy(method="Radau", rtol=1e-10, atol=1e-12), 1, id="radau"),
     pytest.param(SciPy(method="LSODA", rtol=1e-11, atol=1e-13), 1, id="lsoda"),
 ]
+MODELS = figures("hybrid")["models"]
 BALLS = ["ball_refFMU", "ball_simulink_sldemo_bounce", "ball_matlab_ballode"]
-
-
-@pytest.fixture(scope="module")
-def published(shared_data: Path) -> dict[str, Any]:
-    text = (shared_data / "hybrid" / "hybrid_reference.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def flown(scenario: Scenario) -> Recording:
@@ -71,15 +64,13 @@ def thrown(
 
 @pytest.mark.parametrize(("solver", "step"), HOW)
 @pytest.mark.parametrize("name", BALLS)
-def test_all_impacts_of_a_bouncing_ball(
-    name: str, solver: str | Solver, step: Any, published: dict[str, Any]
-) -> None:
+def test_all_impacts_of_a_bouncing_ball(name: str, solver: str | Solver, step: Any) -> None:
     """And it is at rest from its Zeno time on.
 
     A tag is the first whole ns after the impact: what that is late adds up over the last bounces,
     of which there are infinitely many.
     """
-    given = published[name]
+    given = MODELS[name]
     recording = flown(thrown(given, solver, step))
     exact = np.array(given["impact_times"])
     found = np.array(crossings(recording)[: len(exact)])
@@ -95,8 +86,8 @@ def test_all_impacts_of_a_bouncing_ball(
 
 
 @pytest.mark.parametrize("name", BALLS)
-def test_without_a_stop_mode_the_run_says_zeno(name: str, published: dict[str, Any]) -> None:
-    given = published[name]
+def test_without_a_stop_mode_the_run_says_zeno(name: str) -> None:
+    given = MODELS[name]
     model = Model("endless", BALL.states, derivative, discrete=BALL.discrete,
                   parameters=BALL.parameters, guards=BALL.guards, guard=height,
                   reset=bounce)  # fmt: skip
@@ -126,10 +117,8 @@ THERMOSTAT = Model(
 
 @pytest.mark.parametrize("starts_on", [True, False], ids=["on", "off"])
 @pytest.mark.parametrize(("solver", "step"), [HOW[0], HOW[4], HOW[6], HOW[8]])
-def test_a_thermostat(
-    solver: str | Solver, step: Any, starts_on: bool, published: dict[str, Any]
-) -> None:
-    given = published["thermostat_pathsim"]
+def test_a_thermostat(solver: str | Solver, step: Any, starts_on: bool) -> None:
+    given = MODELS["thermostat_pathsim"]
     scenario = Scenario("thermostat", until=20)
     scenario.plant("t", THERMOSTAT, step=step, solver=solver, discrete={"on": float(starts_on)})
     recording = flown(scenario)

@@ -10,14 +10,12 @@ many of its own seconds pass in one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from published import figures
 
 from rtsim.compiling import compiled
 from rtsim.model import BoundModel, Equation, Model, bind
@@ -39,6 +37,7 @@ from rtsim.solve import (
 NONE = np.zeros(0)
 EARTH_MOON = 0.012277471
 PERIOD = 17.065216560157964
+PUBLISHED = figures("ivp_testset")
 
 
 def _hires(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
@@ -134,9 +133,8 @@ def _arenstorf(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 @dataclass(frozen=True)
 class Problem:
-    """Its key begins so; ``end`` (s) where it is not the published one."""
+    """``end`` (s) where it is not the published one."""
 
-    key: str
     derivative: Equation
     atol: float | Mapping[str, float]
     unit: float | None = None
@@ -144,33 +142,24 @@ class Problem:
 
 
 PROBLEMS = {
-    "HIRES": Problem("HIRES", _hires, 1e-11),
-    "VDPOL": Problem("VDPOL_mu1e3", _van_der_pol, 1e-10),
-    "VDPOL eps": Problem("VDPOL_eps", _singular_van_der_pol, 1e-9),
-    "OREGO": Problem("OREGO", _orego, 1e-8),
-    "ROBER": Problem("ROBER", _rober, {"y1": 1e-14, "y2": 1e-20, "y3": 1e-9}, 1e6, 1e5),
-    "POLLU": Problem("POLLU", _pollu, 1e-16),
-    "PLEIADES": Problem("PLEIADES", _pleiades, 1e-9),
-    "ARENSTORF": Problem("ARENSTORF", _arenstorf, 1e-9, PERIOD / 17, 17.0),
+    "HIRES": Problem(_hires, 1e-11),
+    "VDPOL": Problem(_van_der_pol, 1e-10),
+    "VDPOL eps": Problem(_singular_van_der_pol, 1e-9),
+    "OREGO": Problem(_orego, 1e-8),
+    "ROBER": Problem(_rober, {"y1": 1e-14, "y2": 1e-20, "y3": 1e-9}, 1e6, 1e5),
+    "POLLU": Problem(_pollu, 1e-16),
+    "PLEIADES": Problem(_pleiades, 1e-9),
+    "ARENSTORF": Problem(_arenstorf, 1e-9, PERIOD / 17, 17.0),
 }
 _bound: dict[str, BoundModel] = {}
 
 
-@pytest.fixture(scope="module")
-def published(shared_data: Path) -> dict[str, Any]:
-    text = (shared_data / "ode" / "ivp_testset.json").read_text(encoding="utf-8")
-    figures: dict[str, Any] = json.loads(text)
-    return figures
-
-
-def _ended(
-    name: str, solver: SciPy | Adaptive, rtol: float, published: dict[str, Any]
-) -> tuple[float, Stepper]:
+def _ended(name: str, solver: SciPy | Adaptive, rtol: float) -> tuple[float, Stepper]:
     """The largest error at the end, each relative to its state; and who made it."""
     problem = PROBLEMS[name]
-    given = next(v for k, v in published["problems"].items() if k.startswith(problem.key))
+    given = PUBLISHED["problems"][name]
     start, wanted = np.array(given["y0"]), np.array(given["y_end"])
-    p = np.array(published["pollu_k"] if name == "POLLU" else [problem.unit or 1.0])
+    p = np.array(PUBLISHED["pollu_k"] if name == "POLLU" else [problem.unit or 1.0])
     if name not in _bound:
         states = Signals(*(f"y{i + 1}" for i in range(start.size)))
         rates = Signals(*(f"p{i}" for i in range(p.size)))
@@ -207,11 +196,9 @@ ROWS = [
         "POLLU",
     ],
 )
-def test_stiff(
-    name: str, solver: SciPy, rtol: float, loose: float, tight: float, published: dict[str, Any]
-) -> None:
+def test_stiff(name: str, solver: SciPy, rtol: float, loose: float, tight: float) -> None:
     """Every state to ``loose`` by the multistep methods, to ``tight`` by Radau."""
-    off, _ = _ended(name, solver, rtol, published)
+    off, _ = _ended(name, solver, rtol)
     assert off < (tight if solver is RADAU else loose)
 
 
@@ -225,17 +212,15 @@ def test_stiff(
         ("ARENSTORF", 1e-9, 5e-5),
     ],
 )
-def test_close_encounters(
-    name: str, solver: SciPy | Adaptive, rtol: float, most: float, published: dict[str, Any]
-) -> None:
+def test_close_encounters(name: str, solver: SciPy | Adaptive, rtol: float, most: float) -> None:
     """Encounters make what was off thousands of times larger: 1e-9 a step is 1e-5 at the end."""
-    assert _ended(name, solver, rtol, published)[0] < most
+    assert _ended(name, solver, rtol)[0] < most
 
 
-def test_what_stiff_means(published: dict[str, Any]) -> None:
+def test_what_stiff_means() -> None:
     """An explicit pair comes to the same end with a thousand times the evaluations."""
-    off, explicit = _ended("VDPOL eps", DP54, 1e-5, published)
+    off, explicit = _ended("VDPOL eps", DP54, 1e-5)
     assert off < 1e-4
-    _, implicit = _ended("VDPOL eps", LSODA, 1e-5, published)
+    _, implicit = _ended("VDPOL eps", LSODA, 1e-5)
     evaluations = explicit.save()["memory"][adaptive.EVALUATIONS]
     assert evaluations > 1000 * implicit.save()["memory"][scipy_solvers.EVALUATIONS]

@@ -6,10 +6,8 @@ caught by the same checks.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +24,6 @@ WAIT_MD1 = 2.0
 """s in the line of M/D/1 at 0.8/s, 1 s of service: Pollaczek and Khinchine."""
 BLOCKED = 4 / 19
 """Of customers at 2/s for three servers of 1/s without a line: Erlang B."""
-
-
-def test_the_figures_are_those_of_the_data(shared_data: Path) -> None:
-    data = json.loads((shared_data / "queue" / "queue_analytic.json").read_text(encoding="utf-8"))
-    assert data["md1_08"] == pytest.approx({"Wq": WAIT_MD1, "Lq": 0.8 * WAIT_MD1})
-    assert data["ErlangB_a2_c3"] == pytest.approx(BLOCKED)
 
 
 def other_queue(

@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help run fly test test-all lint style types contracts unit unit-all realtime realtime-all bench clean
-.PHONY: setup setup-fly setup-dev setup-bench
+.PHONY: setup setup-fly setup-dev setup-bench test-oldest
 .NOTPARALLEL:
 
 help:
@@ -28,6 +28,8 @@ help:
 	@echo "               more options, such as FLY='--headless --frames pictures --until 5')"
 	@echo "make test      style, types, import contracts and tests, ten minutes on two cores"
 	@echo "make test-all  the same with full counts"
+	@echo "make test-oldest  a sample of the tests with each dependency at its lower bound (in"
+	@echo "               $(VENV)-oldest; needs Python 3.11)"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV) and all caches; recordings in $(RUNS)/ stay"
@@ -93,10 +95,18 @@ realtime: setup-dev
 realtime-all: setup-dev
 	$(PYTEST) -q -p no:xdist -m realtime
 
+# With an environment and a cache of their own.
+test-oldest: export VENV := $(VENV)-oldest
+test-oldest: export RTSIM_CACHE_DIR := $(abspath $(VENV))-oldest/cache
+test-oldest:
+	@tools/setup.sh oldest
+	$(VENV)/bin/python -m tools.oldest -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
+	    -m "not realtime and not full"
+
 bench: setup-bench
 	$(BIN)/python -m tools.bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf build dist rtsim.egg-info
 	find rtsim hitl tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

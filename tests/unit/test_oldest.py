@@ -1,0 +1,34 @@
+"""``make test-oldest``: each dependency with a lower bound has tests that touch it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from tools import oldest
+from tools.setup import ROOT
+
+
+def test_each_lower_bound_has_tests() -> None:
+    names = {pin.partition("==")[0] for pin in oldest.pins()}
+    assert names <= set(oldest.SAMPLE), "add the new one's tests to tools/oldest.py"
+    gone = [t for tests in oldest.SAMPLE.values() for t in tests if not (ROOT / t).is_file()]
+    assert not gone, "their names in tools/oldest.py"
+
+
+def test_another_version_than_the_lower_bound_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = version("click")
+    ran: list[object] = []
+    monkeypatch.setattr(subprocess, "call", lambda command, **_: ran.append(command) or 0)
+    monkeypatch.setattr(oldest, "pins", lambda: [f"click=={here}.0", "pytest==1.0"])
+    assert oldest.main([]) == 1
+    assert not ran
+    assert f"pytest==1.0, here {version('pytest')}" in capsys.readouterr().out
+    monkeypatch.setattr(oldest, "pins", lambda: [f"click=={here}"])
+    assert oldest.main(["-q"]) == 0
+    assert ran == [[sys.executable, "-m", "pytest", "-q", *oldest.SAMPLE["click"]]]

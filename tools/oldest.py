@@ -17,7 +17,7 @@ from pathlib import Path
 from tools.setup import GROUPS, ROOT, lowest
 
 SAMPLE = {
-    "click": ("tests/unit/test_cli.py", "tests/unit/test_cli_mistakes.py"),
+    "click": ("tests/unit/test_cli.py",),
     "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),
     "gcovr": ("tests/unit/test_sil_coverage.py",),
     "hypothesis": ("tests/property/test_bus.py", "tests/unit/test_messagepack.py"),
@@ -32,7 +32,7 @@ SAMPLE = {
     "plotly": ("tests/unit/test_report.py",),
     "protobuf": ("tests/unit/test_record_file.py",),
     "pygame": ("tests/unit/test_pilot_devices.py", "tests/unit/test_pilot_display.py"),
-    "pyserial": ("tests/unit/test_emulated_board_urls.py", "tests/unit/test_link_commands.py"),
+    "pyserial": ("tests/unit/test_emulated_board_urls.py",),
     "pytest": ("tests/unit/test_pytest_plugin.py",),
     "pytest-xdist": (),  # runs all of them
     "pyzmq": ("tests/unit/test_sil_worker.py", "tests/unit/test_sil_tcp.py"),

@@ -23,8 +23,13 @@ def test_another_version_than_the_lower_bound_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = version("click")
-    ran: list[object] = []
-    monkeypatch.setattr(subprocess, "call", lambda command, **_: ran.append(command) or 0)
+    ran: list[list[str]] = []
+
+    def call(command: list[str], **_: object) -> int:
+        ran.append(command)
+        return 0
+
+    monkeypatch.setattr(subprocess, "call", call)
     monkeypatch.setattr(oldest, "pins", lambda: [f"click=={here}.0", "pytest==1.0"])
     assert oldest.main([]) == 1
     assert not ran

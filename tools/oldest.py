@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -57,7 +57,10 @@ def others(wanted: list[str]) -> list[str]:
     """Those of which another version is here; ``26`` is ``26.0.0``."""
     out = []
     for name, low in (pin.split("==") for pin in wanted):
-        here = version(name)
+        try:
+            here = version(name)
+        except PackageNotFoundError:
+            here = "none"
         if here.removesuffix(".0").removesuffix(".0") != low.removesuffix(".0").removesuffix(".0"):
             out.append(f"{name}=={low}, here {here}")
     return out

@@ -98,7 +98,7 @@ kept() { # is the environment there, does it work, and is it of the Python that 
         { [ -z "$PYTHON" ] || [ "$(version "$PYTHON")" = "$(version "$VENV/bin/python")" ]; }
 } 2>/dev/null
 
-if [ "$extra" = oldest ]; then # most versions of that age have no wheels for a later Python
+if [ "$extra" = oldest ]; then # some versions of that age have no wheels for Python 3.13
     PYTHON=${PYTHON:-python3.11}
     { runs "$PYTHON" && [ "$(version "$PYTHON")" = 3.11 ]; } ||
         fail "the lower bounds are tested with Python 3.11, the oldest that rtsim runs on, and

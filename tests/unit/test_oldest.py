@@ -31,10 +31,11 @@ def test_another_version_than_the_lower_bound_is_told(
         return 0
 
     monkeypatch.setattr(subprocess, "call", call)
-    monkeypatch.setattr(oldest, "pins", lambda: [f"click=={here}.0", "pytest==1.0"])
+    monkeypatch.setattr(oldest, "pins", lambda: [f"click=={here}.0", "pytest==1.0", "none-such==1"])
     assert oldest.main([]) == 1
     assert not ran
-    assert f"pytest==1.0, here {version('pytest')}" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"pytest==1.0, here {version('pytest')}; none-such==1, here none" in told
     monkeypatch.setattr(oldest, "pins", lambda: [f"click=={here}"])
     assert oldest.main(["-q"]) == 0
     assert ran == [[sys.executable, "-m", "pytest", "-q", *oldest.SAMPLE["click"]]]

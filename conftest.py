@@ -2,6 +2,10 @@
 
 ``python file=NAME`` is also saved under that name in the page's own temporary folder; in a console
 block each ``$ command`` is run there and held against the lines below it; ``...`` is anything.
+
+And says what a warning is: an error where RTSIM_STRICT is set, as in a continuous integration, and
+else a line of the summary. A dependency's next release may warn of anything, here or in a process
+that a test starts; that is no fault of this checkout (docs/decisions/092).
 """
 
 from __future__ import annotations
@@ -24,6 +28,13 @@ _MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _COMPILING = re.compile("^compiling .*\n", re.M)
 """What only the first run on a machine says."""
 _COMMANDS = str(Path(sys.executable).parent)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("RTSIM_STRICT"):
+        config.addinivalue_line("filterwarnings", "error")
+    else:  # what a child prints is often compared word by word
+        os.environ.setdefault("PYTHONWARNINGS", "ignore")
 
 
 def saved_files(document: Document) -> Iterator[Region]:

@@ -18,8 +18,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "hitl" / "boards" / "avr8js" / "package-lock.json"
-GROUPS = {"run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench")}
+GROUPS = {
+    "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
+    "oldest": ("dev", "sil", "pitl", "pilot", "foxglove"),
+}  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
+LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}
+"""They judge the source, in the one version that is pinned; no test imports them."""
 PURPOSE = {
     "dev": "the tests",
     "bench": "comparisons in the bench",
@@ -41,6 +46,22 @@ def suits(requirement: str, version: tuple[int, ...] = sys.version_info[:2]) -> 
         return True
     limit = int(marker[2]), int(marker[3])
     return version >= limit if marker[1] == ">=" else version < limit
+
+
+def lowest(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
+    """``["numpy==1.26", ...]``: each direct dependency of this Python at its lower bound."""
+    asked = {*project["dependencies"]}
+    asked.update(r for extra in extras for r in project["optional-dependencies"][extra])
+    pins: dict[str, str] = {}
+    for requirement in sorted(asked):
+        bound = re.match(r"([\w.-]+)\s*[>=]=\s*([\w.]+)\s*(;|$)", requirement)
+        if bound is None:
+            raise ValueError(f"setup: {requirement!r} has no single lower bound")
+        if bound[1] in LINT or not suits(requirement):
+            continue
+        if pins.setdefault(bound[1], bound[2]) != bound[2]:
+            raise ValueError(f"setup: two lower bounds of {bound[1]}")
+    return [f"{name}=={version}" for name, version in pins.items()]
 
 
 def plan(project: dict[str, Any], extras: tuple[str, ...]) -> str:
@@ -72,11 +93,17 @@ def main(what: str) -> int:
     extras = GROUPS[what]
     if "dev" in extras and shutil.which("node") is None:
         extras += ("pitl",)  # brings a Node of its own
-    print(plan(tomllib.loads(text.decode())["project"], extras), flush=True)
-    target = str(ROOT) + (f"[{','.join(extras)}]" if extras else "")
+    project = tomllib.loads(text.decode())["project"]
+    if what == "oldest":
+        print("Installing with pip, at their lower bounds:", *lowest(project, extras), flush=True)
+    else:
+        print(plan(project, extras), flush=True)
+    target = [str(ROOT) + (f"[{','.join(extras)}]" if extras else "")]
+    if what == "oldest":  # sources of that age may not build any more
+        target = [str(ROOT), "--only-binary=:all:", *lowest(project, extras)]
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     quiet = [] if sys.stdout.isatty() else ["--quiet"]
-    status = subprocess.call([*pip, *quiet, "--editable", target], cwd=ROOT)
+    status = subprocess.call([*pip, *quiet, "--editable", *target], cwd=ROOT)
     if status:
         print("setup: pip failed; its message stands above. Is there a network, or a proxy to set?")
         return status

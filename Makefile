@@ -17,7 +17,7 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run fly test test-all lint style types contracts unit unit-all realtime realtime-all bench clean
+.PHONY: help run fly test test-system test-all system unit-system realtime-system lint style types contracts unit unit-all realtime realtime-all bench clean
 .PHONY: setup setup-fly setup-dev setup-bench
 .NOTPARALLEL:
 
@@ -26,8 +26,10 @@ help:
 	@echo "               the published flight, write a report page"
 	@echo "make fly       fly it yourself, with stick, gamepad, or keyboard and mouse (FLY=... for"
 	@echo "               more options, such as FLY='--headless --frames pictures --until 5')"
-	@echo "make test      style, types, import contracts and tests, ten minutes on two cores"
-	@echo "make test-all  the same with full counts"
+	@echo "make test      style, types, import contracts and tests, with what pip and npm bring"
+	@echo "make test-system"
+	@echo "               the tests that want Debian packages; says which, and installs them if it may"
+	@echo "make test-all  both, with full counts"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV) and all caches; recordings in $(RUNS)/ stay"
@@ -64,7 +66,10 @@ fly: setup-fly
 test: lint unit realtime
 	@echo "make test: style, types, contracts and tests passed"
 
-test-all: lint unit-all realtime-all
+test-system: unit-system realtime-system
+	@echo "make test-system: the tests that want packages of the system passed"
+
+test-all: lint system unit-all realtime-all
 	@echo "make test-all: style, types, contracts and all tests passed"
 
 lint: style types contracts
@@ -81,17 +86,26 @@ contracts: setup-dev
 
 # A file stays on one worker: the blocks of a page of docs/ build on each other.
 unit: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime and not full"
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime and not full and not system"
 
 unit-all: setup-dev
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime" --hypothesis-profile full
 
 # They need the machine to themselves: one after another, and nothing beside them.
 realtime: setup-dev
-	$(PYTEST) -q -p no:xdist -m "realtime and not full"
+	$(PYTEST) -q -p no:xdist -m "realtime and not full and not system"
 
 realtime-all: setup-dev
 	$(PYTEST) -q -p no:xdist -m realtime
+
+system: setup-dev
+	@$(BIN)/python -m tools.system
+
+unit-system: system
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "system and not realtime and not full"
+
+realtime-system: system
+	$(PYTEST) -q -p no:xdist -m "system and realtime and not full"
 
 bench: setup-bench
 	$(BIN)/python -m tools.bench

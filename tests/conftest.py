@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from hitl.boards import BoardError, node
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("RTSIM_SHARED_DATA", ROOT.parent / "shared" / "data"))
 
@@ -20,6 +22,15 @@ settings.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "rule(name): shows the rule of that name in semantics.md")
+
+
+@pytest.fixture(scope="session")
+def emulator() -> None:
+    """Skips where set-up could not fetch the emulated board."""
+    try:
+        node.command()
+    except BoardError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -88,7 +88,8 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``<!-- system: gcc -->`` at the head of a page marks all its blocks: they build on each other."""
+    """``<!-- system: gcc -->`` at the head of a page marks all of its blocks, which build on each
+    other."""
     for item in items:
         if item.path.suffix == ".md" and (found := _SYSTEM.match(_text(item.path))):
             item.add_marker(pytest.mark.system(*found[1].split()))

@@ -83,14 +83,13 @@ def install(wanted: list[str]) -> str:
     root: list[str] = []
     if os.geteuid() != 0:
         root = ["sudo", "-n"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        if shutil.which("sudo") is None or subprocess.call([*root, "true"], **quiet):
+        sudo = shutil.which("sudo")
+        if sudo is None or subprocess.run([*root, "true"], capture_output=True).returncode:
             return f"not root; type: sudo apt install {' '.join(wanted)}"
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for words in (["update"], ["install", "-y", "--no-install-recommends", *wanted]):
         done = subprocess.run(
-            [*root, "apt-get", "-qq", *words], capture_output=True, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, env=environment,
+            [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *words],
+            capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if done.returncode:
             return f"apt-get {words[0]} failed: {done.stderr.strip()}"

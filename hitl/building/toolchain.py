@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
@@ -72,7 +72,7 @@ class Toolchain:
         """Compile in ``folder``.  Raises :class:`BuildError` with all that the compiler said."""
         command = [*self.command, *map(str, arguments)]
         try:
-            with _caches() if self.family == "zig" else nullcontext({}) as caches:
+            with _caches(self) as caches:
                 done = subprocess.run(
                     command, cwd=folder, env={**os.environ, "LC_ALL": "C", **caches},
                     capture_output=True, text=True, stdin=subprocess.DEVNULL,
@@ -89,12 +89,15 @@ class Toolchain:
 
 
 @contextmanager
-def _caches() -> Iterator[dict[str, str]]:
-    """Where zig keeps what it has compiled, as variables of the environment.
+def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
+    """Where a compiler keeps what it has compiled, as variables of the environment: zig does.
 
     Its own C library in rtsim's cache folder: the default is a home that may not be writable.  The
     user's code nowhere: zig does not see a header that was put in front of the one it read.
     """
+    if compiler.family != "zig":
+        yield {}
+        return
     folder = cache_folder() / "zig"
     try:
         if "ZIG_GLOBAL_CACHE_DIR" in os.environ:

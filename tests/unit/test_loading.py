@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+
+import pytest
 
 from rtsim.loading import load_scenario
 from rtsim.parts import PlantPart
@@ -24,8 +27,11 @@ def step_of(file: Path) -> int:
     return part.step.tick(1)
 
 
-def test_an_edit_that_changes_neither_size_nor_second_is_seen(tmp_path: Path) -> None:
+def test_an_edit_that_changes_neither_size_nor_second_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By these Python tells whether its bytecode is of this text."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file = tmp_path / "mine.py"
     found = []
     for step in ("0.01", "0.02"):

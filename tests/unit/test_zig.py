@@ -13,7 +13,7 @@ from build_parts import answer, edit, write_project
 
 from hitl.building.build import build
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
-from hitl.controllers.in_process import InProcess
+from hitl.controllers.sil import SilController
 from rtsim.tag import Tag
 
 
@@ -42,9 +42,9 @@ def test_a_plain_build_does_not_trap(zig: Toolchain, tmp_path: Path) -> None:
     """Overflow that goes on with gcc goes on with zig, also where the user does not optimise."""
     project = write_project(tmp_path)
     edit(project.parent / "gain.c", "int unused;", "volatile int n = 2147483647; n += (int)x;")
-    with closing(InProcess(build(project, toolchain=zig)).fresh()) as controller:
+    with closing(SilController(build(project, toolchain=zig)).fresh()) as controller:
         controller.send(Tag(0), np.array([3.0]))
-        np.testing.assert_array_equal(controller.receive(Tag(0), 0.0), [6.0])
+        np.testing.assert_array_equal(controller.receive(Tag(0), 10.0), [6.0])
 
 
 FAKE = """#!{python}

@@ -11,14 +11,17 @@ FLY      ?=
 # Compiled models of these runs and tests; a user's own lie in the user's cache folder.
 RTSIM_CACHE_DIR ?= $(abspath $(VENV))/cache
 export PYTHON VENV RTSIM_CACHE_DIR
+# Tests start hundreds of commands, each of which would read all of its source anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN    := $(VENV)/bin
 RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run fly test test-all lint style types contracts unit unit-all realtime realtime-all bench clean
-.PHONY: setup setup-fly setup-dev setup-bench test-oldest
+.PHONY: help run fly test test-system test-oldest test-all system unit-system realtime-system
+.PHONY: lint style types contracts unit unit-all realtime realtime-all bench clean
+.PHONY: setup setup-fly setup-dev setup-bench
 .NOTPARALLEL:
 
 help:
@@ -26,9 +29,12 @@ help:
 	@echo "               the published flight, write a report page"
 	@echo "make fly       fly it yourself, with stick, gamepad, or keyboard and mouse (FLY=... for"
 	@echo "               more options, such as FLY='--headless --frames pictures --until 5')"
-	@echo "make test      style, types, import contracts and tests, ten minutes on two cores"
-	@echo "make test-all  the same with full counts"
-	@echo "make test-oldest  a sample of the tests with each dependency at its lower bound (in"
+	@echo "make test      style, types, import contracts and tests, with what pip and npm bring"
+	@echo "make test-system"
+	@echo "               the tests that want Debian packages; says which, and installs them if it may"
+	@echo "make test-all  both, with full counts"
+	@echo "make test-oldest"
+	@echo "               a sample of the tests with each dependency at its lower bound (in"
 	@echo "               $(VENV)-oldest; needs Python 3.11)"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make lint      style, types and import contracts"
@@ -68,7 +74,10 @@ test: OR_GO_ON := $(if $(RTSIM_STRICT),,|| echo "types: shown, not counted; make
 test: lint unit realtime
 	@echo "make test: style, contracts and tests passed$(if $(RTSIM_STRICT),; types as well)"
 
-test-all: lint unit-all realtime-all
+test-system: unit-system realtime-system
+	@echo "make test-system: the tests that want packages of the system passed"
+
+test-all: lint system unit-all realtime-all
 	@echo "make test-all: style, types, contracts and all tests passed"
 
 lint: style types contracts
@@ -85,17 +94,26 @@ contracts: setup-dev
 
 # A file stays on one worker: the blocks of a page of docs/ build on each other.
 unit: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime and not full"
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime and not full and not system"
 
 unit-all: setup-dev
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime" --hypothesis-profile full
 
 # They need the machine to themselves: one after another, and nothing beside them.
 realtime: setup-dev
-	$(PYTEST) -q -p no:xdist -m "realtime and not full"
+	$(PYTEST) -q -p no:xdist -m "realtime and not full and not system"
 
 realtime-all: setup-dev
 	$(PYTEST) -q -p no:xdist -m realtime
+
+system: setup-dev
+	@$(BIN)/python -m tools.system
+
+unit-system: system
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "system and not realtime and not full"
+
+realtime-system: system
+	$(PYTEST) -q -p no:xdist -m "system and realtime and not full"
 
 # In an environment of its own, with a cache of its own.
 OLDEST := $(VENV)-oldest
@@ -103,7 +121,7 @@ test-oldest: export RTSIM_CACHE_DIR := $(abspath $(OLDEST))/cache
 test-oldest:
 	@VENV=$(OLDEST) tools/setup.sh oldest
 	$(OLDEST)/bin/python -m tools.oldest -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
-	    -m "not realtime and not full"
+	    -m "not realtime and not full and not system"
 
 bench: setup-bench
 	$(BIN)/python -m tools.bench

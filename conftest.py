@@ -13,17 +13,23 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
+from hitl.building.cache import cache_folder
+from tools.system import missing
+
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```python file=(\S+)\n(.*?)^```", re.M | re.S)
+_SYSTEM = re.compile(r"<!-- system: (.*?) -->")
 _MATCH = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _COMPILING = re.compile("^compiling .*\n", re.M)
 """What only the first run on a machine says."""
@@ -82,6 +88,37 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["RTSIM_RUNTIME_DIR"] = known
     os.chdir(before)
     sys.path.remove(str(path))
+
+
+def pytest_configure() -> None:
+    """A shell that runs this in its background has it ignore SIGINT, and all that it starts.
+
+    Tests with a cache folder of their own share what zig compiles at first: it takes half a minute.
+    """
+    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_folder() / "zig"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``<!-- system: gcc -->`` at the head of a page marks all of its blocks, which build on each
+    other."""
+    for item in items:
+        if item.path.suffix == ".md" and (found := _SYSTEM.match(_text(item.path))):
+            item.add_marker(pytest.mark.system(*found[1].split()))
+
+
+@cache
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test marked ``system`` fails, and says what to install, where that is not there."""
+    for mark in item.iter_markers("system"):
+        for why in filter(None, map(missing, mark.args)):
+            pytest.fail(why, pytrace=False)
 
 
 pytest_collect_file = Sybil(

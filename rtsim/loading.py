@@ -9,9 +9,10 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from rtsim.compiling import own_frames
@@ -86,11 +87,21 @@ def _users_code(whose: str) -> Iterator[None]:
         raise ScenarioError(f"{whose} raised {type(error).__name__}: {error}{frames}") from error
 
 
+class _FromSource(SourceFileLoader):
+    """Compiles the file each time: bytecode is kept by size and second, and an edit may change
+    neither.  A scenario that is changed and run by one command must not be the one before."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _from_file(path: Path, name: str) -> Maker:
     if not path.is_file():
         raise ScenarioError(f"no file {path}; give a Python file with a function scenario()")
     module_name = f"rtsim_scenario_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    loader = _FromSource(module_name, str(path))
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise ScenarioError(f"{path} cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)

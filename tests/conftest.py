@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from hitl.boards import BoardError, node
+
 # A red build is the fault of the change, so `make test` draws the same examples each time;
 # `make test-all` looks for new ones.  `pytest --hypothesis-profile full` chooses by hand.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, database=None)
@@ -14,3 +16,12 @@ settings.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "rule(name): shows the rule of that name in semantics.md")
+
+
+@pytest.fixture(scope="session")
+def emulator() -> None:
+    """Skips where set-up could not fetch the emulated board."""
+    try:
+        node.command()
+    except BoardError as error:
+        pytest.skip(str(error))

@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_dir
-
+from hitl.building.cache import cache_folder, not_writable
 from hitl.building.toolchain import BuildError
 
 _MANIFEST, _MAKING = "manifest.json", "making-"
@@ -66,8 +65,8 @@ def rivals(headers: Iterable[Path], folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def root() -> Path:
-    """``$RTSIM_CACHE_DIR``, else the user's cache folder; need not exist."""
-    return Path(os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")).absolute() / "sil"
+    """Below the cache folder; need not exist."""
+    return cache_folder() / "sil"
 
 
 def find(stem: str, contents: Sequence[str]) -> Path | None:
@@ -96,10 +95,7 @@ def workshop() -> Iterator[Path]:
         place.mkdir(parents=True, exist_ok=True)
         work = tempfile.TemporaryDirectory(dir=place, prefix=_MAKING, ignore_cleanup_errors=True)
     except OSError as error:
-        raise BuildError(
-            f"cannot write to the cache folder {place}: {error.strerror}; "
-            "set RTSIM_CACHE_DIR to a folder that can be written"
-        ) from None
+        raise BuildError(not_writable(place, error)) from None
     with work as name:
         _sweep(place, Path(name).stat().st_mtime)
         yield Path(name)

@@ -8,14 +8,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from hitl.building.cache import cache_folder, not_writable
 from rtsim.errors import RtsimError
 
 _PATIENCE_S = 300.0
@@ -23,6 +26,9 @@ _NAMES = ("cc", "gcc", "clang")
 _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
 """What compilers read beside their arguments."""
+_AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
+"""By itself zig traps on undefined behaviour where it does not optimise, takes sinf from a library
+of its own then, and makes code for this very processor; gcc and clang do none of it unasked."""
 
 
 class BuildError(RtsimError):
@@ -65,12 +71,13 @@ class Toolchain:
     def run(self, arguments: Iterable[str | Path], folder: Path) -> Said:
         """Compile in ``folder``.  Raises :class:`BuildError` with all that the compiler said."""
         command = [*self.command, *map(str, arguments)]
-        environment = {**os.environ, "LC_ALL": "C"}
         try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True,
-                stdin=subprocess.DEVNULL, timeout=_PATIENCE_S, errors="replace",
-            )  # fmt: skip
+            with _caches(self) as caches:
+                done = subprocess.run(
+                    command, cwd=folder, env={**os.environ, "LC_ALL": "C", **caches},
+                    capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                    timeout=_PATIENCE_S, errors="replace",
+                )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise BuildError(f"{self.command[0]} did not finish within {_PATIENCE_S:g} s") from None
         except OSError as error:
@@ -79,6 +86,28 @@ class Toolchain:
             said = (done.stderr or done.stdout).strip()
             raise BuildError(f"{shlex.join(self.command)} failed:\n{said}")
         return Said(done.stdout, done.stderr)
+
+
+@contextmanager
+def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
+    """Where a compiler keeps what it has compiled, as variables of the environment: zig does.
+
+    Its own C library in rtsim's cache folder: the default is a home that may not be writable.  The
+    user's code nowhere: zig does not see a header that was put in front of the one it read.
+    """
+    if compiler.family != "zig":
+        yield {}
+        return
+    folder = cache_folder() / "zig"
+    try:
+        if "ZIG_GLOBAL_CACHE_DIR" in os.environ:
+            folder = Path(os.environ["ZIG_GLOBAL_CACHE_DIR"])
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = TemporaryDirectory(prefix="rtsim-zig-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise BuildError(not_writable(folder, error)) from None
+    with scratch as name:
+        yield {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": name}
 
 
 def find_toolchain() -> Toolchain:
@@ -93,7 +122,8 @@ def find_toolchain() -> Toolchain:
             except BuildError as error:  # such as macOS's stub before its tools are installed
                 broken = broken or error
     if find_spec("ziglang") is not None:
-        return Toolchain((sys.executable, "-m", "ziglang", "cc"), _version_of_ziglang())
+        command = (sys.executable, "-m", "ziglang", "cc", *_AS_OTHERS)
+        return Toolchain(command, _version_of_ziglang())
     if broken is not None:
         raise BuildError(f"{broken}\nno C compiler that works; type: {_INSTALL}")
     raise BuildError(f"no C compiler; type: {_INSTALL}")

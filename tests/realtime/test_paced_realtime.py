@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hitl.boards import BoardError, node
 from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.paced_line import SLICE_NS
 from hitl.boards.serial_port import SerialLink
@@ -17,6 +16,7 @@ from rtsim.signals import Vector
 
 pytestmark = [
     pytest.mark.realtime,
+    pytest.mark.usefixtures("emulator"),
     pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX"),
 ]
 
@@ -25,15 +25,6 @@ BYTE_NS = 20_000
 SIZE = 14
 TURNS = 3
 """One of them has to keep a bound on time; the machine may spoil the others."""
-
-
-@pytest.fixture(autouse=True)
-def _emulator() -> None:
-    pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
-    try:
-        node.command()
-    except BoardError as error:
-        pytest.skip(str(error))
 
 
 def round_trips(count: int, image: str = "interrupt_echo") -> tuple[Vector, Status]:

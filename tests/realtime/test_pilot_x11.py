@@ -24,9 +24,9 @@ from rtsim.tag import NS_PER_S
 from tools.bench.pilot_pixel import probed
 from tools.bench.pilot_probe import telling
 from tools.bench.pilot_witness import environment
-from tools.x11 import Picture, Screen, missing, xvfb
+from tools.x11 import Picture, Screen, xvfb
 
-pytestmark = [pytest.mark.realtime, pytest.mark.skipif(bool(missing()), reason=missing())]
+pytestmark = [pytest.mark.realtime, pytest.mark.system("xvfb")]
 SIZE = (640, 400)
 STRIP = 30
 """Pixels of the line at the bottom, which tells the time."""

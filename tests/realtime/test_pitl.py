@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 from hitl import pitl
-from hitl.boards import BoardError, node
 from hitl.controllers.board import BoardController
 from hitl.controllers.board_link import ServedLink
 from hitl.firmware import firmware
@@ -30,20 +29,12 @@ from rtsim.testing.determinism import trace_of
 LAW = {"controller": "firmware/core/unstable_control.toml:single"}
 LATENCY, UNTIL, STEPS = 0.05, 1, 11
 F16_LAW, F16_UNTIL = "firmware/core/f16_control.toml:single", 3
-pytestmark = pytest.mark.realtime
-
-
-def need_emulator() -> None:
-    try:
-        node.command()
-    except BoardError as error:
-        pytest.skip(str(error))
+pytestmark = [pytest.mark.realtime, pytest.mark.usefixtures("emulator")]
 
 
 def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need_emulator()
     monkeypatch.chdir(tmp_path)
     result = pitl("unstable", LAW, pace=1.0, latency=LATENCY, until=UNTIL)
     board = result.pairs[-1]
@@ -69,7 +60,6 @@ def test_a_paced_board_is_measured_by_the_wall_and_steps_by_its_cycles(
 
 def test_an_emulator_that_was_stopped_is_told_and_not_taken_for_the_board(tmp_path: Path) -> None:
     """Its process stands still for 0.1 s in the run: the board's time slips."""
-    need_emulator()
     opened: list[ServedLink] = []
 
     def link() -> ServedLink:
@@ -93,7 +83,6 @@ def test_an_emulator_that_was_stopped_is_told_and_not_taken_for_the_board(tmp_pa
 def test_a_reset_in_real_time_is_made_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need_emulator()
     monkeypatch.chdir(tmp_path)
     flight = load_scenario("unstable", {})
     board = BoardController(LAW["controller"], paced=True, cases=tmp_path)
@@ -129,7 +118,6 @@ def scenario(paced: bool) -> Scenario:
 def test_the_f16_in_real_time_has_the_trace_of_lockstep_up_to_the_first_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need_emulator()
     monkeypatch.chdir(tmp_path)
     lockstep = trace_of(scenario(paced=False), until=F16_UNTIL)
     assert not lockstep.events

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hitl.boards import BoardError, node
 from hitl.boards.paced import PacedBoard
 from hitl.cli.hitl import hitl
 from hitl.firmware import firmware
@@ -23,6 +22,7 @@ from rtsim.tag import Period, Tag
 
 pytestmark = [
     pytest.mark.realtime,
+    pytest.mark.usefixtures("emulator"),
     pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX"),
 ]
 EXAMPLE = Path(__file__).resolve().parents[2] / "hitl" / "rigs" / "illumination"
@@ -32,11 +32,6 @@ PERIOD = Period.of(0.05)
 @pytest.fixture
 def port() -> Iterator[str]:
     """An I/O node that runs by the wall clock."""
-    pytest.importorskip("serial", reason="needs pyserial: pip install 'rtsim[pitl]'")
-    try:
-        node.command()
-    except BoardError as error:
-        pytest.skip(str(error))
     with PacedBoard("board:uno", firmware(node_interface()).path) as board:
         yield board.port
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from tools.bench.sil import PingPong
 
 pytestmark = [
     pytest.mark.realtime,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"),
 ]
 
 LAW = Path(__file__).resolve().parents[2] / "firmware" / "core" / "f16_control.toml"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from rtsim.replay import rerun
 
 pytestmark = [
     pytest.mark.realtime,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"),
     pytest.mark.skipif(os.name != "posix", reason="signals to a process are those of POSIX"),
 ]
 UNTIL_S = 1.0

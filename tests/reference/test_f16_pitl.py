@@ -6,7 +6,6 @@ bit; then so are trajectories.  What remains to the design is what float costs (
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 
 import numpy as np
@@ -15,7 +14,6 @@ from f16_loop import amplification, growth
 from test_f16_c_law import TOLERANCES
 from test_f16_sil import FLOAT, LAW
 
-from hitl.boards import BoardError, node, simavr
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from rtsim.controller import Controller
@@ -30,23 +28,13 @@ from rtsim.scenario import Scenario
 from rtsim.simulation import simulate
 from rtsim.testing.determinism import trace_of
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
-)
-
+pytestmark = pytest.mark.usefixtures("emulator")
 FLOATS = f"{LAW}:single"
 SHORT, WHOLE = 2.0, 60.0
 until = pytest.mark.parametrize("until", [SHORT, pytest.param(WHOLE, marks=pytest.mark.full)])
 SETTINGS = (("50", 0.0), ("50", 0.01), ("100", 0.004))
 """Hz and s: an answer that is waited for; one in time by the board's own cycles, twice."""
 settings = pytest.mark.parametrize(("rate", "latency"), SETTINGS)
-
-
-def need(backend: str) -> None:
-    try:
-        (node if backend == "avr8js" else simavr).command()
-    except BoardError as error:
-        pytest.skip(str(error))
 
 
 def scenario(rate: str, latency: float, controller: Controller | None = None) -> Scenario:
@@ -67,7 +55,6 @@ def on_host(rate: str, latency: float, until: float) -> Recording:
 
 
 def fly(rate: str, latency: float, until: float, url: str) -> tuple[Recording, BoardController]:
-    need("simavr" if "simavr" in url else "avr8js")
     recorder = MemoryRecorder()
     board = BoardController(FLOATS, url=url)
     outcome = simulate(scenario(rate, latency, board), until=until, recorder=recorder)
@@ -120,10 +107,10 @@ def test_two_flights_are_the_same_to_the_cycle(until: float) -> None:
     assert compare_exact(one, rerun(one, scenario(rate, latency, BoardController(FLOATS)))) is None
 
 
+@pytest.mark.system("simavr")
 @until
 def test_both_emulators_agree_to_the_cycle(until: float) -> None:
     rate, latency = SETTINGS[0]
-    need("avr8js")
     two, second = fly(rate, latency, until, "board:uno?backend=simavr")
     one, first = on_board(rate, latency, until)
     assert first.cycles == second.cycles

@@ -14,7 +14,6 @@ its own needs in real time.
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -30,10 +29,6 @@ from rtsim.record.comparison import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.testing.determinism import trace_of
 from tools.nasa import read_csv
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
-)
 
 LAW = Path(__file__).resolve().parents[2] / "firmware" / "core" / "f16_control.toml"
 RATE, LATENCY = "100", 0.004

@@ -16,6 +16,8 @@ from hitl.boards.emulated import EmulatedBoard
 
 IMAGES = Path(__file__).parents[2] / "firmware" / "tests"
 BACKENDS = ("avr8js", "simavr")
+with_simavr = pytest.mark.system("simavr")
+on_each = pytest.mark.parametrize("backend", ["avr8js", pytest.param("simavr", marks=with_simavr)])
 
 
 @cache

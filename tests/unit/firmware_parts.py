@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +23,7 @@ ROOT = Path(__file__).parents[2]
 F16 = "firmware/core/f16_control.toml:single"
 
 
-def need_avr() -> None:
-    if shutil.which("avr-gcc") is None:
-        pytest.skip("needs avr-gcc: sudo apt install gcc-avr avr-libc arduino-core-avr")
+with_avr_gcc = pytest.mark.system("avr-gcc")
 
 
 @dataclass

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import c_parts
 import numpy as np
 
 from hitl.interface import Interface, load_interface
@@ -45,7 +46,6 @@ GOLDEN = json.loads((Path(__file__).parent / "golden_frames.json").read_text(enc
 WARNINGS = (
     "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wdouble-promotion", "-Werror",
 )  # fmt: skip
-SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 GOOD = encode(0x84, 7, b"good")
 """What a parser has to find after whatever came before."""
 
@@ -57,11 +57,10 @@ def f16() -> Interface:
 def compiled(folder: Path, payload: int, *flags: str) -> Path:
     """The C side for frames of ``payload`` bytes, as a program."""
     program = folder / f"driver{payload}"
-    command = [
-        "cc", "-std=c99", *WARNINGS, *flags, f"-DRTSIM_MAX_PAYLOAD={payload}", f"-I{FIRMWARE}",
-        str(FIRMWARE / "protocol.c"), str(DRIVER), "-o", str(program),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    c_parts.compiled(
+        "-std=c99", *WARNINGS, *flags, f"-DRTSIM_MAX_PAYLOAD={payload}", f"-I{FIRMWARE}",
+        FIRMWARE / "protocol.c", DRIVER, "-o", program, folder=folder,
+    )  # fmt: skip
     return program
 
 

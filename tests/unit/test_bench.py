@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,6 @@ from tools.bench.f16_c import SOURCE, compile_step, tables_header
 from tools.bench.results import Result, Row
 from tools.bench.solve_problems import problems
 from tools.bench.turns import in_turns, median_ratio, spread
-
-needs_cc = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
-)
 
 
 def shown(result: Result) -> str:
@@ -74,7 +69,6 @@ def test_a_frame_has_two_messages_and_both_states() -> None:
     assert samples.certificates[0].compute.count > 49
 
 
-@needs_cc
 def test_c_and_python_are_the_same_equations(tmp_path: Path) -> None:
     flight = step.Flight.trimmed()
     c = compile_step(tmp_path, flight.p)
@@ -82,7 +76,6 @@ def test_c_and_python_are_the_same_equations(tmp_path: Path) -> None:
     assert step.stepped_difference(c, flight, 20) < step.AGREE
 
 
-@needs_cc
 def test_another_c_program_voids_the_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +89,6 @@ def test_another_c_program_voids_the_comparison(
         step.check(compile_step(tmp_path, flight.p), flight)
 
 
-@needs_cc
 def test_steps_are_compared_in_turns() -> None:
     result = step.run(rounds=3)
     ratios = [row for row in result.rows if row.ok is not None]
@@ -125,7 +117,6 @@ def test_memory_is_sampled_for_loop_and_writer() -> None:
     assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)
 
 
-@needs_cc
 def test_sil_is_measured_beside_a_bare_ping_pong_and_a_broker() -> None:
     result = sil.run(rounds=1, steps=5, flights=2, seconds=0.02)
     shown(result)

@@ -10,14 +10,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import c_parts
 import pytest
+from c_parts import sanitized
 from protocol_parts import (
     F16,
     FIRMWARE,
     INPUTS,
     MS,
     PARAMETERS,
-    SANITIZED,
     WARNINGS,
     FakeBoard,
     exchange,
@@ -94,8 +95,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         FIRMWARE / "protocol.c",
         Path(__file__).with_name("board_driver.c"),
     ]
-    command = ["cc", "-std=c99", *WARNINGS, *SANITIZED, *flags, f"-I{FIRMWARE}", f"-I{BOARD}"]
-    subprocess.run([*command, *sources, "-o", out], check=True, capture_output=True, text=True)
+    flags += ["-std=c99", *WARNINGS, *sanitized(), f"-I{FIRMWARE}", f"-I{BOARD}"]
+    c_parts.compiled(*flags, *sources, "-o", out, folder=out.parent)
     return out
 
 

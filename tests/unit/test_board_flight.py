@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from emulated_board_parts import BACKENDS, need
+from emulated_board_parts import need, with_simavr
 from protocol_parts import f16
 
-from hitl.boards import BoardError
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
@@ -29,10 +27,7 @@ NAME = "autopilot"
 @pytest.fixture(scope="module")
 def image() -> Path:
     need("avr8js")
-    try:
-        return firmware(f16()).path
-    except BoardError as error:
-        pytest.skip(str(error))
+    return firmware(f16()).path
 
 
 def scenario_with(controller: Controller, allowed: float) -> Scenario:
@@ -71,15 +66,14 @@ def test_two_flights_are_the_same_to_the_cycle(allowed: float, image: Path) -> N
     assert max(first.exchange_ns) <= 1.3 * first.budget.exchange_ns
 
 
+@with_simavr
 def test_both_emulators_agree_on_the_execution(image: Path) -> None:
-    need(*BACKENDS)
     one, first, _ = on_board(image, 0.0, "board:uno")
     two, second, _ = on_board(image, 0.0, "board:uno?backend=simavr")
     assert compare_exact(one, two) is None
     assert first.cycles == second.cycles
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_its_commands_are_those_of_the_host(image: Path) -> None:
     """Bit for bit: floats of 32 bits, and no contraction on either side."""
     board, _, _ = on_board(image, 0.0, "board:uno")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import c_parts
 import numpy as np
 import pytest
+from c_parts import with_gcc
 from numpy.typing import NDArray
 
 from hitl.building.build import build
@@ -270,20 +271,10 @@ def test_pid_with_a_tracking_time_below_the_period_does_not_overshoot(pid: Law) 
 
 
 def compile_object(source: Path, real: str, into: Path, *flags: str) -> Path:
-    compiler = shutil.which("cc") or pytest.skip("no C compiler here")
     out = into / f"{source.stem}-{real}.o"
-    command = [compiler, "-std=c99", "-O2", f"-DRTSIM_REAL={real}", *flags]
-    command += ["-c", str(source), "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    how = ["-std=c99", "-O2", f"-DRTSIM_REAL={real}", *flags]
+    c_parts.compiled(*how, *([] if "-S" in flags else ["-c"]), source, "-o", out, folder=into)
     return out
-
-
-def listed(tool: str, *arguments: object) -> str:
-    command = shutil.which(tool) or pytest.skip(f"no {tool} here")
-    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("real", TYPES)
@@ -297,16 +288,18 @@ def test_float_build_has_no_double_arithmetic(source: Path, tmp_path: Path) -> N
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("looks for instructions of x86-64")
     double = re.compile(r"\bv?(?:cvt\w*[sp]d\w*|(?:add|sub|mul|div|u?comi|min|max)[sp]d)\b")
-    code = {real: listed("objdump", "-d", compile_object(source, real, tmp_path)) for real in TYPES}
+    code = {real: compile_object(source, real, tmp_path, "-S").read_text() for real in TYPES}
     assert double.search(code["double"]), "the pattern finds what there is"
     assert double.findall(code["float"]) == []
 
 
+@with_gcc
 @pytest.mark.parametrize("source", SOURCES, ids=lambda p: p.stem)
 def test_no_heap_no_clock_no_static_data(source: Path, tmp_path: Path) -> None:
     """Nothing from outside (so no malloc and no time), and nothing that keeps a value."""
-    symbols = listed("nm", "-P", compile_object(source, "double", tmp_path)).splitlines()
-    kinds = {name: kind for name, kind, *_ in (line.split() for line in symbols)}
+    made = compile_object(source, "double", tmp_path)
+    done = subprocess.run(["nm", "-P", made], capture_output=True, text=True, check=True)
+    kinds = {name: kind for name, kind, *_ in map(str.split, done.stdout.splitlines())}
     assert all(kind in "Ttr" for kind in kinds.values()), kinds
     own = {name for name, kind in kinds.items() if kind == "T"}
     assert own == {f"{source.stem}_{call}" for call in ("initialize", "step", "terminate")}

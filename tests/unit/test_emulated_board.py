@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 import pytest
-from emulated_board_parts import BACKENDS, running
+from emulated_board_parts import BACKENDS, on_each, running, with_simavr
 
 from hitl.boards import BoardError, Edge, Stamped
 from hitl.boards.emulated import EmulatedBoard
@@ -36,14 +36,14 @@ def flown(image: str, backend: str, slices: list[int]) -> Seen:
         return Seen(board.take(), board.pins.edges(), board.lost)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_one_slice_of_a_second_is_a_thousand_of_a_millisecond(backend: str) -> None:
     whole = flown("interrupt_echo", backend, [SECOND])
     assert flown("interrupt_echo", backend, [MS] * 1000) == whole
     assert whole.bytes
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 @pytest.mark.parametrize("image", ["echo_115200", "slow_echo", "interrupt_echo_busy", "pins"])
 def test_slices_of_any_size_change_nothing(image: str, backend: str) -> None:
     whole = flown(image, backend, [30_000])
@@ -51,7 +51,7 @@ def test_slices_of_any_size_change_nothing(image: str, backend: str) -> None:
     assert whole.bytes
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_inputs_between_slices_come_at_their_cycle(backend: str) -> None:
     def levels(slices: list[int]) -> list[Edge]:
         with running("pins", backend) as board:
@@ -68,6 +68,7 @@ def test_inputs_between_slices_come_at_their_cycle(backend: str) -> None:
         assert 0 <= edge.cycle - input_at < 100
 
 
+@with_simavr
 @pytest.mark.parametrize(
     "image", ["echo_115200", "echo_500000", "slow_echo", "interrupt_echo", "interrupt_echo_busy"]
 )
@@ -78,6 +79,7 @@ def test_the_two_emulators_send_the_same_bytes_at_the_same_cycles(image: str) ->
     assert ours.lost == theirs.lost
 
 
+@with_simavr
 def test_the_two_emulators_measure_the_same_execution_cycles() -> None:
     def timed(backend: str) -> list[Stamped]:
         with running("cycles", backend) as board:
@@ -97,7 +99,7 @@ def test_the_two_emulators_measure_the_same_execution_cycles() -> None:
     assert interrupted > floats, "the interrupts take their share"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 @pytest.mark.parametrize(("image", "bit"), [("echo_115200", 136), ("echo_500000", 32)])
 def test_a_byte_takes_ten_bit_times_each_way(image: str, bit: int, backend: str) -> None:
     with running(image, backend) as board:
@@ -109,7 +111,7 @@ def test_a_byte_takes_ten_bit_times_each_way(image: str, bit: int, backend: str)
     assert stamps[-1] - stamps[1] == 48 * 10 * bit, "buffered: no gap"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_a_firmware_that_looks_away_overruns(backend: str) -> None:
     """Of 8 bytes while it is away: 2 in the FIFO, the last in the shift register, the rest gone."""
     with running("slow_echo", backend) as board:
@@ -119,7 +121,7 @@ def test_a_firmware_that_looks_away_overruns(backend: str) -> None:
         assert board.lost == 4
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_bytes_before_the_firmware_listens_are_lost(backend: str) -> None:
     with running("echo_500000", backend) as board:
         board.reset()
@@ -131,7 +133,7 @@ def test_bytes_before_the_firmware_listens_are_lost(backend: str) -> None:
         assert board.receive() == b"b"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_the_other_end_of_the_line_has_a_rate_of_its_own(backend: str) -> None:
     with running("echo_115200", backend, baud=115_200) as board:
         board.send(b"ab")
@@ -146,7 +148,7 @@ def test_the_other_end_of_the_line_has_a_rate_of_its_own(backend: str) -> None:
         assert board.garbled == len(got) > 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_wait_lets_the_board_run_to_its_next_byte(backend: str) -> None:
     with running("echo_500000", backend) as board:
         board.send(b"abc")
@@ -160,7 +162,7 @@ def test_wait_lets_the_board_run_to_its_next_byte(backend: str) -> None:
         assert flown("echo_500000", backend, [MS]).bytes[0].cycle == MS + 650
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_reset_keeps_the_ram_and_the_time(backend: str) -> None:
     with running("interrupt_echo", backend) as board:
         board.send(b"abc")
@@ -176,7 +178,7 @@ def test_reset_keeps_the_ram_and_the_time(backend: str) -> None:
         assert board.receive() == b"d", "the program clears its own variables at its start"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_more_events_than_one_answer_holds(backend: str) -> None:
     with running("toggle", backend) as board:
         board.advance(20 * MS)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from emulated_board_parts import IMAGES
+from firmware_parts import with_avr_gcc
 
 from hitl.boards import BoardError, uno
 from hitl.boards.intel_hex import parse, read_image
@@ -57,10 +57,9 @@ def test_a_file_that_is_no_image(tmp_path: Path) -> None:
         read_image(huge, uno.FLASH)
 
 
+@with_avr_gcc
 def test_the_images_are_what_their_sources_make(tmp_path: Path) -> None:
     """By content where the compiler is the one of Debian 12; by being built, with any other."""
-    if shutil.which("avr-gcc") is None or shutil.which("make") is None:
-        pytest.skip("needs avr-gcc: sudo apt install gcc-avr avr-libc make")
     said = subprocess.run(
         ["make", "-s", "-C", IMAGES, f"OUT={tmp_path}"], capture_output=True, text=True
     )

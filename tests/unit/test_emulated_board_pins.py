@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from emulated_board_parts import BACKENDS, running
+from emulated_board_parts import on_each, running
 
 from hitl.boards import Pwm, uno
 
@@ -53,7 +53,7 @@ def test_pwm_is_what_the_timer_makes(
         assert found.frequency == pytest.approx(expected.frequency)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_the_board_drives_and_reads_its_pins(backend: str) -> None:
     with running("pins", backend) as board:
         assert board.pins.read("D13") is False
@@ -71,7 +71,7 @@ def test_the_board_drives_and_reads_its_pins(backend: str) -> None:
         assert sum(gaps) == pytest.approx(11_000, abs=40), "a poll finds it some cycles later"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_pwm_and_adc_of_a_running_program(backend: str) -> None:
     with running("pins", backend) as board:
         assert board.pins.pwm("D6") == Pwm(0.25, 16e6 / 64 / 256)

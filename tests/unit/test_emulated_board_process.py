@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from emulated_board_parts import BACKENDS, IMAGES, need, running
+from emulated_board_parts import IMAGES, need, on_each, running, with_simavr
 
 from hitl.boards import BoardError, node, simavr
 from hitl.boards.emulated import EmulatedBoard
@@ -129,7 +129,7 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
         EmulatedBoard(b"\0\0", [tmp_path / "nothing"], "fake")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_close_ends_the_process_and_all_calls(backend: str) -> None:
     with running("echo_500000", backend) as board:
         pid = board._process.pid
@@ -142,7 +142,7 @@ def test_close_ends_the_process_and_all_calls(backend: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_a_killed_parent_leaves_no_emulator(backend: str) -> None:
     need(backend)
     script = (
@@ -156,7 +156,7 @@ def test_a_killed_parent_leaves_no_emulator(backend: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_an_emulator_that_is_killed_is_named(backend: str) -> None:
     with running("echo_500000", backend) as board:
         os.kill(board._process.pid, signal.SIGKILL)
@@ -168,8 +168,8 @@ def test_an_emulator_that_is_killed_is_named(backend: str) -> None:
     ("backend", "image"),
     [
         ("avr8js", "ffff"),  # no program at all
-        ("simavr", "ffff"),
-        ("simavr", "0c940080"),  # jmp 0x10000; to avr8js, as to the chip, that is 0
+        pytest.param("simavr", "ffff", marks=with_simavr),
+        pytest.param("simavr", "0c940080", marks=with_simavr),  # jmp 0x10000: 0, to avr8js
     ],
 )
 def test_a_firmware_that_runs_away_is_named(backend: str, image: str) -> None:

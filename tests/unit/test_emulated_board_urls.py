@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from emulated_board_parts import BACKENDS, IMAGES, echoing_terminal, need
+from emulated_board_parts import IMAGES, echoing_terminal, need, on_each
 
 from hitl.boards import BoardError, Link, node, open_board, open_link, parse_url, simavr
 from hitl.cli.boards import board
@@ -18,7 +18,7 @@ from hitl.testing import check_link
 ECHO = IMAGES / "echo_500000.hex"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 @pytest.mark.parametrize("image", ["echo_115200", "echo_500000"])
 def test_an_emulated_board_is_a_link(backend: str, image: str) -> None:
     need(backend)

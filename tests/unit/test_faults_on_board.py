@@ -11,7 +11,6 @@ from emulated_board_parts import need
 from fault_parts import in_words, told
 from protocol_parts import f16
 
-from hitl.boards import BoardError
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
 from rtsim.clock import Clock
@@ -40,10 +39,7 @@ RESET = {"name": "reset", "where": f"{NAME}.board", "kind": "board_reset", "at":
 @pytest.fixture(scope="module")
 def image() -> Path:
     need("avr8js")
-    try:
-        return firmware(f16()).path
-    except BoardError as error:
-        pytest.skip(str(error))
+    return firmware(f16()).path
 
 
 def on_board(image: Path, *faults: dict[str, Any]) -> Scenario:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated_board_parts import BACKENDS, need
-from firmware_parts import F16, Talk, need_avr, random_inputs, started, talk
+from emulated_board_parts import BACKENDS, need, with_simavr
+from firmware_parts import F16, Talk, random_inputs, started, talk, with_avr_gcc
 
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import Firmware, firmware
@@ -101,10 +101,11 @@ def test_a_second_run_is_the_same_to_the_cycle(f16: Firmware) -> None:
     assert runs[0] == runs[1]
 
 
+@with_simavr
 @pytest.mark.parametrize("baud", SLOTS)
 def test_avr8js_and_simavr_agree_on_replies_and_on_execution_time(baud: int) -> None:
     """Times of bytes may differ by a cycle, where two interrupts meet."""
-    need(*BACKENDS)
+    need("avr8js")
     made = firmware(F16, baud=baud)
     inputs = random_inputs(made.interface.inputs, 100, seed=2)
     heard, cycles, ends = [], [], []
@@ -164,9 +165,9 @@ def test_an_exchange_takes_little_more_than_wire_and_execution(baud: int) -> Non
             assert ratio(t, t.stepped(k, u), 90, 28, SLOTS[baud]) <= MOST
 
 
+@with_avr_gcc
 @pytest.mark.parametrize("baud", SLOTS)
 def test_an_exchange_of_32_bytes_and_16(tmp_path: Path, baud: int) -> None:
-    need_avr()
     made = firmware(small(tmp_path, "last = values[10]", "float last;"), baud=baud)
     with started(made) as t:
         for k, u in enumerate(random_inputs(made.interface.inputs, 50)):
@@ -205,8 +206,8 @@ static float __attribute__((noinline)) deep(int left)
 """
 
 
+@with_avr_gcc
 def test_the_stack_of_a_step_is_told(tmp_path: Path) -> None:
-    need_avr()
     with started(firmware(small(tmp_path, "last = deep(values[0])", DEEP))) as t:
         u = np.zeros(11)
         stacks = []
@@ -221,10 +222,10 @@ def test_the_stack_of_a_step_is_told(tmp_path: Path) -> None:
 SPARSE = DEEP.replace("for (int k = 0; k < 100; k++) frame[k]", "frame[0]")
 
 
+@with_avr_gcc
 def test_bytes_that_a_frame_reserves_and_does_not_write_are_found_while_it_is_idle(
     tmp_path: Path,
 ) -> None:
-    need_avr()
     with started(firmware(small(tmp_path, "last = deep(values[0])", SPARSE))) as t:
         u = np.zeros(11)
         stacks = []
@@ -234,8 +235,8 @@ def test_bytes_that_a_frame_reserves_and_does_not_write_are_found_while_it_is_id
     assert stacks[-1] > 400
 
 
+@with_avr_gcc
 def test_a_stack_that_meets_the_data_is_named(tmp_path: Path) -> None:
-    need_avr()
     data = "static char data[1200];\n" + DEEP
     made = firmware(small(tmp_path, "last = deep(values[0]) + data[values[1]]", data))
     with started(made) as t:

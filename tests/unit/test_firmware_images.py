@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from firmware_parts import ROOT, need_avr, random_inputs, started
+from firmware_parts import ROOT, random_inputs, started, with_avr_gcc
 
 from hitl.firmware import firmware
 from hitl.firmware.images import FOLDER, Shipped, manifest
@@ -31,10 +31,10 @@ def test_the_manifest_lists_all_that_is_there() -> None:
     assert [(image.interface, image.baud) for image in manifest()] == list(SHIPPED)
 
 
+@with_avr_gcc
 @pytest.mark.parametrize("image", manifest(), ids=lambda i: i.file)
 def test_a_build_of_today_does_the_same(image: Shipped) -> None:
     """The same replies, to the byte; the same image, where the compiler is the same."""
-    need_avr()
     made = firmware(image.interface, baud=image.baud, build=True)
     assert not made.prebuilt
     if made.compiler == image.compiler:

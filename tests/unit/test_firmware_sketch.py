@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from firmware_parts import F16, need_avr
+from firmware_parts import F16, with_avr_gcc
 
 from hitl.boards import BoardError
 from hitl.building.toolchain import BuildError
@@ -99,10 +97,8 @@ def test_an_older_sketch_is_replaced_and_nothing_else_is(tmp_path: Path) -> None
         sketch.write(tmp_path / "other")
 
 
+@with_avr_gcc
 def test_make_in_the_sketch_makes_the_same_image(tmp_path: Path) -> None:
-    need_avr()
-    if shutil.which("make") is None:
-        pytest.skip("needs make")
     sketch = sketch_of(load_interface(F16), 115_200)
     place = sketch.write(tmp_path)
     said = subprocess.run(["make", "-s", "-C", place], capture_output=True, text=True)
@@ -134,8 +130,8 @@ def test_missing_tools_are_named_with_what_to_type(monkeypatch: pytest.MonkeyPat
         firmware(F16, build=True)
 
 
+@with_avr_gcc
 def test_a_missing_core_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    need_avr()
     monkeypatch.setenv("RTSIM_ARDUINO_AVR", str(tmp_path))
     with pytest.raises(BoardError, match=r"Arduino's core in .*sudo apt install"):
         firmware(F16, build=True)
@@ -147,24 +143,24 @@ def broken(project: Path, header: str, source: str = "") -> str:
     return str(project)
 
 
+@with_avr_gcc
 def test_too_much_static_data_is_told_in_bytes(project: Path) -> None:
-    need_avr()
     text = "static volatile char data[1900]; static float c_step(float u) { return data[(int)u]; }"
     with pytest.raises(BoardError, match=r"c has 2\d\d\d bytes of static data, .* 2048"):
         firmware(broken(project, text))
 
 
+@with_avr_gcc
 @pytest.mark.parametrize("size", [30_000, 32_700])
 def test_too_much_program_is_told_in_bytes(project: Path, size: int) -> None:
     """More than the boot loader leaves; more than there is, which the linker refuses."""
-    need_avr()
     text = f'float c_step(float u) {{ __asm__(".fill {size // 2}, 2, 0"); return u; }}\n'
     with pytest.raises(BoardError, match=r"c takes 3\d\d\d\d bytes of flash, and an Uno has 32256"):
         firmware(broken(project, "float c_step(float u);", text))
 
 
+@with_avr_gcc
 def test_a_fault_in_the_interface_file_is_told_with_its_path_and_line(project: Path) -> None:
-    need_avr()
     wrong = broken(project, "static double c_step(float x) { return x; }\nextern long u, y;\n")
     project.write_text(
         TOML.replace("y = { type", 'y = { c = "y", type').replace(
@@ -175,14 +171,14 @@ def test_a_fault_in_the_interface_file_is_told_with_its_path_and_line(project: P
         firmware(wrong)
 
 
+@with_avr_gcc
 def test_a_fault_in_a_source_is_told_with_its_line(project: Path) -> None:
-    need_avr()
     with pytest.raises(BuildError, match=r"c\.c:2:\d+: error"):
         firmware(broken(project, "float c_step(float u);", "\nfloat c_step(float u) { return v; }"))
 
 
+@with_avr_gcc
 def test_what_was_built_is_kept(project: Path) -> None:
-    need_avr()
     good = broken(project, "float c_step(float u);", "float c_step(float u) { return u; }")
     first = firmware(good)
     assert not first.prebuilt
@@ -211,7 +207,7 @@ def test_board_build_in_json() -> None:
     assert f'"build": "{firmware(F16).build:08x}"' in said.output
 
 
-@pytest.mark.skipif(not os.path.isdir(CORE), reason="no arduino-core-avr")
+@with_avr_gcc
 def test_the_flags_are_arduinos() -> None:
     """But for warnings and dependencies; a firmware of theirs and of ours takes the same cycles."""
     text = (Path(CORE) / "platform.txt").read_text()

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import c_parts
 import numpy as np
 import pytest
+from c_parts import sanitized
 from firmware_parts import ROOT, random_inputs
-from protocol_parts import SANITIZED
 
 from hitl.controllers.in_process import InProcess
 from hitl.firmware.sketch import own_files
@@ -67,9 +68,9 @@ def compiled(reference: str, folder: Path) -> Path:
     driver.write_text(Path(__file__).with_name("unit_driver.c").read_text())
     own = [folder / "src" / "rtsim" / name for name in ("board.c", "protocol.c")]
     sources = [driver, *own, *(place / name for name in files if name.endswith(".c"))]
-    command = ["cc", "-std=gnu11", *SANITIZED, "-ffp-contract=off", "-Wall", "-Wno-unused-function"]
+    flags = ["-std=gnu11", *sanitized(), "-ffp-contract=off", "-Wall", "-Wno-unused-function"]
     program = folder / "program"
-    subprocess.run([*command, *sources, "-o", program, "-lm"], check=True)
+    c_parts.compiled(*flags, *sources, "-o", program, "-lm", folder=folder)
     return program
 
 

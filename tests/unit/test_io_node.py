@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from emulated_board_parts import BACKENDS
+from emulated_board_parts import on_each
 from io_node_parts import MS, node
 
 from hitl.rigs.pins import PINS, NodeKind
@@ -12,7 +12,7 @@ OUT, PWM = NodeKind.DIGITAL_OUT, NodeKind.PWM_OUT
 IN, UP, ADC = NodeKind.DIGITAL_IN, NodeKind.PULLED_UP, NodeKind.ADC_IN
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_every_pin_is_driven(backend: str) -> None:
     with node(backend) as it:
         it.start(dict.fromkeys(PINS, OUT))
@@ -32,7 +32,7 @@ def test_every_pin_is_read() -> None:
             it.board.pins.write(pin, False)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_a_pulled_up_input_is_high_until_it_is_driven(backend: str) -> None:
     with node(backend) as it:
         it.start({"D7": UP, "D6": IN})
@@ -41,7 +41,7 @@ def test_a_pulled_up_input_is_high_until_it_is_driven(backend: str) -> None:
         assert it.step()["levels"][0] == 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 @pytest.mark.parametrize("pin", ["D3", "D11"])
 def test_a_duty_is_driven_exactly(backend: str, pin: str) -> None:
     with node(backend) as it:
@@ -54,7 +54,7 @@ def test_a_duty_is_driven_exactly(backend: str, pin: str) -> None:
             assert made.frequency == pytest.approx(16e6 / 510)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_volts_are_converted_where_the_rig_wants_them(backend: str) -> None:
     with node(backend) as it:
         it.start({"A0": ADC, "A3": ADC, "A5": ADC, "A1": IN})
@@ -63,7 +63,7 @@ def test_volts_are_converted_where_the_rig_wants_them(backend: str) -> None:
         assert it.step()["analog"] == [252, 0, 0, 512, 0, 1023]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 @pytest.mark.parametrize("pin", ["D2", "D8", "A2"])
 def test_edges_are_stamped_in_cycles(backend: str, pin: str) -> None:
     """One port each.  Late by 40 to 160 cycles, as the interrupt's entry and others' take."""
@@ -127,7 +127,7 @@ SAFELY = [True, False, 200 / 255]
 DRIVEN = [False, True, 10 / 255]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_silence_brings_the_safe_values_after_the_stated_time(backend: str) -> None:
     with node(backend) as it:
         it.start(KINDS, SAFE, watchdog=50)
@@ -191,7 +191,7 @@ def test_it_is_safe_after_stop_and_driven_by_nobody_after_a_reset() -> None:
         assert all(it.is_input(pin) for pin in PINS), "and it stays so until it is started again"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_pins_keep_their_safe_values_from_one_start_to_the_next(backend: str) -> None:
     """No glitch on the way: neither an edge at a digital output nor a moment without PWM."""
     with node(backend) as it:

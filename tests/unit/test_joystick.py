@@ -137,7 +137,8 @@ def test_an_older_mapping_is_not_written_over() -> None:
 
 
 def console() -> Console:
-    return Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
+    able = {"TERM": "xterm-256color"}  # a dumb terminal is shown nothing while it lives
+    return Console(file=io.StringIO(), force_terminal=True, width=100, height=40, _environ=able)
 
 
 def test_live_until_a_key_and_a_shake_on_demand(devices: Devices) -> None:

@@ -4,7 +4,6 @@ and with a window on an X server."""
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 
 import pygame
@@ -26,7 +25,7 @@ from rtsim.pilot.devices.mapping import mapping_of
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.signals import Signal, Signals
 from rtsim.tag import NS_PER_S
-from tools.x11 import Screen, missing, xvfb
+from tools.x11 import Screen, xvfb
 
 STICK = Signals(
     Signal("pitch", low=-1.0, high=1.0), Signal("throttle", low=0.0, high=1.0, initial=0.3)
@@ -44,16 +43,13 @@ MAPPING = mapping_of(
 @pytest.fixture(scope="module")
 def display() -> Iterator[str]:
     """Of an X server without a screen."""
-    why = missing()
-    if sys.platform != "linux" or why:
-        pytest.skip(why or "X11 is for Linux")
     with xvfb(320, 240) as name:
         kept = Screen(name)  # a server whose last client goes begins anew, and is away meanwhile
         yield name
         kept.close()
 
 
-@pytest.fixture(params=["dummy", "x11"])
+@pytest.fixture(params=["dummy", pytest.param("x11", marks=pytest.mark.system("xvfb"))])
 def window(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[pygame.Surface]:

@@ -20,6 +20,7 @@ from rtsim.loading import load_scenario
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.world import Course, Gate
+from rtsim.pilot.seat import FREE_NS
 from rtsim.pilot.shared import ANSWER, MOST_ORDERS
 from rtsim.pilot.viewer.state import Said, Telling
 from rtsim.record.exact import compare_exact
@@ -40,8 +41,8 @@ def order(kind: int, value: float = 0.0) -> Order:
 
 
 def _later() -> Callable[[], int]:
-    """A clock by which whoever had the stick is long silent."""
-    times = iter(range(10**9, 10**15, 10**12))
+    """A clock in the past of this machine, by which whoever had the stick is long silent."""
+    times = iter(range(1, stopwatch(), 2 * FREE_NS))
     return lambda: next(times)
 
 

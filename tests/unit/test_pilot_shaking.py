@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from rtsim.tag import NS_PER_S
 from rtsim.testing.clock import FAKE_START, FakeClock
 
 MS = 1_000_000
+with_sound = pytest.mark.system("sound")
 RED, AMBER = (255, 84, 72), (255, 190, 60)
 
 
@@ -95,7 +98,8 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
     pygame.display.init()
     yield
-    pygame.mixer.quit()
+    with suppress(ImportError):
+        import_module("pygame.mixer").quit()
     pygame.display.quit()
 
 
@@ -118,6 +122,7 @@ def beats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rtsim.pilot.viewer.frames.stopwatch", later)
 
 
+@with_sound
 @pytest.mark.usefixtures("beats")
 def test_the_stick_that_flies_is_felt_to_shake_the_horn_sounds_and_it_is_seen(
     aircraft: Aircraft,
@@ -188,6 +193,26 @@ def test_without_a_sound_card_the_person_is_told(monkeypatch: pytest.MonkeyPatch
     assert Cueing([Cue("stall", "f16.alpha", shaker=(1.0, 2.0))]).news == []  # nothing to sound
 
 
+def test_without_a_library_of_the_mixer_the_flight_goes_on_and_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The import tells why; pygame's stand-in for the module, which warns, is not touched."""
+
+    def absent(name: str) -> Any:
+        raise ImportError(f"libgthread-2.0.so.0: cannot open shared object\nfile ({name})")
+
+    monkeypatch.setattr(horn, "import_module", absent)
+    monkeypatch.delattr(pygame, "mixer")
+    aircraft = Aircraft()
+    stick = VirtualJoystick(rumbles=True)
+    aircraft.fly(21.5, 4)
+    assert max(stick.felt)[0] > 0.9
+    aircraft.close()
+    told = "no horn: libgthread-2.0.so.0: cannot open shared object file (pygame.mixer)"
+    assert Cueing([Cue("stall", "f16.alpha", horn=1.0)]).news == [told]
+    assert capfd.readouterr().err == ""
+
+
 def test_a_driver_that_is_not_there_is_no_sound(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +233,7 @@ def test_the_tone_goes_round_without_a_seam() -> None:
     assert (np.diff(sounding) == -1).sum() == BEAT_HZ  # so often it ends
 
 
+@with_sound
 def test_what_comes_out_of_the_horn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """SDL's own driver that writes to a file what a loudspeaker would be given."""
     path = tmp_path / "heard.raw"

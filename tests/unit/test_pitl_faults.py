@@ -8,7 +8,6 @@ with commands held at the same times the aircraft has to be at the same place, t
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,10 +41,6 @@ from rtsim.scenario import Scenario
 from rtsim.simulation import simulate
 from rtsim.tag import Period
 from rtsim.testing.determinism import trace_of
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
-)
 
 NAME, RATE, ALLOWED = "autopilot", 100, 0.005
 MS = 1_000_000

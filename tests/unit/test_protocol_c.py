@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+import c_parts
 import pytest
+from c_parts import sanitized
+from firmware_parts import with_avr_gcc
 from protocol_parts import (
     FIRMWARE,
     GOLDEN,
     GOOD,
-    SANITIZED,
     WARNINGS,
     compiled,
     noise,
@@ -20,6 +22,7 @@ from protocol_parts import (
     told,
 )  # fmt: skip
 
+from hitl.building.toolchain import Toolchain
 from hitl.protocol.framing import Parser, encode
 from hitl.protocol.generate import PYTHON, C, texts
 
@@ -29,7 +32,7 @@ FRAMES = [bytes.fromhex(row["frame"]) for row in GOLDEN]
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("protocol"), PAYLOAD, *SANITIZED)
+    return compiled(tmp_path_factory.mktemp("protocol"), PAYLOAD, *sanitized())
 
 
 @pytest.mark.parametrize("path", [PYTHON, C], ids=lambda p: p.name)
@@ -81,8 +84,8 @@ def test_golden_fields_are_read_and_written_alike(tmp_path: Path) -> None:
         '#include "messages.h"\n#include <string.h>\n'
         f"int main(void)\n{{\nint n = 0;\n{lines}\nreturn n == {len(checks)} ? 0 : 99;\n}}\n"
     )
-    command = ["cc", "-std=c99", *WARNINGS, *SANITIZED, f"-I{FIRMWARE}", str(source)]
-    subprocess.run([*command, "-o", str(tmp_path / "golden")], check=True)
+    flags = ["-std=c99", *WARNINGS, *sanitized(), f"-I{FIRMWARE}"]
+    c_parts.compiled(*flags, source, "-o", tmp_path / "golden", folder=tmp_path)
     assert subprocess.run([tmp_path / "golden"], check=False).returncode == 0
 
 
@@ -100,7 +103,7 @@ def test_random_strings_have_the_same_events(driver: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("payload", [28, PAYLOAD, 1024])
 def test_a_million_random_strings_have_the_same_events(payload: int, tmp_path: Path) -> None:
-    program = compiled(tmp_path, payload, *SANITIZED)
+    program = compiled(tmp_path, payload, *sanitized())
     parser = Parser(payload)
     for seed in range(10):
         strings = list(noise(100 + seed, 100_000))
@@ -120,7 +123,7 @@ def test_every_flip_and_truncation_is_heard_alike(driver: Path) -> None:
 
 
 def test_a_small_parser_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
-    program = compiled(tmp_path, 28, *SANITIZED)
+    program = compiled(tmp_path, 28, *sanitized())
     strings = [encode(1, 1, bytes(n * [7])) for n in range(25, 33)] + [b"\1" * 5000, b"\0", GOOD]
     said = run(program, "feed", strings)
     assert said == told(Parser(28), strings)
@@ -147,25 +150,25 @@ def test_a_request_that_comes_again_is_known(tmp_path: Path) -> None:
         "    if (rtsim_protocol_fits(RTSIM_KIND_PING, 9)) return 11;\n"
         "    if (rtsim_protocol_fits(0x7F, 0)) return 12;\n    return 0;\n}\n"
     )
-    files = [str(tmp_path / "main.c"), str(FIRMWARE / "protocol.c")]
-    command = ["cc", "-std=c99", *WARNINGS, *SANITIZED, f"-I{FIRMWARE}", *files]
-    subprocess.run([*command, "-o", str(tmp_path / "main")], check=True)
+    flags = ["-std=c99", *WARNINGS, *sanitized(), f"-I{FIRMWARE}"]
+    files = [tmp_path / "main.c", FIRMWARE / "protocol.c"]
+    c_parts.compiled(*flags, *files, "-o", tmp_path / "main", folder=tmp_path)
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
 
 
-@pytest.mark.skipif(not shutil.which("avr-gcc"), reason="no avr-gcc; install gcc-avr, avr-libc")
+@with_avr_gcc
 def test_it_compiles_for_an_uno(tmp_path: Path) -> None:
     files = [str(FIRMWARE / "protocol.c"), "-o", str(tmp_path / "protocol.o")]
     flags = ["-std=c99", "-mmcu=atmega328p", "-Os", *WARNINGS, "-c"]
     subprocess.run(["avr-gcc", *flags, *files], check=True)
 
 
-@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
 def test_a_sketch_in_cpp_can_include_it(tmp_path: Path) -> None:
+    """By clang of ziglang, whichever compiler there is for C."""
     (tmp_path / "sketch.cpp").write_text('#include "protocol.h"\nrtsim_parser parser;\n')
     flags = ["-std=c++11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-c"]
-    files = [f"-I{FIRMWARE}", str(tmp_path / "sketch.cpp"), "-o", str(tmp_path / "sketch.o")]
-    subprocess.run(["c++", *flags, *files], check=True)
+    cpp = Toolchain((sys.executable, "-m", "ziglang", "c++"), "clang of ziglang")
+    cpp.run([*flags, f"-I{FIRMWARE}", "sketch.cpp", "-o", "sketch.o"], tmp_path)
 
 
 def test_no_heap_and_nothing_of_arduino() -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 from emulated_board_parts import need
+from firmware_parts import with_avr_gcc
 from protocol_parts import f16
 
-from hitl.boards import BoardError, open_board
+from hitl.boards import open_board
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from hitl.protocol.line import MOST_BAUD, BaudRate, Budget, nominal, offered, wire_ns
@@ -38,13 +39,11 @@ def test_a_rate_that_arduinos_core_makes_at_normal_speed() -> None:
     assert BaudRate(57_600, 14_745_600).actual == 57_600
 
 
+@with_avr_gcc
 @pytest.mark.parametrize("baud", [57_600, 76_800, MOST_BAUD])
 def test_a_rate_is_what_the_firmware_sets(baud: int) -> None:
     need("avr8js")
-    try:
-        image = firmware(load_interface(INTERFACE), baud=baud).path
-    except BoardError as error:
-        pytest.skip(str(error))
+    image = firmware(load_interface(INTERFACE), baud=baud).path
     with closing(open_board("board:uno", image)) as board:
         board.advance(16_000_000 // 20)
         assert board.baud == pytest.approx(BaudRate(baud).actual)

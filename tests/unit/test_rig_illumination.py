@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from command_parts import Flown, Told
-from emulated_board_parts import BACKENDS, need
+from emulated_board_parts import need, on_each
+from firmware_parts import with_avr_gcc
 from rig_parts import EXAMPLE, RIG, changed
 
 from hitl.rigs import running
@@ -114,7 +115,7 @@ def shutter(t: float) -> float:
     return 1000.0 if t < 0.1 else 100.0 if t < 0.2 else 900.0 if t < 0.3 else 340.0
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_voltage_thresholds_and_times_agree_with_the_equations(
     tmp_path: Path, backend: str
 ) -> None:
@@ -226,10 +227,9 @@ def test_what_has_no_raw_value_ends_the_run_and_names_the_pin(tmp_path: Path) ->
         controller.send(Tag(0), np.array([1200.0]))
 
 
+@with_avr_gcc
 def test_the_devices_image_is_that_of_its_source(tmp_path: Path) -> None:
-    """Built again where avr-gcc is; of another version it need not be the same bytes."""
-    if shutil.which("avr-gcc") is None:
-        pytest.skip("no avr-gcc; type: sudo apt install gcc-avr avr-libc")
+    """Of another version of avr-gcc it need not be the same bytes."""
     folder = Path(__file__).parents[2] / "firmware" / "examples" / "illumination"
     subprocess.run(["make", "-C", str(folder), f"OUT={tmp_path}"], check=True, capture_output=True)
     shutil.copyfile(RIG, tmp_path / RIG.name)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from emulated_board_parts import BACKENDS, IMAGES, need, running
+from emulated_board_parts import IMAGES, need, on_each, running
 from rig_parts import EXAMPLE
 
 from hitl.boards import open_board
@@ -54,7 +54,7 @@ def test_a_capacitor_is_charged_as_the_equation_says() -> None:
         assert often.volts(cycle) == pytest.approx(5.0 * (1.0 - math.exp(-cycle / 160_000)))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_each
 def test_pwm_through_a_low_pass_settles_as_the_analytic_answer(backend: str) -> None:
     volts: Volts = []
     with wired([PWM, BACK], volts, backend) as boards:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_parts import with_gcc
 from numpy.typing import NDArray
 
 from hitl.building.build import PLAIN, SANITIZE, build
@@ -26,10 +27,6 @@ from rtsim.models.f16.cases import case
 from rtsim.models.f16.law import LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.scenario import autopilot
 from rtsim.models.pid import PID_INPUTS, pid_controller
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
-)
 
 CORE = Path(__file__).resolve().parents[2] / "firmware" / "core"
 STEPS, WAKES = 20, 7
@@ -197,7 +194,10 @@ def test_there_are_ten() -> None:
     assert len(BUGS) == 10
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[with_gcc] if b.kind == SANITIZE else []) for n, b in BUGS.items()],
+)
 def test_a_translation_bug_is_found_and_named(
     name: str,
     designs: Mapping[str, PythonController],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from c_parts import with_gcc
 from click.testing import CliRunner, Result
 from sil_parts import built, flown, loop, nothing_left, write_faulty
 
@@ -17,8 +17,6 @@ from hitl.cli import sil
 from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
 from rtsim.tag import Tag
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +70,7 @@ def test_json(plain: Build, tmp_path: Path) -> None:
     assert told["error_then"] == "c answered inf for y"
 
 
+@with_gcc
 def test_under_the_sanitizer(plain: Build, tmp_path: Path) -> None:
     done = case(saved(plain, tmp_path, "abort"), "--build", "sanitize")
     assert done.exit_code == 1

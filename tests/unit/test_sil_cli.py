@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from c_parts import with_gcc
 from click.testing import CliRunner, Result
 
 from hitl.cli.common import in_c, parse_controllers
@@ -128,12 +129,17 @@ def test_a_scenario_without_controllers_is_refused() -> None:
         parse_controllers(["c.toml"], alone)
 
 
+@with_gcc
+@pytest.mark.usefixtures("motor")
+def test_another_build_than_the_plain_one() -> None:
+    assert in_c("motor.toml", "sanitize", None).build.kind == "sanitize"
+
+
 @pytest.mark.usefixtures("motor")
 def test_what_another_machine_serves_is_not_built_here() -> None:
     served = in_c("motor.toml:float@tcp://127.0.0.1:5917", "plain", None)
     assert (served.endpoint, served.build.kind) == ("tcp://127.0.0.1:5917", "served")
     assert served.interface.variant == "float"
-    assert in_c("motor.toml", "sanitize", None).build.kind == "sanitize"
     with pytest.raises(ScenarioError, match="rtsim sil serve --build sanitize"):
         in_c("motor.toml@tcp://127.0.0.1:5917", "sanitize", None)
     with pytest.raises(ScenarioError, match=r"none\.client"):
@@ -216,6 +222,7 @@ def test_a_parameter_in_another_unit_is_refused(motor: Path) -> None:
     assert "what takes the place of controller.gain is in V s/deg" in told.output
 
 
+@with_gcc
 def test_a_coverage_build_is_counted(motor: Path) -> None:
     told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--until", "1.4",
                  "--build", "coverage", "--coverage", "counted")  # fmt: skip
@@ -231,6 +238,7 @@ def test_a_coverage_build_is_counted(motor: Path) -> None:
 
 
 @pytest.mark.usefixtures("motor")
+@with_gcc
 @pytest.mark.parametrize("kind", ["sanitize", "coverage"])
 def test_timing_is_shown_of_plain_builds_only(kind: str) -> None:
     plain = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record")

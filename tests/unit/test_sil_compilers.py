@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from build_parts import Counting, answer, edit, ignore, write_project
+from c_parts import with_gcc
 from click.testing import CliRunner
 
 from hitl.building.build import build
@@ -19,10 +18,6 @@ from hitl.cli import sil
 from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError
 from rtsim.tag import Tag
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None, reason="no C compiler: sudo apt install gcc"
-)
 
 
 @pytest.fixture
@@ -103,6 +98,7 @@ def test_ziglang_builds_plain_only(kind: str, project: Path) -> None:
         build(project, kind, zig)
 
 
+@with_gcc
 def test_sanitizers_that_are_not_installed(
     project: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +111,7 @@ def test_sanitizers_that_are_not_installed(
         build(project, "sanitize", toolchain)
 
 
+@with_gcc
 def test_an_older_gcc_is_not_asked_for_what_it_lacks(project: Path, toolchain: Toolchain) -> None:
     old = Counting(toolchain.command, "gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0")
     seen: list[str] = []
@@ -147,7 +144,10 @@ def test_an_error_of_warnings_is_of_the_users_own(project: Path) -> None:
 def test_an_entry_point_without_its_header_is_an_error(project: Path) -> None:
     """C would take it to return an int."""
     edit(project, 'headers = ["gain.h"]', "")
-    with pytest.raises(InterfaceError, match=r"gain\.toml:10: implicit declaration of function"):
+    with pytest.raises(
+        InterfaceError,
+        match=r"gain\.toml:10: (call to undeclared|implicit declaration of) function",
+    ):
         build(project)
 
 
@@ -156,7 +156,6 @@ def test_flags_do_not_reach_the_projects_own_c(project: Path) -> None:
     assert answer(build(project)) == 2.0
 
 
-@pytest.mark.skipif(find_spec("ziglang") is None, reason="needs pip install ziglang")
 def test_without_a_compiler_ziglang_builds_and_runs(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

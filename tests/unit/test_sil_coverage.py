@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from c_parts import with_gcc
 
 from hitl.building import coverage as module
 from hitl.building import store
@@ -19,9 +20,7 @@ from hitl.cli.common import coverage_option
 from hitl.controllers.sil import SilController
 from rtsim.tag import Tag
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcov") is None, reason="no gcov: sudo apt install gcc"
-)
+pytestmark = with_gcc
 
 SOURCE = """#include "limit.h"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from back_to_back_parts import Change, Stand, from_step
+from c_parts import with_gcc
 from click.testing import CliRunner, Result
 from junit_schema import valid
 from rich.console import Console
@@ -159,6 +159,7 @@ class Elements(HTMLParser):
         self.text.append(data)
 
 
+@with_gcc
 def test_a_sanitizers_report_is_in_every_result(motor: Path) -> None:
     result = sil_test("--build", "sanitize", "--junit", "r.xml", "--html", "r.html", "--json")
     assert result.exit_code == 1, result.output
@@ -190,7 +191,7 @@ def test_a_sanitizers_report_is_in_every_result(motor: Path) -> None:
 # -- without coverage
 
 
-@pytest.mark.skipif(shutil.which("gcov") is None, reason="no gcov: sudo apt install gcc")
+@with_gcc
 def test_where_every_process_crashes_the_result_is_told_before_coverage(motor: Path) -> None:
     broken("past[at++] = speed;", "if (at++ == 4) __builtin_trap(); past[0] = speed;")
     result = sil_test("--build", "coverage")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from hitl.interface import entries, fields, file, load_interface
 from rtsim.cli import main
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sil.md"
-compiles = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
 def rtsim_sil(*arguments: object) -> Result:
@@ -62,7 +60,6 @@ def test_the_header_is_written_over_nothing_else(motor: Path) -> None:
 # -- check
 
 
-@compiles
 def test_check_says_what_fits_and_builds_nothing(motor: Path) -> None:
     told = rtsim_sil("check", motor)
     assert (told.exit_code, told.stdout) == (
@@ -78,7 +75,6 @@ def test_check_says_what_fits_and_builds_nothing(motor: Path) -> None:
     assert not motor.with_name("cache").exists()
 
 
-@compiles
 def test_check_names_the_line_that_does_not_fit(motor: Path) -> None:
     told = rtsim_sil("check", motor, "--target", "avr")
     assert told.exit_code == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_parts import with_gcc
 from sil_parts import FAULT_MS, MS, alive, built, flown, kinds, loop, nothing_left
 
 from hitl.building.build import SANITIZE, Build
@@ -29,8 +29,6 @@ from rtsim.replay import rerun
 from rtsim.signals import Vector
 from rtsim.simulation import simulate
 from rtsim.tag import Tag
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +120,7 @@ REPORTS = {
 }
 
 
+@with_gcc
 @pytest.mark.parametrize("fault", REPORTS)
 def test_a_sanitizers_report_is_in_the_error(fault: str, sanitized: Build, tmp_path: Path) -> None:
     scenario = loop(SilController(sanitized, cases=tmp_path), fault)

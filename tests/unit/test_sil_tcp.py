@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -28,8 +27,6 @@ from rtsim.record.tape import MemoryRecorder
 from rtsim.simulation import simulate
 from rtsim.sockets import keys_of
 from rtsim.tag import NS_PER_S, Tag
-
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
@@ -46,11 +47,13 @@ class Horn:
     def __init__(self) -> None:
         self.sounds = False
         try:
+            # Where a library of the system is absent, pygame.mixer is a stand-in that warns.
+            self._mixer = import_module("pygame.mixer")
             with _hushed():
-                pygame.mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
-            self._sound = pygame.mixer.Sound(buffer=tone().tobytes())
+                self._mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
+            self._sound = self._mixer.Sound(buffer=tone().tobytes())
         except (pygame.error, NotImplementedError, ImportError) as error:
-            raise NoSound(str(error)) from error
+            raise NoSound(" ".join(str(error).split())) from error
 
     def sound(self, on: bool) -> None:
         """Begin or end; said as often as you like."""
@@ -63,7 +66,7 @@ class Horn:
             self._sound.fadeout(_FADE_MS)
 
     def close(self) -> None:
-        pygame.mixer.quit()
+        self._mixer.quit()
 
 
 @contextmanager

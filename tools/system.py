@@ -1,0 +1,115 @@
+"""What tests marked ``system`` want of the machine, and the Debian packages that bring it.
+
+``make test-system`` calls it: what is absent is named, and installed with apt-get where that may
+be.  Nothing else names these packages; ``@pytest.mark.system("avr-gcc")`` names one of ``NEEDS``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from ctypes.util import find_library
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from hitl.boards import BoardError, simavr
+from hitl.firmware.flags import CORE
+from tools import x11
+
+
+@dataclass(frozen=True)
+class Need:
+    """``lacks`` says what is absent, in a few words; nothing where all is there."""
+
+    packages: tuple[str, ...]
+    lacks: Callable[[], str]
+
+
+def _programs(*names: str) -> Callable[[], str]:
+    return lambda: ", ".join(name for name in names if shutil.which(name) is None)
+
+
+def _avr() -> str:
+    core = Path(os.environ.get("RTSIM_ARDUINO_AVR") or CORE, "cores", "arduino", "Arduino.h")
+    return _programs("avr-gcc", "avr-g++", "make")() or ("" if core.is_file() else str(core))
+
+
+def _simavr() -> str:
+    try:
+        simavr.command()
+    except BoardError as error:
+        return str(error).partition(";")[0]
+    return ""
+
+
+NEEDS = {
+    "gcc": Need(("gcc", "libc6-dev"), _programs("cc", "gcov")),
+    "avr-gcc": Need(("gcc-avr", "avr-libc", "arduino-core-avr", "make"), _avr),
+    "simavr": Need(("libsimavr-dev", "libelf-dev", "gcc", "libc6-dev"), _simavr),
+    "xvfb": Need(("xvfb", "libxtst6"), x11.missing),
+    "sound": Need(
+        ("libglib2.0-0",), lambda: "" if find_library("gthread-2.0") else "libgthread-2.0"
+    ),
+}
+"""gcc: sanitizers and coverage, which ziglang's compiler lacks.  sound: pygame's mixer loads it."""
+
+
+@cache
+def missing(name: str) -> str:
+    """Why a test that needs ``name`` cannot run here, with what to type; empty where it can."""
+    need = NEEDS[name]
+    lacks = need.lacks()
+    return f"no {lacks}; type: sudo apt install {' '.join(need.packages)}" if lacks else ""
+
+
+def absent() -> dict[str, Need]:
+    """The needs that this machine does not meet now."""
+    return {name: need for name, need in NEEDS.items() if need.lacks()}
+
+
+def packages(needs: Iterable[Need]) -> list[str]:
+    """Theirs, each once."""
+    return list(dict.fromkeys(package for need in needs for package in need.packages))
+
+
+def install(wanted: list[str]) -> str:
+    """With apt-get, as root or where sudo asks nothing; why not, where it could not."""
+    if shutil.which("apt-get") is None:
+        return "there is no apt-get here"
+    root: list[str] = []
+    if os.geteuid() != 0:
+        root = ["sudo", "-n"]
+        sudo = shutil.which("sudo")
+        if sudo is None or subprocess.run([*root, "true"], capture_output=True).returncode:
+            return f"not root; type: sudo apt install {' '.join(wanted)}"
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *wanted]):
+        done = subprocess.run(
+            [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", *words],
+            capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if done.returncode:
+            return f"apt-get {words[0]} failed: {done.stderr.strip()}"
+    return ""
+
+
+def main() -> int:
+    """Say what is wanted, install what is absent; the tests themselves say what they miss."""
+    wanted = packages(NEEDS.values())
+    print(f"make test-system wants these Debian packages: {' '.join(wanted)}")
+    lacking = absent()
+    if not lacking:
+        print("all of it is here")
+        return 0
+    names = packages(lacking.values())
+    print(f"absent: {', '.join(lacking)}; installing {' '.join(names)}", flush=True)
+    if why := install(names):
+        print(f"not installed: {why}\nthe tests that need it will fail", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

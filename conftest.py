@@ -37,6 +37,13 @@ _COMMANDS = str(Path(sys.executable).parent)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """A shell that runs this in its background has it ignore SIGINT, and all that it starts.
+
+    Tests with a cache folder of their own share what zig compiles at first: it takes half a minute.
+    """
+    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_folder() / "zig"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("RTSIM_STRICT"):
         config.addinivalue_line("filterwarnings", "error")
     else:  # what a child prints is often compared word by word
@@ -88,16 +95,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["RTSIM_RUNTIME_DIR"] = known
     os.chdir(before)
     sys.path.remove(str(path))
-
-
-def pytest_configure() -> None:
-    """A shell that runs this in its background has it ignore SIGINT, and all that it starts.
-
-    Tests with a cache folder of their own share what zig compiles at first: it takes half a minute.
-    """
-    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_folder() / "zig"))
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

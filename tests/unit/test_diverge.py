@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_parts import with_gcc
 from checkpoint_parts import law_in_c
 from diverge_parts import diverged, fly, fly_elsewhere, lab_in, place
 from test_cli import rtsim
@@ -136,6 +137,7 @@ double law_step(double x, double v)
 """
 
 
+@with_gcc
 def test_memory_in_c_that_was_never_set(folder: Path) -> None:
     """The fifth step is the first that reads it; fed with what was recorded, all is equal."""
     law_in_c(folder)

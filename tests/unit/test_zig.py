@@ -47,6 +47,23 @@ def test_a_plain_build_does_not_trap(zig: Toolchain, tmp_path: Path) -> None:
         np.testing.assert_array_equal(controller.receive(Tag(0), 10.0), [6.0])
 
 
+STUCK = """#!/bin/sh
+[ -e {flag} ] && echo done && exit
+touch {flag}
+exec sleep 60
+"""
+
+
+def test_one_that_stands_still_is_called_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl.building.toolchain._PATIENCES_OF_ZIG", (3.0, 60.0))
+    (tmp_path / "zig").write_text(STUCK.format(flag=tmp_path / "seen"))
+    (tmp_path / "zig").chmod(0o755)
+    fake = Toolchain((str(tmp_path / "zig"),), "clang of ziglang")
+    assert fake.run([], tmp_path).output == "done\n"
+
+
 FAKE = """#!{python}
 import os
 print(os.environ["ZIG_GLOBAL_CACHE_DIR"], os.environ["ZIG_LOCAL_CACHE_DIR"])

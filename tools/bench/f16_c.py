@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.building.toolchain import BuildError, find_toolchain
 from rtsim.models import atmosphere, units
 from rtsim.models.body import LOWEST_AIRSPEED
 from rtsim.models.f16 import aerodynamics, propulsion
@@ -73,15 +70,14 @@ class CStep:
 
 def compile_step(folder: Path, parameters: Vector, flags: tuple[str, ...] = FLAGS) -> CStep:
     """Compile ``f16_step.c`` into ``folder``; :class:`NoCompiler` names what to install."""
-    named = shlex.split(os.environ.get("CC", "cc"))
-    compiler = shutil.which(named[0]) or shutil.which("gcc")
-    if compiler is None:
-        raise NoCompiler("no C compiler found; type: sudo apt install gcc")
+    try:
+        compiler = find_toolchain()
+    except BuildError as error:
+        raise NoCompiler(str(error)) from None
     (folder / "f16_tables.h").write_text(tables_header(), encoding="utf-8")
     library = folder / f"f16_step{''.join(flags).replace('=', '-')}.so"
-    strict = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
-    command = [compiler, *named[1:], *strict, *flags, f"-I{folder}", "-o", str(library)]
-    subprocess.run([*command, str(SOURCE), "-lm"], check=True)
+    strict = ("-std=c99", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
+    compiler.run([*strict, *flags, f"-I{folder}", "-o", library, SOURCE, "-lm"], folder)
     return CStep(ctypes.CDLL(str(library)), parameters)
 
 

@@ -9,7 +9,6 @@ allowance; both counts of Late are those of the executive.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import numpy as np
 import zmq
 
 from hitl.building.build import build
-from hitl.building.toolchain import find_toolchain
+from hitl.building.toolchain import BuildError, find_toolchain
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.worker.messages import HEADER_BYTES
@@ -106,8 +105,10 @@ def run(
 ) -> Result:
     """Measure; ``steps`` are those of a contender in a round, ``seconds`` those of a flight."""
     title = f"the F-16's law as C: {REQUEST_BYTES} bytes there, {ANSWER_BYTES} back"
-    if shutil.which("cc") is None and shutil.which("gcc") is None:
-        return Result("sil", title, skipped="no C compiler; type: sudo apt install gcc")
+    try:
+        find_toolchain()
+    except BuildError as error:
+        return Result("sil", title, skipped=str(error))
     rounds = rounds or (3 if quick else 20)
     rows = _exchanges(rounds, steps or (200 if quick else 2000))
     rows += _in_process(20 * rounds)

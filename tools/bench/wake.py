@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from hitl.building.toolchain import BuildError, find_toolchain
 from rtsim.clock import WallClock, stopwatch
 from rtsim.timing.certificate import show_ns
 from rtsim.timing.machine import examine_machine
@@ -99,12 +98,13 @@ def _over_pairs(rounds: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _compile(folder: Path) -> Path:
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-    if compiler is None:
-        raise SystemExit("wake bench: no C compiler found; type: sudo apt install gcc")
+    try:
+        compiler = find_toolchain()
+    except BuildError as error:
+        raise SystemExit(f"wake bench: {error}") from None
     program = folder / "wake"
     source = Path(__file__).with_suffix(".c")
-    subprocess.run([compiler, "-O2", "-Wall", "-o", str(program), str(source)], check=True)
+    compiler.run(["-O2", "-Wall", "-o", program, source], folder)
     return program
 
 

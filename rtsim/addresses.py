@@ -64,12 +64,20 @@ class Block:
 
     words: NDArray[np.int64]
     vectors: tuple[NDArray[np.float64], ...]
+    functions: object = None
+    """Whose machine addresses they are."""
 
     @classmethod
-    def of(cls, handles: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> Block:
+    def of(
+        cls,
+        handles: tuple[Any, ...],
+        vectors: tuple[NDArray[np.float64], ...],
+        functions: object = None,
+    ) -> Block:
         """Vectors must be contiguous; of an array with more dimensions all elements are meant."""
         places = [word for v in vectors for word in (v.ctypes.data, v.size)]
-        return cls(np.array([*map(int, handles), *places], dtype=np.int64), vectors)
+        words = np.array([*map(int, handles), *places], dtype=np.int64)
+        return cls(words, vectors, functions)
 
 
 def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> list[Any]:

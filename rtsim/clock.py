@@ -38,7 +38,7 @@ _loaded_ns = stopwatch()
 
 
 def age_ns() -> int:
-    """How long this process has lived, to 10 ms: what a user has waited since it was started.
+    """How long this process has lived, to 10 ms: since a command was started, what a user waited.
 
     Where the system does not say, since this module was loaded.
     """

@@ -23,6 +23,7 @@ from functools import cache, cached_property, lru_cache, update_wrapper
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
+from threading import RLock
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ from rtsim.addresses import (
     vector_at,
 )
 from rtsim.errors import ModelError
-from rtsim.machine_code import Entry, MachineCode, link, processor
+from rtsim.machine_code import Entry, MachineCode, link, processor, where
 from rtsim.source_hash import source_hash
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -232,7 +233,8 @@ class _Wanted:
 @lru_cache(maxsize=256)
 def _ready(wanted: _Wanted) -> Native:
     """What this process has already; else from its file; else compiled, and kept in one."""
-    if (code := MachineCode.read(wanted.place)) is not None:
+    code = MachineCode.read(wanted.place)
+    if code is not None and code.raises_in in ("", where(wanted.plain)):
         with suppress(RuntimeError):  # written under a system that has what this one lacks
             return _native(wanted, code)
     return _native(wanted, _compile(wanted))
@@ -244,14 +246,19 @@ def _native(wanted: _Wanted, code: MachineCode) -> Native:
     return Native(entry, np.intp(linked.handle), entry.on, wanted.plain)
 
 
+_compiling = RLock()
+"""numba's setting of a folder is that of the whole process."""
+
+
 def _compile(wanted: _Wanted) -> MachineCode:
     announce, kept = _announce.get(), wanted.place.with_suffix(".numba")
     if announce is not None and not kept.is_dir():
         announce(wanted.what)
-    _load_compiler()
-    from rtsim.lowering import lower
+    with _compiling:
+        _load_compiler()
+        from rtsim.lowering import lower
 
-    code = lower(wanted.plain, wanted.signature, kept)
+        code = lower(wanted.plain, wanted.signature, kept)
     if not code.elsewhere:
         code.write(wanted.place)
     return code
@@ -272,11 +279,17 @@ def _place(function: Callable[..., Any], signature: Signature) -> Path:
     return Path(root, "compiled", f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
+_FORMS = ("addresses.py", "lowering.py", "machine_code.py", "solve/vectors.py", "blocks/scratch.py")
+"""Compiled forms, which a hash of sources does not follow."""
+
+
 @cache
 def _made_by() -> str:
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("NUMBA_"))
     versions = [version(name) for name in ("numba", "llvmlite")]
-    return " ".join((str(_KEPT), sys.version, *versions, processor(), *settings))
+    here = Path(__file__).parent
+    own = hashlib.sha256(b"".join((here / name).read_bytes() for name in _FORMS)).hexdigest()
+    return " ".join((str(_KEPT), own, sys.version, *versions, processor(), *settings))
 
 
 _NOT_THE_USERS = (
@@ -354,7 +367,7 @@ def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float
     It returns -1, or the index of the first element of out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
-        return _evaluation().on(Block.of((equation.handle,), vectors))
+        return _evaluation().on(Block.of((equation.handle,), vectors, equation))
 
     def evaluate_plain(t: float) -> int:
         equation.call(t, *vectors)

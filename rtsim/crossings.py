@@ -59,7 +59,8 @@ def moving(
     """A function of t that fills ``into`` (2, m) from x, z, u and p, which stay where they are."""
     vectors = (*of, np.zeros_like(of[0]), np.zeros_like(of[0]), into)
     if bound.compiled:
-        return _native_moving().on(Block.of((bound.derivative.handle, bound.guard.handle), vectors))
+        handles = (bound.derivative.handle, bound.guard.handle)
+        return _native_moving().on(Block.of(handles, vectors, bound))
     plain = plain_block((bound.derivative.call, bound.guard.call), vectors)
     return lambda t: resident_moving(plain, t)
 

@@ -37,7 +37,7 @@ from rtsim.addresses import (
     matrix_at,
     vector_at,
 )
-from rtsim.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine
+from rtsim.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 
 TYPES = {
     NUMBER: types.float64,
@@ -188,9 +188,15 @@ def lower(plain: Callable[..., Any], signature: Signature, kept: Path) -> Machin
                 _keep(jitted, one)
     entry, handle = _entry(result), result.fndesc.llvm_func_name
     if alone:
-        return MachineCode((result.library._get_compiled_object(), entry), handle, ENTRY)
+        raises = _PACKED in result.library.get_llvm_str()
+        objects = (result.library._get_compiled_object(), entry)
+        return MachineCode(objects, handle, ENTRY, where(plain) if raises else "")
     address = result.library.get_pointer_to_function(handle)
-    return MachineCode((entry,), handle, ENTRY, {handle: address}, tuple(made))
+    return MachineCode((entry,), handle, ENTRY, elsewhere={handle: address}, alive=tuple(made))
+
+
+_PACKED = ".const.pickledata"
+"""What an exception is made of, in numba's code: among it the file and the line."""
 
 
 def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:

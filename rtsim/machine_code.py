@@ -2,7 +2,7 @@
 
 numba and LLVM's optimiser take half a second to load.  A run whose functions were all compiled
 before reads their object code, links it with LLVM's linker alone and calls it through ctypes.
-``docs/decisions/090`` has the measurements.
+``docs/decisions/093`` has the measurements.
 
 Python calls a function by its *entry*: ``entry(block, numbers...)``.  ``block`` holds one word for
 an error, then for each array its address and its length (of a matrix: rows and columns).
@@ -31,7 +31,7 @@ from rtsim.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
 
 FAILED = -(2**63)
 """What an entry answers where the function raised; the block's first word says what."""
-_MAGIC = b"rtsim machine code 1\n"
+_MAGIC = b"rtsim machine code 2\n"
 _DIGEST = hashlib.sha256
 _DIGEST_SIZE = 32
 
@@ -44,19 +44,21 @@ class MachineCode:
 
     ``handle`` is the symbol that compiled code calls, ``entry`` the one that Python calls; each is
     defined in one of ``objects`` or in ``elsewhere``, which gives the addresses of symbols that
-    another linker holds.
+    another linker holds.  ``raises_in`` is the file and line of a function that can raise: they are
+    part of its code.
     """
 
     objects: tuple[bytes, ...]
     handle: str
     entry: str
+    raises_in: str = ""
     elsewhere: dict[str, int] = field(default_factory=dict)
     alive: object = None
     """What has to live as long as those addresses are used."""
 
     def write(self, path: Path) -> None:
         """Keep it; a folder that cannot be written is no error: the next process compiles again."""
-        names = {"handle": self.handle, "entry": self.entry}
+        names = {"handle": self.handle, "entry": self.entry, "raises_in": self.raises_in}
         head = json.dumps({**names, "sizes": [len(one) for one in self.objects]}).encode() + b"\n"
         body = b"".join((head, *self.objects))
         with contextlib.suppress(OSError):
@@ -65,9 +67,11 @@ class MachineCode:
             try:
                 with os.fdopen(number, "wb") as out:
                     out.write(_MAGIC + _DIGEST(body).digest() + body)
+                os.chmod(name, 0o644)  # who may enter the folder may read what lies there
                 os.replace(name, path)  # another process sees all of it or nothing
-            except OSError:
+            except BaseException:  # an interrupt too leaves no half of a file
                 os.unlink(name)
+                raise
 
     @classmethod
     def read(cls, path: Path) -> MachineCode | None:
@@ -85,7 +89,12 @@ class MachineCode:
         for size in head["sizes"]:
             objects.append(rest[:size])
             rest = rest[size:]
-        return cls(tuple(objects), head["handle"], head["entry"])
+        return cls(tuple(objects), head["handle"], head["entry"], head["raises_in"])
+
+
+def where(plain: Callable[..., Any]) -> str:
+    """File and first line of a function."""
+    return f"{plain.__code__.co_filename}:{plain.__code__.co_firstlineno}"
 
 
 @cache
@@ -191,7 +200,13 @@ class Entry:
                 raise error(int(block[0]), alive)
             return answer
 
-        return call
+        def call_with_one(number: Any) -> int:  # what a loop calls all the time: t alone
+            answer: int = function(at, number)
+            if answer == FAILED:
+                raise error(int(block[0]), alive)
+            return answer
+
+        return call_with_one if len(self._signature) - len(arrays) == 1 else call
 
     def _block(self, arrays: tuple[Array | Block, ...]) -> NDArray[np.int64]:
         words, kinds = [0], [k for k in self._signature if k in ARRAYS]

@@ -134,6 +134,7 @@ class _Plain:
 
     def __init__(self, method: Method, bound: BoundModel) -> None:
         self._method = method
+        self._bound = bound  # while its functions are called by their addresses
         self._functions = (bound.derivative.handle, bound.project.handle)
         self._memory, self._after = np.zeros(method.memory), np.zeros(method.memory)
         self._x = self._z = self._u = self._p = self._out = np.zeros(0)

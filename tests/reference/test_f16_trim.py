@@ -7,13 +7,15 @@ Source: NASA/TM-2015-218675, case 11; the trim was recomputed independently to s
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rtsim.errors import ModelError
-from rtsim.models.f16.cases import SUBSONIC, case, trimmed
+from rtsim.models.f16.cases import CONDITIONS, SUBSONIC, Condition, case, trimmed
 from rtsim.models.f16.linearise import linearise
+from rtsim.models.f16.piloted import scenario as by_hand
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import Trim, bound_f16, trim
 from rtsim.models.units import FT
@@ -94,3 +96,21 @@ def test_output_of_the_linear_model_is_in_the_outputs_units() -> None:
     by_position = linear.c[:, 0:3] @ up
     assert by_position[F16.outputs.slice("altitude")][0] == pytest.approx(1.0, abs=1e-6)
     assert by_position[F16.outputs.slice("altitude_ft")][0] == pytest.approx(1 / FT, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", CONDITIONS, ids=str)
+def test_kept_trims_are_what_the_solver_finds(
+    start: Condition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, solved = trimmed(start), trimmed(replace(start, trim=(0.0, 0.0, 0.0)))
+    np.testing.assert_allclose(kept.state, solved.state, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(kept.controls, solved.controls, rtol=1e-9, atol=1e-9)
+    monkeypatch.setattr("rtsim.models.f16.trim._solved", None)
+    np.testing.assert_array_equal(trimmed(start).state, kept.state)
+
+
+def test_the_piloted_flights_trim_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rtsim.models.f16.trim._solved", None)
+    by_hand()
+    with pytest.raises(TypeError):
+        by_hand(speed_kt=310.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,3 +227,47 @@ def test_where_code_lies_in_memory_is_no_part_of_a_sources_hash() -> None:
 
 def steers(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
     y[0] = -u[0]
+
+
+RAISES = """{blank}def law(t, x, z, u, p, out):
+    out[0] = x[0]
+    if x[0] > 1.0:
+        raise ValueError("beyond its table")
+"""
+
+
+def test_the_same_law_in_another_file_or_line_says_its_own(
+    compiled: list[str], tmp_path: Path
+) -> None:
+    for name, blank in (("a.py", ""), ("b.py", ""), ("b.py", "\n\n")):
+        another_process()
+        file = tmp_path / name
+        file.write_text(RAISES.format(blank=blank))
+        module: dict[str, Any] = {"__name__": "users"}
+        exec(compile(file.read_text(), str(file), "exec"), module)
+        with pytest.raises(ValueError, match="beyond") as raised:
+            at(module["law"], 2.0)
+        assert in_words(raised.value).endswith(f"({file}:{4 + len(blank)} in law)")
+    assert compiled == ["law"] * 3
+
+
+def test_another_processor_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+    for name in ("one", "another"):
+        monkeypatch.setattr(compiling, "processor", lambda name=name: name)
+        compiling._made_by.cache_clear()
+        places.append(compiling._place(law, EQUATION))
+    compiling._made_by.cache_clear()
+    assert places[0] != places[1]
+
+
+def test_code_stays_while_a_stepper_calls_it_by_its_address() -> None:
+    stepper = solver_named("rk4").stepper(bind(Model("law", Signals("a"), law)))
+    native: Any = stepper._bound.derivative  # type: ignore[attr-defined]
+    linked = weakref.ref(native.call._linked)
+    del native
+    another_process()
+    gc.collect()
+    assert linked() is not None
+    out = np.zeros(1)
+    assert stepper.advance(0, 10**9, np.ones(1), NONE, NONE, NONE, out) == GOOD

@@ -86,10 +86,10 @@ def trim(
         return _unsteadiness(x, _controls(unknown), p, values["earth_rate"], unknown[0])
 
     found = None if known is None else np.array(known)
-    if found is None or _worst(residual, found) > _STEADY:
+    if found is None or not _worst(residual, found) <= _STEADY:
         found = _solved(residual)
     worst, power = _worst(residual, found), float(found[2])
-    if worst > _STEADY or not 0.0 <= power <= 100.0:
+    if not worst <= _STEADY or not 0.0 <= power <= 100.0:
         raise ModelError(
             f"no level trim at {speed:.1f} m/s and {altitude:.0f} m: "
             f"{worst:.2g} m/s2 or rad/s2 remain at power {power:.1f} %, expected 0 at 0..100 %; "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +20,27 @@ _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 Matrix: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
 Index: TypeAlias = NDArray[np.intp]
+
+
+class Outcome(Enum):
+    """What a comparison comes to; the value is the exit status of its command.
+
+    ``docs/verdicts.md`` has the rules.
+    """
+
+    PASSED = 0
+    FAILED = 1
+    UNDECIDED = 2
+    """An environment that failed, a host that was too slow, or nothing to compare."""
+
+    @classmethod
+    def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
+        """Failed where one failed; else undecided where one is, or where there is none at all."""
+        found = set(outcomes)
+        for worst in (cls.FAILED, cls.UNDECIDED):
+            if worst in found:
+                return worst
+        return cls.PASSED if found else cls.UNDECIDED
 
 
 class Tolerance(NamedTuple):

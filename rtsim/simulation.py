@@ -224,9 +224,7 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
-    asked = (
-        pace.scheduling if clock.paced else Request(timer_slack=False, slice_ns=0, quiet_gc=False)
-    )
+    asked = pace.scheduling if clock.paced else Request.nothing()
     with request(asked, getattr(recorder, "beside", ())) as granted, _ended_by_signals(executive):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)

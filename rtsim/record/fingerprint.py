@@ -11,6 +11,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 PACKAGES = ("rtsim", "numpy", "scipy", "numba", "llvmlite")
@@ -59,6 +60,7 @@ def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[st
     return out
 
 
+@cache  # each takes 2 ms, and a process may fly many runs
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

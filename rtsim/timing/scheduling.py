@@ -64,6 +64,11 @@ class Request:
             raise ScenarioError(f"CPUs {self.cpus}; expected numbers >= 0, such as 1")
 
     @classmethod
+    def nothing(cls) -> Request:
+        """For a loop that no wall clock paces."""
+        return cls(timer_slack=False, slice_ns=0, quiet_gc=False)
+
+    @classmethod
     def watched(cls) -> Request:
         """For a loop with a window on this machine."""
         return cls(cpus=_one_each()[0])

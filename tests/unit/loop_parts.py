@@ -19,6 +19,7 @@ from rtsim.simulation import Pace, simulate
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.policy import CatchUp, Policy
+from rtsim.timing.scheduling import Request
 
 MS = 1_000_000
 STEP_MS = 10
@@ -50,7 +51,7 @@ class Paced:
         """``resumed``: a freeze is ended 50 ms later."""
         self.clock = FakeClock(rate)
         recorder = MemoryRecorder()
-        pace = Pace(rate, CatchUp() if policy is None else policy)
+        pace = Pace(rate, CatchUp() if policy is None else policy, Request.nothing())
         inbox = self._inbox() if resumed else None
         self.error = ""
         self.certificate: Certificate | None = None

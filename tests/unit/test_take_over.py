@@ -17,8 +17,9 @@ from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import rerun
-from rtsim.simulation import simulate
+from rtsim.simulation import Pace, simulate
 from rtsim.testing import FakeClock
+from rtsim.timing.scheduling import Request
 
 MS = 1_000_000
 STICK = """
@@ -60,7 +61,8 @@ def test_a_flight_with_late_and_dead_answers_is_flown_again_from_any_moment(name
     taking = Taking(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
     failed = False
     try:
-        simulate(scenario, clock=FakeClock(), recorder=recorder, checkpoints=taking)
+        pace = Pace(scheduling=Request.nothing())
+        simulate(scenario, clock=FakeClock(), pace=pace, recorder=recorder, checkpoints=taking)
     except RtsimError:
         failed = True
     recording = recorder.recording()

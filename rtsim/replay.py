@@ -15,11 +15,13 @@ from rtsim.control.commands import CommandError, from_json
 from rtsim.control.desk import AT_A_TAG
 from rtsim.control.inbox import Waiting
 from rtsim.controller import Controller, FedController
-from rtsim.errors import CheckpointError, RecordingError, RtsimError
+from rtsim.errors import CheckpointError, RecordingError
 from rtsim.inlets import FedInlet, Inlet
 from rtsim.latency import from_plain
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
+from rtsim.record.ending import died_of, in_words
+from rtsim.record.exact import Difference
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
@@ -41,7 +43,9 @@ def rerun(
 
     ``scenario`` is loaded from where the recording says, unless it is given.  From ``start`` on,
     one of its checkpoints, up to the first tag at or after ``stop_ns``; by default all of it.
-    Raises :class:`RecordingError` where the recording does not say enough.
+    An error of the run's own ends the recording that is returned, as it does a flight's.  Raises
+    :class:`RecordingError` where the recording does not say enough, and whatever keeps the run
+    from being repeated here (:func:`ended_by_itself`).
     """
     recorder = MemoryRecorder()
     scenario = scenario or scenario_of(recording)
@@ -50,9 +54,41 @@ def rerun(
         refly(recording, scenario, start=start, stop_ns=stop_ns, recorder=recorder)
     except CheckpointError:
         raise
-    except RtsimError:
-        pass  # what ended the recorded run: the recordings are compared, not the errors
-    return recorder.recording()
+    except Exception as error:
+        if not ended_by_itself(recording, recorder.recording(), error):
+            raise
+    again = recorder.recording()
+    if again.footer is not None and again.footer["reason"] == "interrupted":
+        raise KeyboardInterrupt("interrupted while it was flown again; nothing was decided")
+    return again
+
+
+def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
+    """Whether ``error`` is how the re-run ``again`` ended, which is then held against the recorded.
+
+    It is not where the run never began, nor where a file, a library or memory is lacking that the
+    recorded run had: that says nothing of what was recorded.
+    """
+    if again.footer is None:
+        return False
+    ends = [[e for e in one.events if e.kind == "Error"][-1:] for one in (recording, again)]
+    alike = [(e.source, e.text) for e in ends[0]] == [(e.source, e.text) for e in ends[1]]
+    if alike or not _lacking(error):
+        return True
+    error.add_note(
+        f"the run in {recording.source} did not end in that error: what it needs is not here, so "
+        "that it cannot be repeated"
+    )
+    return False
+
+
+def _lacking(error: BaseException | None) -> bool:
+    """Somewhere behind it is a file, a library or memory that was not there."""
+    while error is not None:
+        if isinstance(error, OSError | ImportError | MemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def refly(
@@ -83,10 +119,45 @@ def refly(
         until=Fraction(int(header["until"]), NS_PER_S),
         compile=bool(header["compile"]),
         fed=fed,
-        stop_ns=recording.end_ns if stop_ns is None else stop_ns,
+        stop_ns=end_of(recording) if stop_ns is None else stop_ns,
         start=start,
         **how,
     )
+
+
+def ended_otherwise(
+    recording: Recording, again: Recording, last_ns: int | None = None
+) -> Difference | None:
+    """Where one of a recorded run and its re-run ended in an error that the other does not have.
+
+    ``last_ns``: the re-run was to end there, and what ended the recorded one later is none.
+    """
+    ours, theirs = died_of(recording), died_of(again)
+    if ours is not None and last_ns is not None and ours.tag.ns >= last_ns:
+        ours = None
+    if in_words(ours) == in_words(theirs):
+        return None
+    tag = min(event.tag for event in (ours, theirs) if event is not None)
+    texts = (
+        "no error" if event is None else f"{event.source}: {event.text}" for event in (ours, theirs)
+    )
+    return Difference(tag, "the run", "end", *texts)
+
+
+def end_of(recording: Recording) -> int:
+    """Up to where (ns) it is flown again; one that died, up to behind the tag at which it did."""
+    return recording.end_ns + (died_of(recording) is not None)
+
+
+def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
+    """Tracks of what a replay is told and does not compute: inputs, answers from outside."""
+    replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
+    inlets = {n for n, part in scenario.parts.items() if isinstance(part, InletPart)}
+    return {f"inputs/{name}" for name in inlets} | {
+        f"messages/{name}"
+        for name, part in scenario.parts.items()
+        if isinstance(part, ControllerPart) and (part.controller.outside or name in replaced)
+    }
 
 
 def continued(recording: Recording) -> Checkpoint | None:

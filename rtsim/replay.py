@@ -20,7 +20,7 @@ from rtsim.inlets import FedInlet, Inlet
 from rtsim.latency import from_plain
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
-from rtsim.record.ending import died_of, in_words
+from rtsim.record.ending import died_of, in_words, last_error
 from rtsim.record.exact import Difference
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -71,9 +71,8 @@ def ended_by_itself(recording: Recording, again: Recording, error: Exception) ->
     """
     if again.footer is None:
         return False
-    ends = [[e for e in one.events if e.kind == "Error"][-1:] for one in (recording, again)]
-    alike = [(e.source, e.text) for e in ends[0]] == [(e.source, e.text) for e in ends[1]]
-    if alike or not _lacking(error):
+    ours, theirs = last_error(recording), last_error(again)
+    if in_words(ours) == in_words(theirs) or not _lacking(error):
         return True
     error.add_note(
         f"the run in {recording.source} did not end in that error: what it needs is not here, so "

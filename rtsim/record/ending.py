@@ -19,7 +19,8 @@ _STOPPED = {
     "restored": "went back to a checkpoint at",
     CUT_OFF: "was cut off at",
 }
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
+_EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
+"""Addresses, and the file and line at which it was raised: of another folder it is the same one."""
 _OF_THE_LOOP = "OverrunError"
 """The error of a run that fell behind the wall's clock, which a run at another pace does not."""
 
@@ -92,18 +93,23 @@ class Ending:
         }
 
 
+def last_error(recording: Recording) -> Event | None:
+    """The event of the error that ended a run, whatever it was of."""
+    return next((e for e in reversed(recording.events) if e.kind == "Error"), None)
+
+
 def died_of(recording: Recording) -> Event | None:
     """The error of its own that ended the run, which it meets again wherever it is repeated.
 
     ``None`` for one of the wall's clock, or of a device or a file that was not there.
     """
-    errors = [event for event in recording.events if event.kind == "Error"]
-    return None if not errors or _of_outside(errors[-1].source) else errors[-1]
+    error = last_error(recording)
+    return None if error is None or _of_outside(error.source) else error
 
 
 def in_words(died: Event | None) -> str:
-    """An error that ended a run, when and of what, without what differs each time: addresses."""
-    return "" if died is None else _ADDRESS.sub("", f"{died.tag} {died.source}: {died.text}")
+    """An error that ended a run, when and of what, without what may differ each time."""
+    return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
 
 
 def _of_outside(name: str) -> bool:

@@ -224,7 +224,7 @@ def _remark(gap: Matrix, allowed: Matrix, moved: Matrix) -> str:
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
         return ""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         column = int(large[np.argmax(used[large] / moved[large])])
     off, span = used[column], moved[column]
     text = f"its tolerance of {most[column]:.3g} is above a tenth of its range of {span:.3g}"

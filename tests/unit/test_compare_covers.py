@@ -1,4 +1,4 @@
-"""What a comparison covers: runs that ended early, rows that were not there, tolerances too large."""
+"""What a comparison covers: runs that ended early, rows that were not there, large tolerances."""
 
 from __future__ import annotations
 
@@ -214,7 +214,8 @@ def fly(path: str, *options: str, status: int = 0) -> None:
     assert done.exit_code == status, done.output
 
 
-def test_the_command_says_how_each_run_ended(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_the_command_says_how_each_run_ended() -> None:
     fly("died.mcap", "--set", "dies=0.055", status=2)
     fly("whole.mcap")
     done = rtsim("compare", "died.mcap", "whole.mcap")
@@ -232,7 +233,8 @@ def test_the_command_says_how_each_run_ended(folder: Path) -> None:
     assert rtsim("compare", "whole.mcap", "died.mcap").exit_code == 1
 
 
-def test_a_difference_that_was_seen_counts_more_than_an_early_end(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_difference_that_was_seen_counts_more_than_an_early_end() -> None:
     fly("died.mcap", "--set", "dies=0.055", status=2)
     fly("fast.mcap", "--set", "speed=2")
     done = rtsim("compare", "died.mcap", "fast.mcap")
@@ -240,7 +242,8 @@ def test_a_difference_that_was_seen_counts_more_than_an_early_end(folder: Path) 
     assert "1 of 1 signals FAILED" in done.stdout
 
 
-def test_a_verdict_states_signals_rows_and_span(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_verdict_states_signals_rows_and_span() -> None:
     fly("a.mcap")
     done = rtsim("compare", "a.mcap", "a.mcap")
     assert done.exit_code == 0, done.output
@@ -261,15 +264,17 @@ def test_common_says_of_how_many_rows(folder: Path) -> None:
     assert "11 of 101 rows, 0 to 1 s" in done.stdout
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("last", ["0", "-1"])
-def test_an_end_before_the_start_is_refused(folder: Path, last: str) -> None:
+def test_an_end_before_the_start_is_refused(last: str) -> None:
     fly("a.mcap")
     done = rtsim("compare", "a.mcap", "a.mcap", "--to", last)
     assert done.exit_code == 2
     assert "give a time after 0.000 s" in done.stderr
 
 
-def test_what_is_passed_with_a_remark_is_shown(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_what_is_passed_with_a_remark_is_shown() -> None:
     fly("a.mcap")
     fly("fast.mcap", "--set", "speed=1.5")
     done = rtsim("compare", "a.mcap", "fast.mcap", "--tol", "p.x=9", "--tol", "p.x=0.6")

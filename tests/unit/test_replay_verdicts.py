@@ -99,7 +99,8 @@ def test_rerun_raises_what_is_lacking(folder: Path) -> None:
 # -- runs that died -------------------------------------------------------------------------------
 
 
-def test_a_run_that_died_is_repeated_and_dies_alike(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_run_that_died_is_repeated_and_dies_alike() -> None:
     recorded("a.mcap", "--set", "dies=0.305", status=2)
     done = rtsim("replay", "a.mcap")
     assert done.exit_code == 0, done.output
@@ -146,7 +147,8 @@ def test_where_only_the_rerun_dies_they_part(folder: Path) -> None:
     assert rtsim("replay", "a.mcap", "--to", "0.3").exit_code == 0
 
 
-def test_two_recordings_that_died_otherwise_part_where_the_first_does(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_two_recordings_that_died_otherwise_part_where_the_first_does() -> None:
     recorded("a.mcap", "--set", "dies=0.305", status=2)
     recorded("b.mcap", "--set", "dies=0.605", status=2)
     told = diverged("a.mcap", "b.mcap")
@@ -209,7 +211,8 @@ def test_how_the_first_difference_grows_is_told(folder: Path) -> None:
     assert told["tolerance"].startswith("1e-09 of each signal's range")
 
 
-def test_tolerances_by_range(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_tolerances_by_range() -> None:
     recording = recorded("a.mcap")
     x = recording["p.x"]
     allowed = by_range(recording)
@@ -271,8 +274,9 @@ def test_rows_that_were_fed_are_counted_apart(
 # -- times ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("options", [("--to", "-1"), ("--to", "0"), ("--from", "-1")])
-def test_times_outside_the_recording_are_refused(folder: Path, options: tuple[str, ...]) -> None:
+def test_times_outside_the_recording_are_refused(options: tuple[str, ...]) -> None:
     recorded("a.mcap")
     done = rtsim("replay", "a.mcap", *options)
     assert done.exit_code == 2, done.output

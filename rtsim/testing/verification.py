@@ -95,8 +95,9 @@ def _check_allowed(atol: float, rtol: float = 0.0) -> None:
             raise ScenarioError(f"{name} = {value}; give a finite number >= 0")
 
 
-def _apart(a: Vector, b: Vector) -> Vector:
-    """How far ``a`` is from ``b``; an infinity is no distance from itself."""
+def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
+    """How far the two are from each other; an infinity is no distance from itself."""
+    a, b = (np.asarray(values, dtype=np.float64) for values in (full, simple))
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(a == b, 0.0, np.abs(a - b)))
 
@@ -156,7 +157,7 @@ def check_degenerate(
         raise ScenarioError("no cases compare nothing; give one or more of (inputs, expected)")
     for inputs, expected in cases:
         found = measure(**inputs)
-        if not _apart(np.float64(found), np.float64(expected)) <= atol:
+        if not _apart(found, expected) <= atol:
             given = ", ".join(f"{k} = {v}" for k, v in inputs.items())
             raise AssertionError(f"{given}: {found:.9g}, expected {expected:.9g} ± {atol:g}")
 

@@ -122,8 +122,8 @@ def test_a_candidate_that_died_at_the_end_and_lacks_rows_of_it_fails() -> None:
 
 
 def test_both_that_died_alike_are_undecided() -> None:
-    pair = [run(LONG[:3], reason="error", until_ms=4, error="ModelError: x") for _ in range(2)]
-    assert compare(*pair).outcome is Outcome.UNDECIDED
+    died = run(LONG[:3], reason="error", until_ms=4, error="ModelError: x")
+    assert compare(died, died).outcome is Outcome.UNDECIDED
 
 
 def test_up_to_where_both_came_it_can_be_decided() -> None:
@@ -186,7 +186,7 @@ def test_a_remark_is_of_the_element_that_is_small() -> None:
         words[:, -1] = np.array([0.0, 1e-3, 2e-3 + off]).view(np.int64)
         one.tracks["p"].words[:] = words
         recordings.append(one)
-    remark = signal(compare(*recordings, {"p.v": (1e-2, 0.0)}), "p.v").remark
+    remark = signal(compare(recordings[0], recordings[1], {"p.v": (1e-2, 0.0)}), "p.v").remark
     assert remark == (
         "its tolerance of 0.01 is above a tenth of its range of 0.002, and it is off by 0.001"
     )

@@ -112,53 +112,60 @@ _COLUMNS = (
 def print_comparison(
     verdict: Comparison, show_all: bool, names: Sequence[str] = ("the first", "the second")
 ) -> None:
-    """Signal by signal; then what it covers, how the runs ended, and what it comes to."""
+    """Signal by signal; how the runs ended, what was not compared; the verdict is the last line."""
     out = console()
     print_signals(verdict, show_all)
-    failed, agreed = len(verdict.failures), len(verdict.agreed)
-    if failed:
-        out.print(f"{failed} of {len(verdict.results)} signals FAILED")
-    elif agreed and verdict.ok:
-        out.print(f"all {agreed} signals agree: {verdict.covered}", soft_wrap=True)
-    elif agreed:
-        out.print(f"nothing differs in {agreed} signals: {verdict.covered}", soft_wrap=True)
-    if verdict.empty:
-        names_of = ", ".join(r.name for r in verdict.empty)
-        out.print(f"no rows, not compared: {names_of}", soft_wrap=True, markup=False)
-    if any("other tags" in r.reason for r in verdict.failures):
-        out.print("the two have rows at other times; --common pairs rows by time", soft_wrap=True)
-    if verdict.extra:
-        out.print(f"only in the second: {', '.join(verdict.extra)}", soft_wrap=True)
     for name, ending in zip(names, verdict.endings, strict=False):
         out.print(f"{name} {ending}", soft_wrap=True, markup=False)
-    if verdict.outcome is Outcome.UNDECIDED:
-        print_undecided(verdict)
+    if verdict.extra:
+        out.print(f"only in the second: {', '.join(verdict.extra)}", soft_wrap=True)
+    if verdict.empty:
+        empty = ", ".join(r.name for r in verdict.empty)
+        out.print(f"no rows, not compared: {empty}", soft_wrap=True, markup=False)
+    if any("other tags" in r.reason for r in verdict.failures):
+        out.print("the two have rows at other times; --common pairs rows by time", soft_wrap=True)
+    if verdict.outcome is Outcome.FAILED:
+        out.print(f"{len(verdict.failures)} of {len(verdict.results)} signals FAILED")
+    elif verdict.outcome is Outcome.PASSED:
+        out.print(f"all {len(verdict.agreed)} signals agree: {verdict.covered}", soft_wrap=True)
+    else:
+        _print_undecided(verdict)
 
 
-def print_undecided(verdict: Comparison) -> None:
-    """Why nothing differs and nothing is proved; with what to type."""
+def _print_undecided(verdict: Comparison) -> None:
+    """That nothing differs and why that proves nothing; with what to type."""
     out = console()
-    for reason in verdict.undecided:
-        out.print(f"could not be decided: {reason}", soft_wrap=True, markup=False)
+    if verdict.agreed:
+        agreed = f"nothing differs in {len(verdict.agreed)} signals"
+        out.print(f"{agreed}: {verdict.covered}", soft_wrap=True)
     last = min((ending.reached_ns for ending in verdict.endings), default=0)
     if last and not all(ending.complete for ending in verdict.endings):
         out.print(f"to compare up to where both came: --to {last / NS_PER_S:.9g}")
+    for reason in verdict.undecided:
+        out.print(f"could not be decided: {reason}", soft_wrap=True, markup=False)
 
 
 def print_signals(verdict: Comparison, show_all: bool) -> None:
-    """A table of what fails, the worst first, and of what passes with a remark; or everything."""
+    """A table of what fails, the worst first, or else of what passes with a remark; or of all."""
     out = console()
-    failed = len(verdict.failures)
-    hidden = 0 if show_all else max(0, failed - _MOST)
-    ranked = verdict.worst_first()
-    shown = ranked if show_all else ranked[: failed - hidden] + [r for r in ranked if r.remark]
+    remarked = [r for r in verdict.worst_first() if r.remark]
+    ranked = verdict.worst_first()[: len(verdict.failures)] or remarked
+    if show_all:
+        ranked = verdict.worst_first()
+    shown = ranked if show_all else ranked[:_MOST]
     if shown:
         rows = [r.cells() for r in shown]
         print_table(out, "Comparison", _COLUMNS, rows)
         if any(" s +" in cell for row in rows for cell in row):
             out.print(_MICROSTEP, soft_wrap=True)
-    if hidden:
-        out.print(f"… {hidden} more: --all")
+    if len(shown) < len(ranked):
+        out.print(f"… {len(ranked) - len(shown)} more: --all")
+    if remarked:
+        out.print(
+            f"of those that pass, {len(remarked)} differ and have a tolerance above a tenth of "
+            f"their own range{': --all' if not show_all and ranked is not remarked else ''}",
+            soft_wrap=True,
+        )
 
 
 @click.command()

@@ -26,8 +26,9 @@ from rtsim.record.ending import Ending
 from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
+from rtsim.record.repeated import ended_otherwise
 from rtsim.record.verdict import Outcome
-from rtsim.replay import changed_since, ended_otherwise, fed_tracks, rerun, scenario_of
+from rtsim.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.resuming import moment, nearest
 from rtsim.tag import to_ns
 
@@ -222,7 +223,7 @@ def _rows(result: dict[str, Any]) -> str:
 
 def _fed(result: dict[str, Any]) -> str:
     many = result["fed_rows"]
-    return f"; {many} more were fed from the recording" if many else ""
+    return f"; rows fed from the recording: {many}" if many else ""
 
 
 def _print_tolerance(checked: Checked, verdict: Comparison) -> None:

@@ -20,7 +20,8 @@ from rtsim.record.ending import Ending, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
-from rtsim.replay import changed_since, end_of
+from rtsim.record.repeated import end_of
+from rtsim.replay import changed_since
 from rtsim.resuming import nearest
 from rtsim.scenario import Scenario
 from rtsim.tag import NS_PER_S, Tag

@@ -14,8 +14,9 @@ from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.checkpoint.taking import Source, Taking, beside, check_savable
 from rtsim.errors import RecordingError, RtsimError
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.repeated import ended_by_itself, said_no_more
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import ended_by_itself, fed_controllers, fed_inlets, refly, scenario_of
+from rtsim.replay import fed_controllers, fed_inlets, refly, scenario_of
 from rtsim.resuming import fits, live_scenario
 from rtsim.scenario import Scenario
 from rtsim.simulation import Progress
@@ -136,8 +137,7 @@ class Flight:
             if not ended_by_itself(self.recording, recorder.recording(), error):
                 raise
         flown = recorder.recording()
-        if flown.footer is not None and flown.footer["reason"] == "interrupted":
-            raise KeyboardInterrupt("interrupted while it was flown again; nothing was decided")
+        said_no_more(self.recording, flown)
         assert flown.footer is not None
         return Flown(self._joined(start, flown), kept.by_ns, int(flown.footer["ended"]))
 

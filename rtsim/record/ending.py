@@ -12,6 +12,8 @@ from rtsim.tag import NS_PER_S
 
 TO_THE_END = frozenset(("end", "terminal"))
 """Reasons of a run that came to its end: the time that was asked for, or a terminal guard."""
+LACKING = (OSError, ImportError, MemoryError)
+"""Errors of what a run needs and has not: a file, a device, a library, memory."""
 CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
 _STOPPED = {
     "interrupted": "was interrupted at",
@@ -104,7 +106,8 @@ def died_of(recording: Recording) -> Event | None:
     ``None`` for one of the wall's clock, or of a device or a file that was not there.
     """
     error = last_error(recording)
-    return None if error is None or _of_outside(error.source) else error
+    outside = error is not None and (is_lack(error.source) or error.source == _OF_THE_LOOP)
+    return None if outside else error
 
 
 def in_words(died: Event | None) -> str:
@@ -112,7 +115,7 @@ def in_words(died: Event | None) -> str:
     return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
 
 
-def _of_outside(name: str) -> bool:
+def is_lack(name: str) -> bool:
+    """The name is that of an error of files, devices, libraries or memory."""
     known = getattr(builtins, name, None)
-    lacking = isinstance(known, type) and issubclass(known, OSError | MemoryError | ImportError)
-    return lacking or name == _OF_THE_LOOP
+    return isinstance(known, type) and issubclass(known, LACKING)

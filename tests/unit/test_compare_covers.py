@@ -187,9 +187,7 @@ def test_a_remark_is_of_the_element_that_is_small() -> None:
         one.tracks["p"].words[:] = words
         recordings.append(one)
     remark = signal(compare(recordings[0], recordings[1], {"p.v": (1e-2, 0.0)}), "p.v").remark
-    assert remark == (
-        "tolerance 0.01 above a tenth of its range 0.002, off by 0.001"
-    )
+    assert remark == ("tolerance 0.01 above a tenth of its range 0.002, off by 0.001")
 
 
 def test_of_a_repeated_pattern_the_last_one_counts_where_it_stands() -> None:

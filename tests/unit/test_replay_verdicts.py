@@ -89,6 +89,20 @@ def test_a_run_that_lacked_the_file_itself_is_repeated_as_it_ended(folder: Path)
     assert "no error now" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["replay", "diverge"])
+def test_a_failure_that_is_borne_and_that_a_lack_made_is_named_too(
+    folder: Path, command: str
+) -> None:
+    (folder / "reader.py").write_text(READER.replace("period=0.1,", 'period=0.1, failure="hold",'))
+    recorded("a.mcap")
+    assert rtsim(command, "a.mcap").exit_code == 0
+    (folder / "gain.txt").unlink()
+    done = rtsim(command, "a.mcap")
+    assert done.exit_code == 2, done.output
+    assert "flown again, c failed at 0.000000000 s" in done.stderr
+    assert "FileNotFoundError" in done.stderr
+
+
 def test_rerun_raises_what_is_lacking(folder: Path) -> None:
     recording = recorded("a.mcap")
     (folder / "gain.txt").unlink()
@@ -267,7 +281,7 @@ def test_rows_that_were_fed_are_counted_apart(
     assert fed > 0
     done = rtsim("replay", "a.mcap")
     assert done.exit_code == 0, done.output
-    assert f"computed rows equal bit for bit; {fed} more were fed from the recording" in done.stdout
+    assert f"computed rows equal bit for bit; rows fed from the recording: {fed}" in done.stdout
     assert data(rtsim("replay", "a.mcap", "--json"))["fed_rows"] == fed
 
 

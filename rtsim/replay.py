@@ -15,12 +15,13 @@ from rtsim.control.commands import CommandError, from_json
 from rtsim.control.desk import AT_A_TAG
 from rtsim.control.inbox import Waiting
 from rtsim.controller import Controller, FedController
-from rtsim.errors import CheckpointError, RecordingError, RtsimError
+from rtsim.errors import CheckpointError, RecordingError
 from rtsim.inlets import FedInlet, Inlet
 from rtsim.latency import from_plain
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
 from rtsim.record.reading import Recording
+from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
@@ -41,7 +42,9 @@ def rerun(
 
     ``scenario`` is loaded from where the recording says, unless it is given.  From ``start`` on,
     one of its checkpoints, up to the first tag at or after ``stop_ns``; by default all of it.
-    Raises :class:`RecordingError` where the recording does not say enough.
+    An error of the run's own ends the recording that is returned, as it does a flight's.  Raises
+    :class:`RecordingError` where the recording does not say enough, and whatever keeps the run
+    from being repeated here (:func:`ended_by_itself`).
     """
     recorder = MemoryRecorder()
     scenario = scenario or scenario_of(recording)
@@ -50,9 +53,12 @@ def rerun(
         refly(recording, scenario, start=start, stop_ns=stop_ns, recorder=recorder)
     except CheckpointError:
         raise
-    except RtsimError:
-        pass  # what ended the recorded run: the recordings are compared, not the errors
-    return recorder.recording()
+    except Exception as error:
+        if not ended_by_itself(recording, recorder.recording(), error):
+            raise
+    again = recorder.recording()
+    said_no_more(recording, again)
+    return again
 
 
 def refly(
@@ -83,10 +89,21 @@ def refly(
         until=Fraction(int(header["until"]), NS_PER_S),
         compile=bool(header["compile"]),
         fed=fed,
-        stop_ns=recording.end_ns if stop_ns is None else stop_ns,
+        stop_ns=end_of(recording) if stop_ns is None else stop_ns,
         start=start,
         **how,
     )
+
+
+def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
+    """Tracks of what a replay is told and does not compute: inputs, answers from outside."""
+    replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
+    inlets = {n for n, part in scenario.parts.items() if isinstance(part, InletPart)}
+    return {f"inputs/{name}" for name in inlets} | {
+        f"messages/{name}"
+        for name, part in scenario.parts.items()
+        if isinstance(part, ControllerPart) and (part.controller.outside or name in replaced)
+    }
 
 
 def continued(recording: Recording) -> Checkpoint | None:

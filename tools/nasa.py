@@ -2,23 +2,27 @@
 
     python -m tools.nasa RECORDING [--csv FILE] [--json]
 
-Exit status 1 where a quantity is out of tolerance.  ``--csv`` takes one of NASA's own files.
+Exit status 1 where a quantity is out of tolerance, 2 where the recording is too short to say.
+``--csv`` takes one of NASA's own files.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 import numpy as np
 
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.models.f16.published import case_of, hold_against_nasa
+from rtsim.models.f16.published import LEAST_S, Held, case_of, hold_against_nasa
+from rtsim.record.ending import Ending
 from rtsim.record.reading import Recording
+from rtsim.record.verdict import Outcome
 from rtsim.signals import Vector
 
 _COLUMNS = (
@@ -55,23 +59,46 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
     """Largest difference of each quantity from NASA's sim_05, and whether it is allowed."""
     flown = Recording.open(recording)
     held = hold_against_nasa(flown, None if path is None else read_csv(path))
-    ok = all(h.ok for h in held)
+    outcome = outcome_of(held)
+    one = held[0]
     if as_json:
-        show_json({"ok": ok, "quantities": [asdict(h) | {"ok": h.ok} for h in held]})
-    else:
-        title = f"F-16 case {case_of(flown)} against NASA's sim_05 at {held[0].times} times"
-        rows = [
-            (
-                h.quantity,
-                f"{h.worst:.4g} {h.unit}",
-                f"{h.allowed:g} {h.unit}",
-                f"{h.at_s:g} s",
-                "ok" if h.ok else "OUT",
-            )
-            for h in held
-        ]
-        print_table(console(), title, _TABLE, rows)
-    sys.exit(0 if ok else NO)
+        quantities = [asdict(h) | {"ok": h.ok} for h in held]
+        told = {"ok": outcome is Outcome.PASSED, "outcome": outcome.name.lower()}
+        ending = Ending.of(flown).to_json()
+        show_json({**told, "quantities": quantities, "ended": ending})
+        sys.exit(outcome.value)
+    title = (
+        f"F-16 case {case_of(flown)} against NASA's sim_05 at {one.times} times, 0 to "
+        f"{one.until_s:g} s of {one.of_s:g} s"
+    )
+    rows = [
+        (
+            h.quantity,
+            f"{h.worst:.4g} {h.unit}",
+            f"{h.allowed:g} {h.unit}",
+            f"{h.at_s:g} s",
+            "ok" if h.ok else "OUT",
+        )
+        for h in held
+    ]
+    print_table(console(), title, _TABLE, rows)
+    console().print(f"{recording} {Ending.of(flown)}", soft_wrap=True, markup=False)
+    if outcome is Outcome.UNDECIDED:
+        needed = min(LEAST_S, one.of_s)
+        console().print(
+            f"could not be decided: the first {one.until_s:g} s do not show how the model flies; "
+            f"fly {needed:g} s or more",
+            soft_wrap=True,
+        )
+    sys.exit(outcome.value)
+
+
+def outcome_of(held: Sequence[Held]) -> Outcome:
+    """Failed where a quantity is out; else undecided where too little was compared."""
+    return Outcome.of_all(
+        Outcome.FAILED if not h.ok else Outcome.PASSED if h.enough else Outcome.UNDECIDED
+        for h in held
+    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from rtsim.diverging import diverge as find
 from rtsim.diverging.feeding import Fed
 from rtsim.diverging.first import Place
 from rtsim.diverging.values import Pair, in_full
+from rtsim.record.ending import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.tag import to_ns
 
@@ -81,6 +82,9 @@ def _print(verdict: Verdict, out: Console, show_all: bool) -> None:
         agreed = "nothing" if verdict.agreed is None else str(verdict.agreed)
         out.print(f"last tag at which all agreed: {agreed}", soft_wrap=True)
         _print_place(verdict, place, out, show_all)
+    for name, ending in zip((verdict.a, verdict.b), verdict.endings, strict=False):
+        if not ending.complete and ending.reason != CUT_OFF:  # which stands above
+            out.print(f"{name} {ending}", soft_wrap=True, markup=False)
     for note in verdict.notes:
         out.print(f"note: {note}", soft_wrap=True, markup=False)
 

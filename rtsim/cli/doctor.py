@@ -7,7 +7,7 @@ import sys
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.common import FAILED, json_option, reports_errors
 from rtsim.cli.json_text import layout
 from rtsim.cli.tables import console
 from rtsim.timing.doctor import examine
@@ -20,7 +20,10 @@ from rtsim.timing.scheduling import Request
 @json_option
 @reports_errors
 def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
-    """Measure this machine's wake lateness and say plainly what rate it can hold."""
+    """Measure this machine's wake lateness and say plainly what rate it can hold.
+
+    Exit 2 where the wakes of so short a time do not show it.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     # Drawn only between measurements: a refresh thread would disturb what is measured.
     with Progress(
@@ -36,3 +39,5 @@ def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
         click.echo(layout(diagnosis.to_json()))
     else:
         console().print(diagnosis.table())
+    if not diagnosis.decided:
+        sys.exit(FAILED)

@@ -18,6 +18,7 @@ from rtsim.cli.faults import faults_option, faults_to_json, print_faults
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.legs import Leg, fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
+from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import (
     check_telemetry,
@@ -254,6 +255,7 @@ class Flown:
             **faults_to_json(outcome.system.faults),
             "recording": None if leg.path is None else str(leg.path),
             **({"checkpoints": [str(p) for p in leg.checkpoints]} if leg.checkpoints else {}),
+            **(strict_to_json(outcome) if self.flight.strict else {}),
             "certificate": outcome.certificate.to_json(),
         }
 
@@ -284,6 +286,8 @@ class Flown:
             console().print(last.outcome.certificate.table())
         if more is not None:
             more()
+        if self.flight.strict:
+            print_strict(leg.outcome for leg in self.legs)
         print_faults(last.outcome.system.faults)
         if self.inbox is not None and self.inbox.trouble:
             click.echo(f"control was lost on the way: {self.inbox.trouble}")
@@ -297,14 +301,8 @@ class Flown:
         """With the status that says how it went, where that is not 0."""
         if self.outcome.reason == "interrupted":
             sys.exit(INTERRUPTED)
-        if self.flight.strict and any(_went_wrong(leg.outcome) for leg in self.legs):
+        if self.flight.strict and any(went_wrong(leg.outcome) for leg in self.legs):
             sys.exit(NO)
-
-
-def _went_wrong(outcome: Outcome) -> bool:
-    faults = outcome.system.faults
-    in_vain = faults is not None and not all(faults.counts.values())
-    return bool(outcome.overruns or outcome.late or outcome.missed or in_vain)
 
 
 def _print_files(leg: Leg) -> None:

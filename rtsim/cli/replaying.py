@@ -11,9 +11,9 @@ import click
 
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.cli.checkpoints import GoingOn
-from rtsim.cli.common import NO, json_option, reports_errors, seconds, show_json
+from rtsim.cli.common import json_option, reports_errors, seconds, show_json
 from rtsim.cli.flight import Flight, fly
-from rtsim.cli.recordings import print_comparison
+from rtsim.cli.recordings import print_signals
 from rtsim.cli.tables import console
 from rtsim.cli.viewing import view_options
 from rtsim.cli.watching import watch
@@ -21,16 +21,25 @@ from rtsim.errors import RecordingError, ScenarioError
 from rtsim.pilot.launching import Window
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
+from rtsim.record.drift import SHARE, Growth, by_range, growth
+from rtsim.record.ending import Ending
 from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
-from rtsim.replay import changed_since, rerun, scenario_of
+from rtsim.record.repeated import ended_otherwise
+from rtsim.record.verdict import Outcome
+from rtsim.replay import changed_since, fed_tracks, rerun, scenario_of
 from rtsim.resuming import moment, nearest
 from rtsim.tag import to_ns
 
 _path = click.Path(path_type=Path)
-_ELSEWHERE = Tolerance(1e-9, 1e-9)
-"""Default tolerance under another fingerprint, where bits are not promised."""
+_BY_RANGE = (
+    f"{SHARE:g} of each signal's range, since bits are not promised under another fingerprint"
+)
+_AMPLIFIED = (
+    "a closed loop amplifies differences of the last bits: a slow growth from there may be that, "
+    "a jump is not; rtsim diverge shows what fed the first difference"
+)
 
 
 @click.command()
@@ -88,29 +97,45 @@ def replay(
         take_over(recorded, times, NewFlight(pace, until, path, force), as_json)
     if path is not None or until is not None or pace != "max" or force:
         raise ScenarioError("-o, --until, --pace and --force go with --then run")
-    result, verdict = check(recorded, times, absolute, relative)
+    checked = check(recorded, times, absolute, relative)
     if as_json:
-        show_json(result)
+        show_json(checked.to_json())
     else:
-        _print(result, verdict)
-    sys.exit(0 if result["ok"] else NO)
+        _print(checked)
+    sys.exit(checked.outcome.value)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a replay came to; ``verdict`` where values were held against a tolerance."""
+
+    result: dict[str, Any]
+    outcome: Outcome
+    ending: Ending
+    """Of the recorded run."""
+    verdict: Comparison | None = None
+    growth: Growth | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        by = "bits" if self.verdict is None else "tolerance"
+        out = {**self.result, "by": by, "ok": self.outcome is Outcome.PASSED}
+        out |= {"outcome": self.outcome.name.lower(), "ended": self.ending.to_json()}
+        if self.verdict is not None:
+            out["signals"] = self.verdict.to_json()["signals"]
+            out["first_difference"] = None if self.growth is None else self.growth.to_json()
+        return out
 
 
 def check(
     recorded: Recording, times: list[int | None], absolute: float, relative: float
-) -> tuple[dict[str, Any], Comparison | None]:
+) -> Checked:
     """Run it again between two times (ns; ``None``: its own) and hold the two side by side."""
     first, last = times
-    begun_ns = int(recorded.continues.get("ns", 0))
-    if first is not None and first >= recorded.end_ns:
-        raise ScenarioError(
-            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from before that"
-        )
-    if last is not None and last <= begun_ns > 0:
-        raise ScenarioError(
-            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to after that"
-        )
-    elsewhere = what_differs(recorded)
+    _check_times(recorded, first, last)
+    begun_ns, ending = int(recorded.continues.get("ns", 0)), Ending.of(recorded)
+    scenario = scenario_of(recorded)
+    elsewhere = differences(recorded.header.get("fingerprint", {}), fingerprint())
+    elsewhere += changed_since(recorded.header, scenario)
     start: Checkpoint | None = None
     notes: list[str] = []
     if first is not None:
@@ -119,53 +144,107 @@ def check(
         rows, events, begun_ns = start.rows, start.events, start.ns
         recorded = recorded.since(rows, events)
     again = rerun(recorded, start=start, stop_ns=last)
-    if last is not None:
+    ended = ended_otherwise(recorded, again, last)
+    if last is not None and ended is None:
         recorded = recorded.up_to(int((again.footer or {}).get("ended", last)))
+    fed = sum(len(recorded.tracks.get(n, ())) for n in fed_tracks(recorded, scenario))
     result: dict[str, Any] = {
         "recording": recorded.source,
         "rows": recorded.trace_rows,
+        "fed_rows": fed,
         "from_s": begun_ns / 1e9,
         "until_s": recorded.end_ns / 1e9,
         "truncated": recorded.truncated,
         "fingerprint_differs": elsewhere,
         "notes": notes,
     }
+    held = Outcome.PASSED if recorded.trace_rows > fed else Outcome.UNDECIDED
     if absolute or relative or elsewhere:
-        given = {"*": Tolerance(absolute, relative) if absolute or relative else _ELSEWHERE}
+        asked = {"*": Tolerance(absolute, relative)} if absolute or relative else None
+        given = by_range(recorded) if asked is None else asked
         verdict = compare_recordings(recorded, again, given)
-        signals = verdict.to_json()["signals"]
-        return {**result, "by": "tolerance", "ok": verdict.ok, "signals": signals}, verdict
-    footer = recorded.footer or {}
-    cut = recorded.truncated is not None or footer.get("reason") != "end"
-    found = compare_exact(recorded, again, prefix=cut)
-    difference = None if found is None else str(found)
-    return {**result, "by": "bits", "ok": found is None, "difference": difference}, None
+        fails = bool(verdict.failures) or ended is not None
+        result["tolerance"] = _BY_RANGE if asked is None else [absolute, relative]
+        result["difference"] = ended and str(ended)
+        outcome = Outcome.FAILED if fails else held
+        return Checked(result, outcome, ending, verdict, growth(recorded, again, verdict))
+    cut = recorded.truncated is not None or not ending.complete
+    found = compare_exact(recorded, again, prefix=cut or ending.reason != "end")
+    if ended is not None and (found is None or found.tag > ended.tag):
+        found = ended
+    result["difference"] = None if found is None else str(found)
+    return Checked(result, held if found is None else Outcome.FAILED, ending)
 
 
-def what_differs(recorded: Recording) -> list[str]:
-    """Why bits are not promised here; empty where they are."""
-    scenario = scenario_of(recorded)
-    out = differences(recorded.header.get("fingerprint", {}), fingerprint())
-    return out + changed_since(recorded.header, scenario)
+def _check_times(recorded: Recording, first: int | None, last: int | None) -> None:
+    begun_ns = int(recorded.continues.get("ns", 0))
+    if first is not None and not 0 <= first < recorded.end_ns:
+        raise ScenarioError(
+            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from before that, "
+            f"and not before 0 s"
+        )
+    if last is not None and last <= begun_ns:
+        raise ScenarioError(
+            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to after that"
+        )
 
 
-def _print(result: dict[str, Any], verdict: Comparison | None) -> None:
-    out = console()
+def _print(checked: Checked) -> None:
+    out, result = console(), checked.result
     if result["truncated"]:
         out.print(f"the recording was cut off: {result['truncated']}")
     for line in result["notes"]:
         out.print(f"note: {line}", soft_wrap=True)
     for line in result["fingerprint_differs"]:
         out.print(f"other fingerprint: {line}")
-    if verdict is not None:
-        print_comparison(verdict, show_all=False)
-    elif result["ok"]:
-        since = f"{result['from_s']:g} to " if result["from_s"] else ""
-        out.print(
-            f"replayed {since}{result['until_s']:g} s: all {result['rows']} rows equal bit for bit"
-        )
+    if checked.verdict is not None:
+        _print_tolerance(checked, checked.verdict)
+    elif result["difference"] is not None:
+        out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
     else:
-        out.print(f"replay differs: {result['difference']}")
+        out.print(f"{_span(result)}: all {_rows(result)} equal bit for bit{_fed(result)}")
+    if not checked.ending.complete and not result["truncated"]:
+        out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
+    if checked.outcome is Outcome.UNDECIDED:
+        out.print(
+            "could not be decided: every row was fed from the recording, and none was computed"
+        )
+
+
+def _span(result: dict[str, Any]) -> str:
+    since = f"{result['from_s']:g} to " if result["from_s"] else ""
+    return f"replayed {since}{result['until_s']:g} s"
+
+
+def _rows(result: dict[str, Any]) -> str:
+    computed = result["rows"] - result["fed_rows"]
+    return f"{computed} computed rows" if result["fed_rows"] else f"{computed} rows"
+
+
+def _fed(result: dict[str, Any]) -> str:
+    many = result["fed_rows"]
+    return f"; rows fed from the recording: {many}" if many else ""
+
+
+def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
+    out, result = console(), checked.result
+    print_signals(verdict, show_all=False)
+    by = result["tolerance"]
+    said = by if isinstance(by, str) else f"{by[0]:g} absolute, {by[1]:g} relative"
+    out.print(f"compared by tolerance: {said}", soft_wrap=True)
+    if checked.growth is None:
+        out.print("every value that was compared is the same")
+    else:
+        out.print(f"the first difference is that of {checked.growth}", soft_wrap=True, markup=False)
+        out.print(_AMPLIFIED, soft_wrap=True)
+    if result["difference"] is not None:
+        out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
+    failed, agreed = len(verdict.failures), len(verdict.agreed)
+    if failed:
+        out.print(f"{failed} of {len(verdict.results)} signals FAILED")
+    elif checked.outcome is Outcome.PASSED:
+        computed = f"{_rows(result)}{_fed(result)}"
+        out.print(f"{_span(result)}: all {agreed} signals are within the tolerance; {computed}")
 
 
 @dataclass(frozen=True)

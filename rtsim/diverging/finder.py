@@ -16,9 +16,11 @@ from rtsim.diverging.narrowing import Beneath, Both, Narrowing
 from rtsim.diverging.states import walk
 from rtsim.diverging.verdict import Verdict
 from rtsim.errors import CheckpointError, RecordingError, ScenarioError
+from rtsim.record.ending import Ending, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
+from rtsim.record.repeated import end_of
 from rtsim.replay import changed_since
 from rtsim.resuming import nearest
 from rtsim.scenario import Scenario
@@ -123,13 +125,17 @@ class _Search:
         begin = self._begins[0]
         since = int(a.continues.get("ns", 0)) if begin is None else begin.ns
         found = [place for place in differences(mine, theirs) if place.tag.ns >= since]
-        ended = None if self._again else failure(a, other)
+        ended = failure(a, other)
         visible = found[0] if found else ended
         saved = self._saved if self._again else None
         narrowing = Narrowing(self._a, self._b, self._begins, saved)
         beneath = narrowing.look(visible, until) if self._fly else Beneath(self._begins)
         first = beneath.place or visible
-        out = Verdict(a.source, other.source, Tag(since), Tag(until), first, notes=self._notes)
+        endings = Ending.of(a), Ending.of(other)
+        out = Verdict(
+            a.source, other.source, Tag(since), Tag(until), first, notes=self._notes,
+            endings=endings,
+        )  # fmt: skip
         if first is not None:
             agreed = beneath.agreed or last_before([mine, theirs], first.tag)
             before = beneath.agreed or last_before([mine, theirs], Tag(first.tag.ns))
@@ -167,13 +173,16 @@ class _Search:
         except CheckpointError as error:
             self._notes.append(f"only the trace is compared: {error}")
             pieces, wanted = 1, []
+        last = max(end, end_of(recorded)) if died_of(recorded) else end
         for piece in range(1, pieces + 1):
-            stop = end if piece == pieces else ns + (end - ns) * piece // pieces
+            stop = last if piece == pieces else ns + (end - ns) * piece // pieces
             at = wanted if piece == pieces else [*wanted, stop]
             flown = flight.fly(start, stop, at, "flying again")
             self._saved.update({one: flown.kept[one] for one in wanted if one in flown.kept})
-            until = end if flown.ended_ns < stop or stop == end else min(flown.ended_ns, end)
+            until = end if flown.ended_ns < stop or stop == last else min(flown.ended_ns, end)
             again = flown.recording
+            if died_of(again):
+                return again, min(flown.ended_ns, end)
             if until == end or differences(recorded.up_to(until), again.up_to(until)):
                 break
             start = flown.kept[max(flown.kept)]

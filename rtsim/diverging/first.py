@@ -18,6 +18,8 @@ from rtsim.building import predecessors
 from rtsim.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
 from rtsim.control.desk import AT_A_TAG
 from rtsim.diverging.values import Pair, Value
+from rtsim.record.ending import died_of
+from rtsim.record.ending import in_words as in_words_of_end
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
@@ -254,10 +256,10 @@ def failure(a: Recording, b: Recording) -> Place | None:
 
     The tag is the first one that only the other has.  A run that fell behind the wall is none.
     """
-    ends = [_failed(recording) for recording in (a, b)]
-    texts = [ABSENT if e is None else f"{e.source}: {e.text}" for e in ends]
-    if texts[0] == texts[1]:
+    ends = [died_of(recording) for recording in (a, b)]
+    if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):
         return None
+    texts = [ABSENT if e is None else f"{e.source}: {e.text}" for e in ends]
     last = min(e.tag for e in ends if e is not None)
     later = [
         Tag(int(ns))
@@ -269,11 +271,6 @@ def failure(a: Recording, b: Recording) -> Place | None:
     event = next(e for e in ends if e is not None and e.tag == last)
     pair = Pair("error", *texts)
     return Place(min(later, default=last), "event", event.source, "error", (pair,))
-
-
-def _failed(recording: Recording) -> Event | None:
-    errors = [e for e in recording.events if e.kind == "Error" and e.source != "OverrunError"]
-    return errors[-1] if errors else None
 
 
 def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:

@@ -14,6 +14,7 @@ from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.checkpoint.taking import Source, Taking, beside, check_savable
 from rtsim.errors import RecordingError, RtsimError
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.repeated import ended_by_itself, said_no_more
 from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import fed_controllers, fed_inlets, refly, scenario_of
 from rtsim.resuming import fits, live_scenario
@@ -121,7 +122,7 @@ class Flight:
     ) -> Flown:
         """From ``start`` to the first tag at or after ``stop_ns``, keeping the run at ``at`` (ns).
 
-        What ends the flight ends the recording; raises :class:`RtsimError` where it cannot begin.
+        An error of the run's own ends the recording; raises whatever keeps it from being flown.
         """
         recorder, kept, scenario = MemoryRecorder(), Kept(), self.scenario()
         if start is not None and start.ns == 0:
@@ -132,12 +133,11 @@ class Flight:
                 self.recording, scenario, start=start, stop_ns=stop_ns, live=self.live,
                 recorder=recorder, checkpoints=taking, observe=self._watch(what, stop_ns),
             )  # fmt: skip
-        except RtsimError:
-            flown = recorder.recording()
-            if flown.footer is None:
+        except Exception as error:
+            if not ended_by_itself(self.recording, recorder.recording(), error):
                 raise
-            # What ended the recorded run, perhaps: the recordings are compared.
         flown = recorder.recording()
+        said_no_more(self.recording, flown)
         assert flown.footer is not None
         return Flown(self._joined(start, flown), kept.by_ns, int(flown.footer["ended"]))
 

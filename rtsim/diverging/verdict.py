@@ -7,6 +7,7 @@ from typing import Any
 
 from rtsim.diverging.feeding import Fed
 from rtsim.diverging.first import Place
+from rtsim.record.ending import Ending
 from rtsim.tag import Tag
 
 
@@ -31,6 +32,8 @@ class Verdict:
     also: tuple[Place, ...] = ()
     """What else parts at the same tag."""
     notes: list[str] = field(default_factory=list)
+    endings: tuple[Ending, ...] = ()
+    """How either run ended."""
 
     @property
     def equal(self) -> bool:
@@ -44,6 +47,7 @@ class Verdict:
             "equal": self.equal,
             "began": _tag(self.began),
             "ended": _tag(self.ended),
+            "endings": [ending.to_json() for ending in self.endings],
             "agreed": _tag(self.agreed),
             "first": None if self.place is None else _place(self.place),
             "fed": None if self.fed is None else _fed(self.fed),

@@ -14,29 +14,27 @@ both must have the same rows: the same tags (time, microstep, side) in the same 
 each time that both have; these times have to span nine tenths of the baseline.  Nothing is
 interpolated.  Signals and tracks that only the candidate has are listed and do not fail.  Tracks
 of wall-clock figures are left out.
+
+A baseline that did not reach the end that was asked of it says nothing of what would have come
+then, nor does a candidate that was stopped from outside: what both have is compared, and where
+nothing differs there the outcome is undecided.  So it is where no row was there to compare.
 """
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from rtsim.errors import ScenarioError
+from rtsim.record.ending import Ending
 from rtsim.record.exact import Difference, compare_exact
+from rtsim.record.pairing import KEYS, Paired, Pairing, Window, paired
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import EXACT, Index, Pair, SignalResult, Tolerance, Values
+from rtsim.record.verdict import EXACT, Outcome, Pair, SignalResult, Tolerance, Values
 from rtsim.signals import Signal
-from rtsim.tag import Tag
-
-_KEYS = ("step", "side")
-_SPAN = 0.9
-
-Pairing: TypeAlias = Literal["exact", "common"]
+from rtsim.tag import NS_PER_S, Tag
 
 __all__ = [
     "EXACT",
@@ -50,6 +48,20 @@ __all__ = [
 ]
 
 
+class Covered(NamedTuple):
+    """What was held against what: rows of all tracks, and from when to when (ns)."""
+
+    rows: int = 0
+    there: int = 0
+    """Rows of the baseline in the same tracks."""
+    first_ns: int = 0
+    last_ns: int = 0
+
+    def __str__(self) -> str:
+        span = f"{self.first_ns / NS_PER_S:g} to {self.last_ns / NS_PER_S:g} s"
+        return f"{self.rows} of {self.there} rows, {span}"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The verdict on each signal of the baseline."""
@@ -57,19 +69,54 @@ class Comparison:
     results: list[SignalResult]
     extra: list[str] = field(default_factory=list)
     """What only the candidate has."""
+    undecided: list[str] = field(default_factory=list)
+    """Why this is no agreement although nothing may differ."""
+    endings: tuple[Ending, ...] = ()
+    """How the baseline and the candidate ended."""
+    covered: Covered = Covered()
+
+    @property
+    def outcome(self) -> Outcome:
+        """Failed where a signal is; undecided where not all of it was there to be compared."""
+        if self.failures:
+            return Outcome.FAILED
+        if self.undecided or all(r.empty for r in self.results):
+            return Outcome.UNDECIDED
+        return Outcome.PASSED
 
     @property
     def ok(self) -> bool:
-        return bool(self.results) and all(r.ok for r in self.results)
+        return self.outcome is Outcome.PASSED
 
     @property
     def failures(self) -> list[SignalResult]:
         return [r for r in self.results if not r.ok]
 
+    @property
+    def agreed(self) -> list[SignalResult]:
+        """Those with rows that were compared and that pass."""
+        return [r for r in self.results if r.ok and r.rows]
+
+    @property
+    def empty(self) -> list[SignalResult]:
+        """Those that had no row to compare."""
+        return [r for r in self.results if r.empty]
+
     def to_json(self) -> dict[str, object]:
         """Plain data; an infinite or undefined difference is null."""
         signals = [r.to_json() for r in self.results]
-        return {"ok": self.ok, "signals": signals, "extra": self.extra}
+        return {
+            "ok": self.ok,
+            "outcome": self.outcome.name.lower(),
+            "undecided": self.undecided,
+            "rows": self.covered.rows,
+            "rows_there": self.covered.there,
+            "from_s": self.covered.first_ns / NS_PER_S,
+            "to_s": self.covered.last_ns / NS_PER_S,
+            "ended": [ending.to_json() for ending in self.endings],
+            "signals": signals,
+            "extra": self.extra,
+        }
 
     def worst_first(self) -> list[SignalResult]:
         """What fails before what agrees; among these the largest relative difference first."""
@@ -82,22 +129,27 @@ def compare(
     tolerances: Mapping[str, Tolerance | tuple[float, float]] | None = None,
     *,
     tags: Pairing = "exact",
+    until_ns: int | None = None,
 ) -> Comparison:
     """Hold ``candidate`` against ``baseline``; the module says how.
 
     ``tolerances`` maps patterns over ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
     ``(absolute, relative)``; where several match, the last one counts; without any, (0, 0).
     ``"*"`` alone means every signal, not the stamps and counts in integers: those stay exact.
+    With ``until_ns`` both are compared up to there, and that is the end that they have to reach.
     Raises :class:`ScenarioError` for a tolerance that is negative or no number, and for a pattern
     that fits no signal.
     """
     rules = _checked(tolerances or {}, baseline)
-    results: list[SignalResult] = []
-    extra: list[str] = []
+    endings = tuple(Ending.of(one).up_to(until_ns) for one in (baseline, candidate))
+    if until_ns is not None:
+        baseline, candidate = baseline.up_to(until_ns), candidate.up_to(until_ns)
+    ours, theirs = endings
     end, other_end = _end(baseline), _end(candidate)
-    if other_end < end:
-        reason = f"the candidate ends at {Tag(other_end)}, it has to reach {Tag(end)}"
-        results.append(SignalResult("overlap", "s", reason=reason))
+    window = Window(min(end, other_end) if theirs.stopped else end, ours, theirs)
+    results: list[SignalResult] = []
+    pairs: list[Paired] = []
+    extra: list[str] = []
     for name in sorted(baseline.tracks):
         track = baseline.tracks[name]
         if not track.spec.deterministic:
@@ -107,10 +159,41 @@ def compare(
             reason = "the track is missing in the candidate"
             results += [SignalResult(f"{name}.{s}", reason=reason) for s in _columns(track)]
             continue
-        results += _compare_track(track, other, end, rules, tags)
+        pair = paired(track, other, window, tags)
+        pairs.append(pair)
+        results += _compare_track(track, other, pair, rules)
         extra += [f"{name}.{s}" for s in _columns(other) if s not in _columns(track)]
     extra += sorted(name for name in candidate.tracks.keys() - baseline.tracks.keys())
-    return Comparison(results, extra)
+    enough = ours.complete if until_ns is None else ours.reached_ns >= until_ns
+    undecided = []
+    if not enough or any(pair.lacking[0] for pair in pairs):
+        undecided.append(f"the baseline {ours}: it does not say what comes then")
+    if other_end < end or any(pair.lacking[1] for pair in pairs):
+        if theirs.stopped:
+            undecided.append(f"the candidate {theirs}; it has to reach {Tag(end)}")
+        else:
+            results.insert(0, SignalResult("overlap", "s", reason=_short(other_end, end, theirs)))
+    if all(result.empty for result in results):
+        undecided.append("there was no row to compare")
+    return Comparison(results, extra, undecided, endings, _covered(pairs))
+
+
+def _short(other_end: int, end: int, theirs: Ending) -> str:
+    """In words, that the candidate did not come as far as the baseline."""
+    if theirs.complete:
+        return f"the candidate ends at {Tag(other_end)}, it has to reach {Tag(end)}"
+    return f"the candidate {theirs}; it has to reach {Tag(end)}"
+
+
+def _covered(pairs: Iterable[Paired]) -> Covered:
+    all_pairs = list(pairs)
+    with_rows = [p for p in all_pairs if len(p.left)]
+    return Covered(
+        sum(len(p.left) for p in with_rows),
+        sum(len(p.track) for p in all_pairs),
+        min((int(p.track.rows.ns[p.left].min()) for p in with_rows), default=0),
+        max((int(p.track.rows.ns[p.left].max()) for p in with_rows), default=0),
+    )
 
 
 def _end(recording: Recording) -> int:
@@ -142,31 +225,30 @@ def _columns(track: TrackData) -> dict[str, Signal | str]:
     """
     out: dict[str, Signal | str] = {s.name: s for s in track.signals}
     for name in track.integers:
-        if name not in _KEYS:
+        if name not in KEYS:
             out[f"{name} (stamp)" if name in track.signals else name] = name
     return out
 
 
 def _compare_track(
-    a: TrackData, b: TrackData, end: int, rules: list[tuple[str, Tolerance]], tags: Pairing
+    a: TrackData, b: TrackData, rows: Paired, rules: list[tuple[str, Tolerance]]
 ) -> list[SignalResult]:
-    problem, left, right = _paired(a, b, end, tags)
     theirs = _columns(b)
     out = []
-    if problem and not _columns(a):
-        out.append(SignalResult(a.name, reason=problem))
+    if rows.problem and not _columns(a):
+        out.append(SignalResult(a.name, reason=rows.problem))
     for name, column in _columns(a).items():
         full = f"{a.name}.{name}"
         mine = [(p, t) for p, t in rules if p != "*" or isinstance(column, Signal)]
         tolerance = next((t for p, t in reversed(mine) if fnmatch.fnmatchcase(full, p)), EXACT)
         signal = column if isinstance(column, Signal) else None
-        reason = problem or _different_meaning(column, theirs.get(name))
+        reason = rows.problem or _different_meaning(column, theirs.get(name))
         if reason:
             unit = signal.unit if signal else ""
-            out.append(SignalResult(full, unit, tolerance, reason=reason))
+            out.append(SignalResult(full, unit, tolerance, there=len(a), reason=reason))
             continue
-        pair = Pair(a, left, full, signal, tolerance)
-        out.append(pair.judge(_values(a, column)[left], _values(b, column)[right]))
+        pair = Pair(a, rows.left, full, signal, tolerance)
+        out.append(pair.judge(_values(a, column)[rows.left], _values(b, column)[rows.right]))
     return out
 
 
@@ -184,45 +266,3 @@ def _different_meaning(mine: Signal | str, theirs: Signal | str | None) -> str:
         if one != other:
             return f"its {what} is {one} in the baseline, {other} in the candidate"
     return ""
-
-
-def _paired(a: TrackData, b: TrackData, end: int, tags: Pairing) -> tuple[str, Index, Index]:
-    """Rows of ``a`` and of ``b`` up to ``end`` that belong together, or why they do not."""
-    none = np.empty(0, np.intp)
-    if tags == "common":
-        left, right = _last_rows(a.rows.ns), _last_rows(b.rows.ns)
-        times = a.rows.ns[left]
-        common, i, j = np.intersect1d(
-            times, b.rows.ns[right], assume_unique=True, return_indices=True
-        )
-        needed = int(_SPAN * np.ptp(times)) if len(times) else 0
-        if len(common) < min(2, len(times)) or (len(times) and np.ptp(common) < needed):
-            return f"{len(common)} times in common, over less than {Tag(needed)}", none, none
-        return "", left[i], right[j]
-    inside = np.flatnonzero(b.rows.ns <= end)
-    mine, theirs = _keys(a), _keys(b)[inside]
-    n = min(len(mine), len(theirs))
-    differ = np.flatnonzero((mine[:n] != theirs[:n]).any(axis=1))
-    if len(differ) or len(mine) != len(theirs):
-        at = int(differ[0]) if len(differ) else n
-        one, other = _key_text(mine, at), _key_text(theirs, at)
-        return f"other tags: row {at} is {one} in the baseline, {other} here", none, none
-    return "", np.arange(len(a)), inside
-
-
-def _keys(track: TrackData) -> NDArray[np.int64]:
-    steps = [track.integer(k) if k in track.integers else 0 * track.rows.ns for k in _KEYS]
-    return np.stack([track.rows.ns, *steps], axis=1)
-
-
-def _key_text(keys: NDArray[np.int64], row: int) -> str:
-    if row >= len(keys):
-        return "missing"
-    ns, step, side = map(int, keys[row])
-    return f"{Tag(ns, step)}{' (x+)' if side else ''}"
-
-
-def _last_rows(ns: NDArray[np.int64]) -> Index:
-    """The last row at each time, in order of time."""
-    _, from_end = np.unique(ns[::-1], return_index=True)
-    return len(ns) - 1 - from_end

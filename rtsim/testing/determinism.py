@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rtsim.errors import ScenarioError
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -22,9 +23,18 @@ def trace_of(scenario: Scenario, **options: Any) -> Recording:
 def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: Any) -> str:
     """Assert that fresh runs have the same trace bit for bit; returns its digest.
 
-    A model that draws random numbers or reads a clock in ``derivative`` fails here.
+    A model that draws random numbers or reads a clock in ``derivative`` fails here.  Raises
+    :class:`ScenarioError` where there is nothing to compare: one run alone, or runs of no rows.
     """
+    if runs < 2:
+        raise ScenarioError(f"runs = {runs} compares nothing; give 2 runs or more")
     first = trace_of(make(), **options)
+    if not first.trace_rows:
+        name = first.header["scenario"]["name"]
+        raise ScenarioError(
+            f"a run of {name} has no rows to compare; give the scenario a plant, a controller or "
+            "an input"
+        )
     for _ in range(runs - 1):
         again = trace_of(make(), **options)
         difference = compare_exact(first, again)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rtsim.errors import ScenarioError
+from rtsim.errors import ScenarioError, ShapeError
 from rtsim.estimates import Estimate, interval
 from rtsim.record.reading import Recording
 from rtsim.scenario import Scenario
@@ -53,27 +53,72 @@ def check_analytic(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> float:
-    """``"plant.signal"`` is ``exact(t)`` at every row, t in s; returns the largest difference."""
+    """``"plant.signal"`` is ``exact(t)`` at every row, t in s; returns the largest difference.
+
+    Raises :class:`ScenarioError` where that cannot be decided: without rows, or where the exact
+    solution is not finite at one of them.
+    """
+    _check_allowed(atol, rtol)
     rows = recording.rows(name.rpartition(".")[0])
     t = rows.ns / NS_PER_S
     found, wanted = recording[name], np.asarray(exact(t), dtype=np.float64)
+    if not len(found):
+        raise ScenarioError(f"{name} has no rows to hold against the exact solution; run longer")
+    if wanted.shape not in ((), found.shape):
+        raise ShapeError(
+            f"the exact solution has the shape {wanted.shape}, and {name} {found.shape}; return "
+            "one value for each time"
+        )
+    wanted = np.broadcast_to(wanted, found.shape)
+    odd = np.argwhere(~np.isfinite(wanted))
+    if len(odd):
+        at = tuple(odd[0])
+        raise ScenarioError(
+            f"the exact solution is {wanted[at]} at {t[at[0]]:.9g} s, which no value of {name} can "
+            "be held against; give one that is finite at every row, or end the run before that"
+        )
     error = np.abs(found - wanted)
     allowed = atol + rtol * np.abs(wanted)
-    worst = int(np.argmax(error - allowed))
+    worst = np.unravel_index(int(np.argmax(error - allowed)), error.shape)
     if not error[worst] <= allowed[worst]:
         raise AssertionError(
-            f"{name} is {found[worst]:.9g} at {t[worst]:.9g} s, and exactly {wanted[worst]:.9g}: "
-            f"off by {error[worst]:.2g}, allowed {allowed[worst]:.2g}"
+            f"{name} is {found[worst]:.9g} at {t[worst[0]]:.9g} s, and exactly "
+            f"{wanted[worst]:.9g}: off by {error[worst]:.2g}, allowed {allowed[worst]:.2g}"
         )
     return float(error.max())
+
+
+def _check_allowed(atol: float, rtol: float = 0.0) -> None:
+    """A tolerance that is infinite would pass anything, and one that is NaN nothing."""
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ScenarioError(f"{name} = {value}; give a finite number >= 0")
+
+
+def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
+    """How far the two are from each other; an infinity is no distance from itself."""
+    a, b = (np.asarray(values, dtype=np.float64) for values in (full, simple))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(a == b, 0.0, np.abs(a - b)))
 
 
 def order_of(errors: Sequence[float], steps: Sequence[float]) -> float:
     """The observed order: the slope of log error over log step, by least squares."""
     if len(errors) < 2 or len(errors) != len(steps):
         raise ScenarioError(f"{len(errors)} errors of {len(steps)} steps; give two or more of each")
-    if not all(e > 0 and math.isfinite(e) for e in errors):
-        raise AssertionError(f"errors {errors}: nothing is left to converge, take larger steps")
+    if not all(s > 0 and math.isfinite(s) for s in steps) or len(set(steps)) < 2:
+        raise ScenarioError(f"steps {list(steps)}; give finite steps > 0 that are not all the same")
+    listed = ", ".join(f"{s:g} s: {e:.3g}" for s, e in zip(steps, errors, strict=True))
+    if not all(math.isfinite(e) for e in errors):
+        raise AssertionError(
+            f"an error is not finite (errors {listed}): the solution does not stay bounded with "
+            "such a step, take smaller steps"
+        )
+    if not all(e > 0 for e in errors):
+        raise AssertionError(
+            f"an error is not above 0 (errors {listed}): nothing is left to converge, take larger "
+            "steps"
+        )
     slope, _ = np.polyfit(np.log(steps), np.log(errors), 1)
     return float(slope)
 
@@ -107,9 +152,12 @@ def check_degenerate(
     measure: Callable[..., float], cases: Sequence[tuple[Mapping[str, Any], float]], *, atol: float
 ) -> None:
     """Extreme inputs have the outputs that everybody can foretell: nothing in, nothing out."""
+    _check_allowed(atol)
+    if not cases:
+        raise ScenarioError("no cases compare nothing; give one or more of (inputs, expected)")
     for inputs, expected in cases:
         found = measure(**inputs)
-        if not abs(found - expected) <= atol:
+        if not _apart(found, expected) <= atol:
             given = ", ".join(f"{k} = {v}" for k, v in inputs.items())
             raise AssertionError(f"{given}: {found:.9g}, expected {expected:.9g} ± {atol:g}")
 
@@ -124,8 +172,12 @@ def check_limit(
     a, b = np.asarray(full, dtype=np.float64), np.asarray(simple, dtype=np.float64)
     if a.shape != b.shape:
         raise AssertionError(f"{what}: shape {a.shape} in full, {b.shape} in the simple model")
-    error = np.abs(a - b)
-    excess = error - atol - rtol * np.abs(b)
+    _check_allowed(atol, rtol)
+    if not a.size:
+        raise ScenarioError(f"{what}: no values to compare; give one or more")
+    error = _apart(a, b)
+    finite = np.where(np.isfinite(b), np.abs(b), 0.0)
+    excess = error - atol - rtol * finite
     worst = np.unravel_index(int(np.argmax(excess)), a.shape)
     if not excess[worst] <= 0.0:
         raise AssertionError(

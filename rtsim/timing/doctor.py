@@ -1,9 +1,10 @@
 """``rtsim doctor``: what rate this machine can hold, measured, and how to be granted more.
 
 The criterion: a rate is held if 999 wakes in 1000 come later than due by at most a tenth of the
-period.  Fewer than 1000 wakes cannot show that: then 99 in 100 are judged, and below 100 all of
-them; the verdict says which.  It is about wakes only; what a model's computing leaves of the period
-is in the timing certificate of its run.
+period.  Fewer than 1000 wakes cannot show that: then 99 in 100 are judged; the verdict says which.
+Below 100 wakes one that comes too late still shows that a rate is not held, but none that does
+shows nothing: that is not decided.  It is about wakes only; what a model's computing leaves of the
+period is in the timing certificate of its run.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from rtsim.timing.statistics import Spread, Summary
 RATES_HZ = (100, 1000)
 ENOUGH = 1000
 """Wakes that show one late wake in 1000."""
+FEWEST = 100
+"""Fewer wakes, none of them late, do not show that a rate is held."""
 SHARE = 10
 """A wake may be late by one tenth of the period."""
 BUSY = 0.25
@@ -68,8 +71,14 @@ class Measurement:
         return 2**63 - 1 if late is None else late
 
     @property
+    def late(self) -> bool:
+        """Its wakes show that the rate is not held."""
+        return self.judged_ns > self.allowed_ns
+
+    @property
     def held(self) -> bool:
-        return self.judged_ns <= self.allowed_ns
+        """Its wakes show that the rate is held; where they are too few, neither is shown."""
+        return not self.late and self.lateness.count >= FEWEST
 
     @property
     def finding(self) -> str:
@@ -80,7 +89,9 @@ class Measurement:
             return f"the latest of {s.count} wakes was {show_ns(late)} late; {allowed}"
         text = f"{which} were at most {show_ns(late)} late; {allowed}"
         beyond = s.max is not None and s.max > self.allowed_ns
-        return text + (f" (the latest was {show_ns(s.max)} late)" if beyond and self.held else "")
+        return text + (
+            f" (the latest was {show_ns(s.max)} late)" if beyond and not self.late else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -128,10 +139,17 @@ class Diagnosis:
         return "With --realtime this machine" if self.realtime else "This machine"
 
     @property
+    def decided(self) -> bool:
+        """The wakes that were measured were enough to say whether some rate is held."""
+        return any(m.held or m.late for m in self.spun)
+
+    @property
     def verdict(self) -> str:
         """One plain sentence."""
+        if not self.decided:
+            return self._undecided
         if self.holds_hz is None:
-            slowest = min(self.spun, key=lambda m: m.rate_hz)
+            slowest = min((m for m in self.spun if m.late), key=lambda m: m.rate_hz)
             return (
                 f"{self._subject} does not hold {slowest.rate_hz} Hz: {slowest.finding}. By the "
                 f"same measure it would hold about {self.estimate_hz} Hz (not measured)."
@@ -146,6 +164,16 @@ class Diagnosis:
         elif best.rate_hz < max(RATES_HZ):
             text += f" {max(RATES_HZ)} Hz it does not hold."
         return text
+
+    @property
+    def _undecided(self) -> str:
+        wakes = " and ".join(f"{m.lateness.count} at {m.rate_hz} Hz" for m in self.spun)
+        needed = math.ceil(2 * len(RATES_HZ) * FEWEST / min(RATES_HZ))
+        return (
+            f"It could not be decided what rate this machine holds: so few wakes ({wakes}), none "
+            f"of them too late, do not show it; {FEWEST} are needed. Type rtsim doctor "
+            f"--seconds {needed} or more."
+        )
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -197,6 +225,7 @@ class Diagnosis:
                 asdict(m) | {"allowed_ns": m.allowed_ns, "judged_ns": m.judged_ns, "held": m.held}
                 for m in self.measurements
             ],
+            "decided": self.decided,
             "holds_hz": self.holds_hz,
             "estimate_hz": self.estimate_hz,
             "seconds": self.seconds,
@@ -217,7 +246,7 @@ class Diagnosis:
                 f"{row.rate_hz} Hz",
                 show_ns(row.spin_ns) if row.spin_ns else "none",
                 *map(show_ns, (s.median, s.p99, s.p99_9, s.max, row.allowed_ns)),
-                "yes" if row.held else "no",
+                "yes" if row.held else "no" if row.late else "too few wakes",
             )
         return Group(
             Text(

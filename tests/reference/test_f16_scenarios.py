@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -97,6 +98,23 @@ def test_the_comparison_as_a_command(tmp_path: Path) -> None:
         assert (told.exit_code, verdict in told.stdout) == (status, True), told.output
         assert "F-16 case 13.1 against NASA's sim_05" in told.stdout
         assert run(nasa_command, [str(path), "--json"]).exit_code == status
+
+
+def test_the_start_alone_is_no_comparison(tmp_path: Path) -> None:
+    """One published time, which is that of the trim; the span is told, and the run's end."""
+    run = CliRunner().invoke
+    for until, status in (("0.5", 2), ("9", 2), ("10", 0)):
+        path = tmp_path / f"{until}.mcap"
+        flown = run(rtsim_command, ["run", "f16", "--until", until, "-o", str(path)])
+        assert flown.exit_code == 0, flown.output
+        told = run(nasa_command, [str(path)])
+        assert told.exit_code == status, told.output
+        assert " of 60 s" in told.stdout
+        assert ("could not be decided" in told.stdout) == (status == 2)
+        assert f"reached its end at {until} s" in told.stdout
+        data = json.loads(run(nasa_command, [str(path), "--json"]).stdout)
+        assert data["ok"] == (status == 0)
+        assert data["quantities"][0]["of_s"] == 60.0
 
 
 def test_the_arguments_are_checked() -> None:

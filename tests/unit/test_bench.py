@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
+from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case
 from tools.bench.f16_c import SOURCE, compile_step, tables_header
 from tools.bench.results import Result, Row
@@ -59,6 +62,36 @@ def test_a_verdict_is_pass_or_over_and_decides_the_whole() -> None:
     for part in ("1.50 us", "3.00 x", "pass", "OVER", "<= 2 us"):
         assert part in text
     assert "skipped: no reason" in shown(Result("x", "y", skipped="no reason"))
+
+
+SKIPPED = Result("x", "y", skipped="no compiler")
+LACKING = Result("x", "y", (Row("SimPy: not installed", {}),))
+KEPT = Result("x", "y", (Row("kept", {"median [ns]": 1.0}, "<= 2 us", True),))
+TOLD = Result("x", "y", (Row("told", {"median [ns]": 1.0}), Row("SimPy: not installed", {})))
+OVER = Result("x", "y", (Row("lost", {"median [ns]": 3.0}, "<= 2 us", False),))
+
+
+@pytest.mark.parametrize(
+    ("results", "status", "lacking"),
+    [
+        ([SKIPPED], 2, "not measured: a: no compiler"),
+        ([LACKING], 2, "not measured: a: SimPy: not installed"),
+        ([KEPT, LACKING], 2, "not measured: b: SimPy"),
+        ([OVER, SKIPPED], 1, "not measured: b: no compiler"),
+        ([TOLD, KEPT], 0, "not measured: a: SimPy"),
+        ([KEPT], 0, ""),
+    ],
+)
+def test_what_was_not_measured_is_no_bound_that_was_kept(
+    monkeypatch: pytest.MonkeyPatch, results: list[Result], status: int, lacking: str
+) -> None:
+    named = [replace(r, name=n) for r, n in zip(results, "ab", strict=False)]
+    benches = {r.name: lambda _, r=r: r for r in named}
+    monkeypatch.setattr("tools.bench.__main__.BENCHES", benches)
+    done = CliRunner().invoke(main, [])
+    assert done.exit_code == status, done.output
+    assert lacking in done.stderr
+    assert ("not measured" in done.stderr) == bool(lacking)
 
 
 def test_a_frame_has_two_messages_and_both_states() -> None:

@@ -8,8 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from rtsim.cli import main
 from rtsim.cli.json_text import layout
 from rtsim.errors import ScenarioError
 from rtsim.testing import FakeClock
@@ -97,6 +99,35 @@ def test_under_a_hundred_wakes_the_latest_is_judged() -> None:
     at_100 = examined(60, [0.5] * 20 + [4080] + [0.5] * 100, seconds=2.0).spun[0]
     assert at_100.finding == "the latest of 50 wakes was 4.08 ms late; 1 ms is allowed"
     assert not at_100.held
+
+
+def test_few_wakes_that_are_in_time_decide_nothing() -> None:
+    found = examined(60, 0.5, seconds=0.1)
+    assert [m.lateness.count for m in found.spun] == [2, 25]
+    assert (found.decided, found.holds_hz) == (False, None)
+    assert found.verdict == (
+        "It could not be decided what rate this machine holds: so few wakes (2 at 100 Hz and 25 at "
+        "1000 Hz), none of them too late, do not show it; 100 are needed. Type rtsim doctor "
+        "--seconds 4 or more."
+    )
+    assert found.to_json()["decided"] is False
+    assert "too few wakes" in shown_on_a_terminal(found)
+    assert examined(60, 0.5, seconds=4).holds_hz == 1000
+
+
+def test_few_wakes_that_come_late_decide_against_it() -> None:
+    found = examined(60, [0.5] * 10 + [4080] + [0.5] * 100, seconds=0.1)
+    assert found.decided
+    assert found.verdict.startswith("This machine does not hold 1000 Hz: the latest of 25 wakes")
+
+
+def test_the_command_ends_in_2_where_nothing_was_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, status in ((0.1, 2), (8.0, 0)):
+        found = examined(60, 0.5, seconds=seconds)
+        monkeypatch.setattr("rtsim.cli.doctor.examine", lambda *_, found=found, **__: found)
+        for options in ((), ("--json",)):
+            done = CliRunner().invoke(main, ["doctor", "--seconds", str(seconds), *options])
+            assert done.exit_code == status, done.output
 
 
 @pytest.mark.parametrize(("load", "told"), [(0.2, False), (3.0, True), (None, False)])

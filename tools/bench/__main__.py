@@ -1,6 +1,6 @@
 """``python -m tools.bench [--quick] [--json] [--only NAME]``: all of it, one after the other.
 
-Exit status: 0 every bound is kept, 1 one is not.
+Exit status: 0 every bound is kept, 1 one is not, 2 a bench could measure nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from rtsim.record.verdict import Outcome
 from rtsim.timing.machine import examine_machine
 from tools.bench.results import Result, Row
 
@@ -84,7 +85,10 @@ def main(quick: bool, as_json: bool, only: tuple[str, ...]) -> None:
         machine = examine_machine().__dict__
         benches = [r.to_json() for r in results]
         print(json.dumps({"machine": machine, "quick": quick, "benches": benches}, indent=2))
-    sys.exit(0 if all(r.ok for r in results) else 1)
+    for result in results:
+        for reason in result.lacking:
+            progress.print(f"not measured: {result.name}: {reason}", soft_wrap=True, markup=False)
+    sys.exit(Outcome.of_all(r.outcome for r in results).value)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from rtsim.record.verdict import Outcome
+
 Figures = Mapping[str, float | None]
 """By column; the column's suffix says the unit: ``[ns]``, ``[MB]``, ``[x]`` (a ratio) or none."""
 
@@ -21,6 +23,11 @@ class Row:
     figures: Figures
     bound: str = ""
     ok: bool | None = None
+
+    @property
+    def measured(self) -> bool:
+        """There is a figure in it; a row without one says why there is none."""
+        return any(value is not None for value in self.figures.values())
 
     @property
     def verdict(self) -> str:
@@ -38,12 +45,26 @@ class Result:
     skipped: str = ""
 
     @property
+    def outcome(self) -> Outcome:
+        """Failed where a bound is exceeded; undecided where nothing was measured."""
+        if any(row.ok is False for row in self.rows):
+            return Outcome.FAILED
+        if not any(row.measured or row.ok for row in self.rows):
+            return Outcome.UNDECIDED
+        return Outcome.PASSED
+
+    @property
     def ok(self) -> bool:
-        """False where a bound is exceeded."""
-        return all(row.ok is not False for row in self.rows)
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def lacking(self) -> list[str]:
+        """What was not measured, each with its reason."""
+        rows = [row.what for row in self.rows if not row.measured and row.ok is None]
+        return [self.skipped, *rows] if self.skipped else rows
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ok": self.ok}
+        return {**asdict(self), "ok": self.ok, "outcome": self.outcome.name.lower()}
 
     def table(self) -> Table:
         """For a terminal."""

@@ -28,6 +28,9 @@ TOLERANCES: dict[str, tuple[float, ...]] = {
 }
 """Largest allowed differences, in the order of ``QUANTITIES`` and their ``UNITS``."""
 
+LEAST_S = 10.0
+"""At the start the aircraft flies as it is trimmed, whatever the model: a comparison takes more."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -39,10 +42,19 @@ class Held:
     at_s: float
     allowed: float
     times: int
+    until_s: float = 0.0
+    """The last published time that was compared; the first is 0."""
+    of_s: float = 0.0
+    """The last that is published."""
 
     @property
     def ok(self) -> bool:
         return self.worst <= self.allowed
+
+    @property
+    def enough(self) -> bool:
+        """The recording reaches far enough into the published trajectory to say something."""
+        return self.times > 1 and self.until_s >= min(LEAST_S, self.of_s)
 
 
 def published_rows(case: str) -> Vector:
@@ -66,11 +78,14 @@ def hold_against_nasa(recording: Recording, rows: Vector | None = None) -> list[
     """Each quantity's largest difference at the published times that the recording reaches.
 
     ``rows`` (n, 6) in the layout of :func:`published_rows` replace the built-in selection.  Raises
-    :class:`RecordingError` where the recording has no state at a published time.
+    :class:`RecordingError` where the recording has no state at a published time, or reaches none.
     """
     case = case_of(recording)
     rows = published_rows(case) if rows is None else rows
+    of_s = float(rows[-1, 0]) if len(rows) else 0.0
     rows = rows[np.round(rows[:, 0] * NS_PER_S) <= recording.end_ns]
+    if not len(rows):
+        raise RecordingError(f"{recording.source} reaches no published time; fly it for longer")
     minus = recording.track("f16").integer("side") == 0
     time = recording.time("f16")[minus]
     wanted = np.round(rows[:, 0] * 10).astype(np.int64) * (NS_PER_S // 10)
@@ -97,6 +112,8 @@ def hold_against_nasa(recording: Recording, rows: Vector | None = None) -> list[
                 float(rows[worst, 0]),
                 TOLERANCES[case][i],
                 len(rows),
+                float(rows[-1, 0]),
+                of_s,
             )
         )
     return held

@@ -1,0 +1,99 @@
+"""The same run on another machine: how far it may be off, where it begins to be, how that grows.
+
+Another processor, compiler or version of a library rounds otherwise in the last bits, and a closed
+loop carries each such difference on.  So bits are not promised there, and values are held against a
+tolerance that goes with the range of each signal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rtsim.record.comparison import Comparison
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.verdict import Pair, SignalResult, Tolerance, ranges
+from rtsim.signals import Vector
+from rtsim.tag import NS_PER_S, Tag
+
+SHARE = 1e-9
+"""Of a signal's range: what a run on another machine may be off by."""
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Of a value's size: a few of its last bits, for a signal that moves little far from zero."""
+_LEAST = float(np.finfo(np.float64).smallest_subnormal)
+_POINTS = 4
+
+
+def by_range(baseline: Recording) -> dict[str, Tolerance]:
+    """A tolerance for each signal of the deterministic tracks, by its full name."""
+    out = {}
+    for track in baseline.tracks.values():
+        if not track.spec.deterministic:
+            continue
+        for signal in track.signals:
+            values = _matrix(track, signal.name)
+            finite = np.abs(values[np.isfinite(values)])
+            size = float(finite.max(initial=0.0))
+            moved = float(ranges(values).max(initial=0.0))
+            allowed = max(SHARE * moved + _ROUNDING * size, _LEAST)
+            out[f"{track.name}.{signal.name}"] = Tolerance(allowed)
+    return out
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The signal that differs first, and its largest difference so far at some times."""
+
+    name: str
+    unit: str
+    first: Tag
+    range: float
+    points: tuple[tuple[float, float], ...]
+    """Time [s] and largest difference up to there, in the signal's unit."""
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit not in ("", "1") else ""
+        grows = ", ".join(f"{gap:.3g} by {at:g} s" for at, gap in self.points)
+        of = f" (its range is {self.range:.3g}{unit})"
+        return f"{self.name} at {self.first}; largest so far{unit and ' in' + unit}: {grows}{of}"
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "signal": self.name,
+            "unit": self.unit,
+            "first": [self.first.ns, self.first.step],
+            "range": self.range,
+            "growth": [list(point) for point in self.points],
+        }
+
+
+def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
+    """Of the signal that differs first; ``None`` where every value is the same."""
+    differing = [(r.first, r) for r in found.results if r.first is not None]
+    if not differing:
+        return None
+    first, result = min(differing, key=lambda one: one[0])
+    return _of(baseline, candidate, result, first)
+
+
+def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth | None:
+    name, _, column = result.name.rpartition(".")
+    mine, theirs = a.tracks[name], b.tracks[name]
+    if column not in mine.signals:
+        return Growth(result.name, "", first, 0.0, ())
+    n = min(len(mine), len(theirs))
+    x, y = _matrix(mine, column)[:n], _matrix(theirs, column)[:n]
+    pair = Pair(mine, np.arange(n), result.name, mine.signals[column], result.tolerance)
+    gaps = np.maximum.accumulate(pair.measure(x, y).gap.max(axis=1))
+    ns = mine.rows.ns[:n]
+    begin = int(np.searchsorted(ns, first.ns))
+    rows = np.unique(np.linspace(begin, n - 1, _POINTS + 1).round().astype(np.intp))
+    points = tuple((int(ns[row]) / NS_PER_S, float(gaps[row])) for row in rows)
+    moved = float(ranges(_matrix(mine, column)).max(initial=0.0))
+    return Growth(result.name, result.unit, first, moved, points)
+
+
+def _matrix(track: TrackData, signal: str) -> Vector:
+    """(n, size)."""
+    return track.column(signal).reshape(len(track), -1)

@@ -241,5 +241,5 @@ class SilController:
                 ending = worker.stop()
         finally:
             worker.close()
-        if ending is not None and (ending.code or ending.unresponsive):
+        if ending is not None and not ending.ok:
             raise Died(f"at its end, {about}", ending)

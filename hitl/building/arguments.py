@@ -31,10 +31,12 @@ _ERROR = re.compile(r": (?:fatal )?error: ")
 _PROBE = re.compile(rf"^{_FILE} (\d+):\d+:")
 _SAID = re.compile(
     r"(?:expected|parameter of incompatible type|from incompatible type|from type) "
-    r"'(?P<type>[^']*)'(?: [{(]aka '?(?P<meant>[^'})]*)'?[})])?"
+    r"'(?P<type>[^'{]*)'?(?: ?[{(]aka '?(?P<meant>[^'})]*)'?[})])?"
 )
-"""Of gcc and of clang; what a typedef means stands behind it."""
+"""Of gcc and of clang; what a typedef means stands behind it, in an older gcc before the quote."""
 _FACT = re.compile(r"rtsim: (int|long|double) has (\d+)|rtsim: char is (unsigned)")
+_ALONE = ("()", "(,", ",,", ",)")
+"""What stands before and behind an argument that is a variable and no more."""
 _STOPS_EARLY = ("-Wfatal-errors", "-fmax-errors", "-ferror-limit")
 
 
@@ -115,7 +117,7 @@ def _passed(declared: dict[str, Field], statement: str, words: Words) -> Iterato
             opened.append(word == "(" and bool(named or before in (")", "]")))
         elif word in ")]}":
             opened[-1:] = []
-        elif word in declared and opened[-1:] == [True] and {before, after} <= {"(", ",", ")"}:
+        elif word in declared and opened[-1:] == [True] and (before + after) in _ALONE:
             yield _Place(declared[word], statement, begins, ends)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hitl.building import store
 from hitl.building.arguments import check_arguments
-from hitl.building.complaints import in_few_words, located, refused
+from hitl.building.complaints import in_few_words, no_c
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import SUPPORT, unit_text
 from hitl.building.width import MACHINE, check_width
@@ -229,9 +229,7 @@ class _Job:
             arguments = [*self.flags, *_ALWAYS, *shown, *self.users, "-c", source]
             warnings += self._run(*arguments, "-o", objects[-1])
             if not objects[-1].is_file():  # gcc takes what it does not know for the linker's
-                line = self.interface.lines.of("", "sources", number)
-                text = f"{source.name} is no C to the compiler: name files that end in .c"
-                raise refused([located(self.interface, line, text)])
+                raise no_c(self.interface, number)
         return objects, warnings
 
     def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:

@@ -51,6 +51,13 @@ def refused(complaints: Iterable[str]) -> InterfaceError:
     return InterfaceError("\n".join(shown))
 
 
+def no_c(interface: Interface, number: int) -> InterfaceError:
+    """Of a source of which the compiler makes nothing: it takes such a file for the linker's."""
+    line = interface.lines.of("", "sources", number)
+    name = interface.sources[number].name
+    return refused([located(interface, line, f"{name} is no C: name files that end in .c")])
+
+
 def _complaints(interface: Interface, said: str) -> list[str]:
     """The first of each line: what follows there follows from it."""
     out: dict[int, str] = {}

@@ -168,7 +168,8 @@ class BoardController:
             "paced": self.paced,
             "clocks": _CLOCKS[self.paced],
             "received": ARRIVED if self._stamped else TAKEN,
-            "reply_ns": Budget.of(self.interface, self.baud).reply_ns,
+            "reply_ns": self._budget.reply_ns,
+            "handling_ns": self._budget.handling_ns,
         }
 
     def open_link(self) -> Link:
@@ -185,7 +186,7 @@ class BoardController:
         self._converse(talk, 2 * self._patience_ns, "answer")
         if (made := getattr(link, "baud", 0)) and parse_url(self.url).baud is None:
             self.baud = nominal(made)
-        self._budget = Budget.of(self.interface, self.baud)
+        self._budget = self._budgeted()
         talk.expect(self._budget, self.baud)
         session.start(self.p, line.now())
         self._converse(talk, self._patience_ns, "start")
@@ -267,7 +268,7 @@ class BoardController:
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
-        modelled = budget.request_ns + took + budget.reply_ns
+        modelled = budget.request_ns + budget.handling_ns + took + budget.reply_ns
         if modelled < self._waited(talk.repeat_ns):  # lost, not slow: it costs that in cycles
             modelled += self._waited(max(2 * budget.exchange_ns, CycleLine.repeat_ns))
         self.cycles.append(step.cycles)
@@ -275,11 +276,16 @@ class BoardController:
         self.exchange_ns.append(ns - self._sent_ns)
         self.stack = max(self.stack, step.stack)
         if took > budget.execution_ns:
-            self._budget = budget = Budget.of(self.interface, self.baud, took)
+            self._budget = budget = self._budgeted(took)
             talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
         # Of one that is taken when it is due, only line and step say when it came.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
+
+    def _budgeted(self, execution_ns: int = 0) -> Budget:
+        """Of the board that answered."""
+        assert self._session.board is not None
+        return Budget.of(self.interface, self.baud, execution_ns, self._session.board.clock_hz)
 
     def _waited(self, first_ns: int) -> int:
         """For all repeats of the latest request, had the first come after ``first_ns``."""

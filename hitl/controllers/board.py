@@ -54,7 +54,7 @@ class BoardController:
     HEX file for an emulated board (``None``: that of the interface).  ``link`` opens another line
     than that of ``url``.  ``build`` is what the board has to say of its firmware's (``None``: at a
     port, that of the interface's sources).  ``cases`` is where a step that went wrong is saved
-    (``None``: nowhere).
+    (``None``: nowhere).  ``warnings`` is what the board's compiler said of the C, for reports.
 
     With ``paced`` the wall's clock counts, as for any controller outside.  Without it the run is in
     lockstep, and the board's own time says whether an answer is late (``own_time``): cycles of an
@@ -76,6 +76,7 @@ class BoardController:
         cases: Path | None = CASES,
         paced: bool = False,
         build: int | None = None,
+        warnings: str = "",
     ) -> None:
         self.interface = source if isinstance(source, Interface) else load_interface(source)
         self.inputs: Signals = self.interface.inputs
@@ -87,6 +88,7 @@ class BoardController:
         self.url, self.firmware, self.link = url, firmware, link
         self.silence, self.patience, self.paced = silence, patience, paced
         self.own_time = not paced
+        self.warnings = warnings
         self._stamped = not paced and parse_url(url).emulated
         """Each byte says in which cycle it came."""
         self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
@@ -145,7 +147,7 @@ class BoardController:
         out = BoardController(
             self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
             build=build, silence=self.silence, patience=self.patience, cases=self._cases,
-            paced=self.paced,
+            paced=self.paced, warnings=self.warnings,
         )  # fmt: skip
         link: Link | None = None
         try:

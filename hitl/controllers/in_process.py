@@ -72,6 +72,11 @@ class InProcess:
         out._load()
         return out
 
+    @property
+    def warnings(self) -> str:
+        """What the compiler said of its C."""
+        return self.build.warnings
+
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
         return {"type": type(self).__name__, **self.build.describe()}

@@ -106,6 +106,11 @@ class SilController:
             raise
         return out
 
+    @property
+    def warnings(self) -> str:
+        """What the compiler said of its C."""
+        return self.build.warnings
+
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}

@@ -92,36 +92,39 @@ def test_check_names_the_line_that_does_not_fit(motor: Path) -> None:
     assert rtsim_sil("check", motor.with_name("nothing.toml")).exit_code == 2
 
 
-PROSE = "Dear reader, this is a letter and no program.\n"
+STEP = "real error ="
 WRONG = {
-    "no C": ("motor.c", lambda text: PROSE, "motor.c:1:"),  # noqa: ARG005
+    "no C": ("motor.c", "#include", "Dear reader,\n#include", "motor.c:"),
     "an undefined function": (
-        "motor.c",
-        lambda text: text.replace(
-            "real error =", "real nowhere(real);\n    real error = nowhere(speed) +"
-        ),
-        "nowhere",
+        "motor.c", STEP, "real nowhere(real);\n    real error = nowhere(speed) +", "nowhere"
     ),
     "a step that nobody defines": (
-        "motor.c",
-        lambda text: text.replace("real motor_control_step(", "real motor_control_stop("),
+        "motor.c", "real motor_control_step(", "real motor_control_stop(",
         "motor.toml:9: no source defines motor_control_step",
     ),
     "a file that is no C by its name": (
-        "motor.toml",
-        lambda text: text.replace('["motor.c"]', '["motor.c", "README.md"]'),
-        "motor.toml:3: README.md is no C",
+        "motor.toml", '["motor.c"]', '["motor.c", "README.md"]', "motor.toml:3: README.md is no C"
     ),
-}
+}  # fmt: skip
+MUCH = (
+    "motor.c", STEP,
+    "static real past[4096]; static int at;\n"
+    "    past[at++ & 4095] = speed;\n    real error = past[at & 4095] +",
+    "motor has 16",
+)  # fmt: skip
+
+
+def changed(motor: Path, file: str, old: str, new: str) -> None:
+    path = motor.with_name(file)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_does_not_compile_or_link_does_not_fit(what: str, motor: Path) -> None:
-    file, change, text = WRONG[what]
-    before = motor.with_name(file).read_text()
-    after = change(before)
-    assert after != before
-    motor.with_name(file).write_text(after)
+    *change, text = WRONG[what]
+    changed(motor, *change)
     told = rtsim_sil("check", motor)
     assert told.exit_code == 1, told.output
     assert text in told.stderr
@@ -132,20 +135,9 @@ def test_what_does_not_compile_or_link_does_not_fit(what: str, motor: Path) -> N
 @pytest.mark.parametrize("what", [*WRONG, "16 kB of data"])
 def test_what_the_board_cannot_take_does_not_fit(what: str, motor: Path) -> None:
     """The board's own compiler and linker say it."""
-    many = (
-        "motor.c",
-        lambda text: text.replace(
-            "real error =", "static real past[4096]; static int at;\n"
-            "    past[at++ & 4095] = speed;\n    real error = past[at & 4095] +",
-        ),
-        "motor has 16",
-    )  # fmt: skip
-    file, change, text = WRONG.get(what, many)
-    before = motor.with_name(file).read_text()
-    after = change(before)
-    assert after != before
-    motor.with_name(file).write_text(after)
-    if what == "16 kB of data":
+    *change, text = WRONG.get(what, MUCH)
+    changed(motor, *change)
+    if what not in WRONG:
         assert rtsim_sil("check", f"{motor}:float").exit_code == 0, "a desk has room for it"
     told = rtsim_sil("check", f"{motor}:float", "--target", "avr")
     assert told.exit_code == 1, told.output

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hitl.building import store
-from hitl.building.complaints import in_few_words
+from hitl.building.arguments import check_arguments
+from hitl.building.complaints import in_few_words, no_c
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import SUPPORT, unit_text
+from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
 from hitl.interface.targets import check_target
 from rtsim.errors import UnknownName
@@ -46,7 +48,6 @@ _ENTRY_POINTS = (
 )
 """Without a declaration C takes a function to return int, and the numbers are wrong in silence."""
 _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
-_MACHINE = ("-m", "--target", "--sysroot", "-isysroot")
 PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS)
 _ATTEMPTS = 3
@@ -72,8 +73,9 @@ class Build:
 
     @property
     def warnings(self) -> str:
-        """What the compiler said of the user's code."""
-        return (self.folder / WARNINGS).read_text(encoding="utf-8")
+        """What the compiler said of the user's code; nothing where another machine compiled it."""
+        kept = self.folder / WARNINGS
+        return kept.read_text(encoding="utf-8") if kept.is_file() else ""
 
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
@@ -120,7 +122,8 @@ class _Job:
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         self.users = [*folders, *interface.flags]
-        self.support = [SUPPORT / n for n in ("worker.c", "rtsim_unit.h", "rtsim_checks.h")]
+        support = ("worker.c", "guard.c", "rtsim_unit.h", "rtsim_checks.h")
+        self.support = [SUPPORT / name for name in support]
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
         self.stem = f"{interface.name}-{self._key()}"
@@ -141,6 +144,7 @@ class _Job:
 
     def run(self) -> Path:
         """Compile; the folder in which it is kept."""
+        check_width(self.interface, self.toolchain)
         with store.workshop() as work:
             (work / UNIT).write_text(self.text, encoding="utf-8")
             for _ in range(_ATTEMPTS):
@@ -191,20 +195,24 @@ class _Job:
         made = work / "made"
         made.mkdir(exist_ok=True)
         objects, warnings = self._users_objects(made, name)
-        unit, worker, shared = work / "unit.o", work / "worker.o", [*objects, work / "unit.o"]
+        unit, worker, guard = work / "unit.o", work / "worker.o", work / "guard.o"
+        shared = [*objects, unit]
         dialect = _without(self.users, _DIALECT)
         # The controller's objects stand in the unit, so the sanitizers see it too.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
         own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT, *_ENTRY_POINTS]
         warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
-        machine = [flag for flag in self.interface.flags if flag.startswith(_MACHINE)]
-        self._run(*_OWN, *machine, "-c", SUPPORT / "worker.c", "-o", worker)
+        check_arguments(self.interface, self.toolchain, own)
+        machine = [flag for flag in self.interface.flags if flag.startswith(MACHINE)]
+        ours = [*_OWN, *machine, "-c"]
+        self._run(*ours, SUPPORT / "worker.c", "-o", worker)
+        self._run(*ours, SUPPORT / "guard.c", "-o", guard)
         if self.kind == COVERAGE:
             shared.append(work / "coverage.o")
-            self._run(*_OWN, *machine, "-c", SUPPORT / "coverage.c", "-o", shared[-1])
+            self._run(*ours, SUPPORT / "coverage.c", "-o", shared[-1])
         loads = ["-ldl"] if sys.platform.startswith("linux") else []
         self._link([*shared, worker], made / PROGRAM, loads)
-        self._link(shared, made / LIBRARY, ["-shared"])
+        self._link([*shared, guard], made / LIBRARY, ["-shared"])
         (made / WARNINGS).write_text(warnings, encoding="utf-8")
         for path in (work / UNIT, *work.glob("*.gcno")):
             shutil.copy(path, made)
@@ -220,6 +228,8 @@ class _Job:
             objects.append(made.parent / f"{name}.{number}.o")
             arguments = [*self.flags, *_ALWAYS, *shown, *self.users, "-c", source]
             warnings += self._run(*arguments, "-o", objects[-1])
+            if not objects[-1].is_file():  # gcc takes what it does not know for the linker's
+                raise no_c(self.interface, number)
         return objects, warnings
 
     def _link(self, objects: Sequence[Path], into: Path, more: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from hitl.building.toolchain import BuildError
@@ -39,10 +39,23 @@ def in_few_words(interface: Interface) -> Iterator[None]:
         lines = _complaints(interface, str(error)) or _undefined(interface, str(error))
         if not lines:
             raise
-        shown = lines[:_MOST]
-        if len(lines) > _MOST:
-            shown.append(f"and {len(lines) - _MOST} more")
-        raise InterfaceError("\n".join(shown)) from error
+        raise refused(lines) from error
+
+
+def refused(complaints: Iterable[str]) -> InterfaceError:
+    """All of them in one error, or the first few and how many more there are."""
+    lines = list(complaints)
+    shown = lines[:_MOST]
+    if len(lines) > _MOST:
+        shown.append(f"and {len(lines) - _MOST} more")
+    return InterfaceError("\n".join(shown))
+
+
+def no_c(interface: Interface, number: int) -> InterfaceError:
+    """Of a source of which the compiler makes nothing: it takes such a file for the linker's."""
+    line = interface.lines.of("", "sources", number)
+    name = interface.sources[number].name
+    return refused([located(interface, line, f"{name} is no C: name files that end in .c")])
 
 
 def _complaints(interface: Interface, said: str) -> list[str]:
@@ -50,7 +63,7 @@ def _complaints(interface: Interface, said: str) -> list[str]:
     out: dict[int, str] = {}
     for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
         line = int(match["line"])
-        out.setdefault(line, _located(interface, line, _worded(match["text"])))
+        out.setdefault(line, located(interface, line, _worded(match["text"])))
     return list(out.values())
 
 
@@ -68,9 +81,10 @@ def _undefined(interface: Interface, said: str) -> list[str]:
     for name in dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(said)):
         if line := interface.lines.using(name):
             text = f"no source defines {name}; add its file to sources, or its library to libraries"
-            out.append(_located(interface, line, text))
+            out.append(located(interface, line, text))
     return out
 
 
-def _located(interface: Interface, line: int, text: str) -> str:
+def located(interface: Interface, line: int, text: str) -> str:
+    """``text`` as compilers write it: the file and the line, which is shown below."""
     return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"

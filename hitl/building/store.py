@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hitl.building.cache import cache_folder, not_writable
-from hitl.building.toolchain import BuildError
+from hitl.building.toolchain import CannotBuild
 
 _MANIFEST, _MAKING = "manifest.json", "making-"
 _ABANDONED_S = 3600
@@ -89,13 +89,13 @@ def read_by(folder: Path) -> list[Path]:
 
 @contextmanager
 def workshop() -> Iterator[Path]:
-    """A folder to build in, gone afterwards.  Raises :class:`BuildError` where none can be made."""
+    """A folder to build in, gone afterwards; :class:`CannotBuild` where none can be made."""
     place = root()
     try:
         place.mkdir(parents=True, exist_ok=True)
         work = tempfile.TemporaryDirectory(dir=place, prefix=_MAKING, ignore_cleanup_errors=True)
     except OSError as error:
-        raise BuildError(not_writable(place, error)) from None
+        raise CannotBuild(not_writable(place, error)) from None
     with work as name:
         _sweep(place, Path(name).stat().st_mtime)
         yield Path(name)

@@ -34,7 +34,11 @@ of its own then, and makes code for this very processor; gcc and clang do none o
 
 
 class BuildError(RtsimError):
-    """C that does not compile or link; the text holds what the compiler said."""
+    """No program was made of the C; the text holds what the compiler said."""
+
+
+class CannotBuild(BuildError):
+    """No compiler that works, or no place to build in: that says nothing of the C."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,11 @@ class Toolchain:
         try:
             done = self._done(command, folder)
         except subprocess.TimeoutExpired as late:
-            raise BuildError(
+            raise CannotBuild(
                 f"{self.command[0]} did not finish within {late.timeout:g} s"
             ) from None
         except OSError as error:
-            raise BuildError(f"cannot run {self.command[0]}: {error.strerror}") from None
+            raise CannotBuild(f"cannot run {self.command[0]}: {error.strerror}") from None
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip()
             raise BuildError(f"{shlex.join(self.command)} failed:\n{said}")
@@ -117,13 +121,13 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
         folder.mkdir(parents=True, exist_ok=True)
         scratch = TemporaryDirectory(prefix="rtsim-zig-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise BuildError(not_writable(folder, error)) from None
+        raise CannotBuild(not_writable(folder, error)) from None
     with scratch as name:
         yield {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": name}
 
 
 def find_toolchain() -> Toolchain:
-    """``$CC``, else cc, gcc or clang, else ziglang's; :class:`BuildError` says what to install."""
+    """``$CC``, else cc, gcc or clang, else ziglang's; :class:`CannotBuild` says what to install."""
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)
     broken: BuildError | None = None
@@ -137,22 +141,22 @@ def find_toolchain() -> Toolchain:
         command = (sys.executable, "-m", "ziglang", "cc", *_AS_OTHERS)
         return Toolchain(command, _version_of_ziglang())
     if broken is not None:
-        raise BuildError(f"{broken}\nno C compiler that works; type: {_INSTALL}")
-    raise BuildError(f"no C compiler; type: {_INSTALL}")
+        raise CannotBuild(f"{broken}\nno C compiler that works; type: {_INSTALL}")
+    raise CannotBuild(f"no C compiler; type: {_INSTALL}")
 
 
 def _named(wanted: str) -> Toolchain:
     try:
         command = tuple(shlex.split(wanted))
     except ValueError as error:
-        raise BuildError(f"CC={wanted}: {error}; unset CC, or name a C compiler") from None
+        raise CannotBuild(f"CC={wanted}: {error}; unset CC, or name a C compiler") from None
     if not command or shutil.which(command[0]) is None:
-        raise BuildError(f"CC={wanted}: no such program; unset CC, or name a C compiler")
+        raise CannotBuild(f"CC={wanted}: no such program; unset CC, or name a C compiler")
     return Toolchain(command, _version(command))
 
 
 def named(command: str) -> Toolchain:
-    """The compiler of that name; :class:`BuildError` where it cannot be run."""
+    """The compiler of that name; :class:`CannotBuild` where it cannot be run."""
     return Toolchain((command,), _version((command,)))
 
 
@@ -174,9 +178,9 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
             stdin=subprocess.DEVNULL, errors="replace", env={**os.environ, "LC_ALL": "C"},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{shlex.join(command)} --version: {error}") from None
+        raise CannotBuild(f"{shlex.join(command)} --version: {error}") from None
     if done.returncode != 0:
-        raise BuildError(f"{shlex.join(command)} --version failed: {done.stderr.strip()}")
+        raise CannotBuild(f"{shlex.join(command)} --version failed: {done.stderr.strip()}")
     return done.stdout.partition("\n")[0].strip()
 
 

@@ -18,10 +18,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hitl.building.arguments import check_arguments
 from hitl.building.assertions import element_of
 from hitl.building.complaints import in_few_words
 from hitl.building.pieces import at, calls, elements, in_order, over, preamble
 from hitl.building.toolchain import Toolchain, find_toolchain
+from hitl.building.width import check_width
 from hitl.interface import Field, Interface, Step
 from hitl.interface.targets import check_target
 
@@ -54,13 +56,15 @@ def check(interface: Interface, toolchain: Toolchain | None = None, target: str 
     """
     check_target(interface, target)
     toolchain = toolchain or find_toolchain()
+    check_width(interface, toolchain)
     folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
     with TemporaryDirectory(prefix="rtsim-") as scratch, in_few_words(interface):
         unit = Path(scratch) / "unit.c"
         unit.write_text(unit_text(interface), encoding="utf-8")
         only = ["-c", "-o", f"{unit}.o"] if toolchain.family == "zig" else ["-fsyntax-only"]
-        arguments: list[str | Path] = ["-std=gnu11", *only, *folders, *interface.flags, unit]
-        toolchain.run(arguments, interface.path.parent)
+        flags = ["-std=gnu11", *folders, *interface.flags]
+        toolchain.run([*flags, *only, unit], interface.path.parent)
+    check_arguments(interface, toolchain, flags)
 
 
 def _size(name: str, fields: Iterable[Field]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
+from rtsim.cli.common import NO, tell
 from rtsim.errors import ScenarioError, UnknownName
 from rtsim.keys import Keys
 from rtsim.parts import ControllerPart
@@ -46,6 +48,16 @@ build_option = click.option(
     help="sanitize finds undefined behaviour, coverage counts lines; timing is taken of plain.",
 )
 
+SHOW, ERROR = "show", "error"
+warnings_option = click.option(
+    "--warnings",
+    "strictness",
+    type=click.Choice([SHOW, ERROR]),
+    default=SHOW,
+    show_default=True,
+    help="What the compiler warns of in your C: show it, or end with exit status 1.",
+)
+
 # A folder "coverage" would be imported as the package of that name, by numba of all.
 coverage_option = click.option(
     "--coverage",
@@ -56,6 +68,16 @@ coverage_option = click.option(
     metavar="FOLDER",
     help="Where --build coverage writes its pages.",
 )
+
+
+def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
+    """With ``--warnings error``, exit status 1 where a compiler warned of a controller."""
+    warned = {name: text for name, text in said.items() if text}
+    if strictness == ERROR and warned:
+        text = "".join(warned.values()).rstrip()
+        names = ", ".join(warned)
+        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json)
+        sys.exit(NO)
 
 
 @dataclass

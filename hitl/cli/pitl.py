@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hitl.cli.common import parse_controllers
+from hitl.cli.common import parse_controllers, refuse_warnings, warnings_option
 from hitl.cli.comparing import Asked, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
@@ -71,6 +71,7 @@ SHIPPED = {
     default=None,
     help="What follows a failure: end the run, or hold.  [default: the scenario's own]",
 )
+@warnings_option
 @json_option
 @reports_errors
 def pitl(
@@ -80,6 +81,7 @@ def pitl(
     firmware: Path | None,
     late: str | None,
     failure: str | None,
+    strictness: str,
     as_json: bool,
 ) -> None:
     """Hold a controller on a board against its C on this host, and that against its design.
@@ -99,6 +101,7 @@ def pitl(
         line.say(f"building {', '.join(given.values())} …")
         paced = asked.pace != MAX and not asked.open_only
         both = rungs(given, url, paced=paced, firmware=firmware)
+        refuse_warnings(both.warnings, strictness, as_json)
         if not asked.open_only:
             check_faults(loaded, both.board, url)
 

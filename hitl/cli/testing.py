@@ -17,6 +17,8 @@ from hitl.cli.common import (
     in_c,
     keys_option,
     parse_controllers,
+    refuse_warnings,
+    warnings_option,
 )
 from hitl.cli.comparing import Asked, comparison_options, watch_of
 from hitl.comparison.back_to_back import BackToBack, back_to_back
@@ -41,6 +43,7 @@ from rtsim.loading import load_scenario
 @build_option
 @coverage_option
 @keys_option
+@warnings_option
 @json_option
 @reports_errors
 def test(
@@ -49,6 +52,7 @@ def test(
     kind: str,
     counted_into: Path,
     keys: Path | None,
+    strictness: str,
     as_json: bool,
 ) -> None:
     """Hold the C of a controller against its design in SCENARIO; exit 1 where it differs.
@@ -70,6 +74,8 @@ def test(
         for name, interface in given.items():
             line.say(f"building {interface} ({kind}) …")
             built[name] = in_c(interface, kind, keys)
+        said = {name: controller.warnings for name, controller in built.items()}
+        refuse_warnings(said, strictness, as_json)
         recorder = None
         if asked.path is not None:
             recorder = stack.enter_context(open_recorder(asked.path, loaded.name, asked.force))

@@ -84,6 +84,7 @@ class _Dead:
 
     def __init__(self, instead_of: Controller, error: str) -> None:
         self.inputs, self.outputs = instead_of.inputs, instead_of.outputs
+        self.warnings = str(getattr(instead_of, "warnings", ""))
         self._error = error
 
     def send(self, tag: object, inputs: object) -> None:  # noqa: ARG002

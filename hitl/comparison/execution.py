@@ -19,7 +19,7 @@ from rtsim.tag import Period
 STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"
 """Whose clock: this machine's, or that of the board, whose processor is another one."""
-MODELLED = "modelled by execution and wire time"
+MODELLED = "modelled by execution, firmware and wire time"
 """Of an exchange that nobody watched: in real time an answer is taken when it is due."""
 LABEL = f"{STEP}, {HOST}"
 FEWEST_FOR_P99 = 100

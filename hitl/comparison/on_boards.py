@@ -39,6 +39,15 @@ class OnBoards(NamedTuple):
     def board(self) -> Rung:
         return self.rungs[-1]
 
+    @property
+    def warnings(self) -> dict[str, str]:
+        """What compilers said of the C, by controller and by whose side."""
+        return {
+            f"{name} ({rung.name})": str(getattr(controller, "warnings", ""))
+            for rung in self.rungs
+            for name, controller in rung.controllers.items()
+        }
+
 
 class Met(NamedTuple):
     """A board that was met, before anything flies."""
@@ -93,6 +102,7 @@ def rungs(
                 firmware=images[name].path if name in images else firmware,
                 cases=cases,
                 paced=paced,
+                warnings=images[name].warnings if name in images else "",
             )
             for name, interface in interfaces.items()
         }

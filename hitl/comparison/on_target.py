@@ -32,8 +32,8 @@ class OnTarget:
     exchange: Execution | None
     """From a request's first byte to its reply's last: of the board's clock in lockstep, of the
     host's where it waits for the answer.  In real time an answer is taken when it is due, which
-    says nothing; then it is the step's execution and the longest frames on the wire (``MODELLED``),
-    the latency that such a run measured.
+    says nothing; then it is the step's execution, what the firmware takes beside it and the longest
+    frames on the wire (``MODELLED``), the latency that such a run measured.
     """
     stack: int
     """The most bytes of it that were ever in use."""
@@ -119,8 +119,9 @@ def _exchanges(one: Any) -> NDArray[np.int64]:
     """(k,): ns of each exchange."""
     if not one.paced:
         return np.array(one.exchange_ns, np.int64)
-    wire_ns = int(one.budget.request_ns + one.budget.reply_ns)
-    return np.array([took + wire_ns for took in one.took_ns], np.int64)
+    budget: Budget = one.budget
+    rest_ns = budget.request_ns + budget.handling_ns + budget.reply_ns
+    return np.array([took + rest_ns for took in one.took_ns], np.int64)
 
 
 def hello(board: HelloReply) -> str:

@@ -74,6 +74,8 @@ class OpenLoop:
     sides: Sides = C_AGAINST_DESIGN
     target: OnTarget | None = None
     """What a board measured of itself, where the translation ran on one."""
+    warnings: str = ""
+    """What the compiler said of the translation's C."""
 
     @property
     def ok(self) -> bool:
@@ -158,6 +160,7 @@ class OpenLoop:
             "execution": None if self.execution is None else self.execution.to_json(),
             "target": None if self.target is None else self.target.to_json(),
             "about": dict(self.about),
+            "warnings": self.warnings,
         }
 
 
@@ -210,6 +213,7 @@ def open_loop(
         about=_about(translation),
         sides=sides,
         target=OnTarget.of(translation, period),
+        warnings=str(getattr(translation, "warnings", "")),
     )
 
 

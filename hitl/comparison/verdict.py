@@ -271,7 +271,7 @@ def _time(flight: Flight) -> str:
         return more
     longest = max(exchange.max for exchange in exchanges)
     if any(exchange.clock == MODELLED for exchange in exchanges):
-        return f"execution and wire alone take up to {duration(longest)}: {more}"
+        return f"execution, firmware and wire alone take up to {duration(longest)}: {more}"
     tenths = -(-longest * 105 // 10_000_000)  # of ms, and 5 % more
     return (
         f"the longest exchange observed took {duration(longest)}: allow more time, such as "

@@ -54,7 +54,7 @@ class BoardController:
     HEX file for an emulated board (``None``: that of the interface).  ``link`` opens another line
     than that of ``url``.  ``build`` is what the board has to say of its firmware's (``None``: at a
     port, that of the interface's sources).  ``cases`` is where a step that went wrong is saved
-    (``None``: nowhere).
+    (``None``: nowhere).  ``warnings`` is what the board's compiler said of the C, for reports.
 
     With ``paced`` the wall's clock counts, as for any controller outside.  Without it the run is in
     lockstep, and the board's own time says whether an answer is late (``own_time``): cycles of an
@@ -76,6 +76,7 @@ class BoardController:
         cases: Path | None = CASES,
         paced: bool = False,
         build: int | None = None,
+        warnings: str = "",
     ) -> None:
         self.interface = source if isinstance(source, Interface) else load_interface(source)
         self.inputs: Signals = self.interface.inputs
@@ -87,6 +88,7 @@ class BoardController:
         self.url, self.firmware, self.link = url, firmware, link
         self.silence, self.patience, self.paced = silence, patience, paced
         self.own_time = not paced
+        self.warnings = warnings
         self._stamped = not paced and parse_url(url).emulated
         """Each byte says in which cycle it came."""
         self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
@@ -145,7 +147,7 @@ class BoardController:
         out = BoardController(
             self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
             build=build, silence=self.silence, patience=self.patience, cases=self._cases,
-            paced=self.paced,
+            paced=self.paced, warnings=self.warnings,
         )  # fmt: skip
         link: Link | None = None
         try:
@@ -168,7 +170,8 @@ class BoardController:
             "paced": self.paced,
             "clocks": _CLOCKS[self.paced],
             "received": ARRIVED if self._stamped else TAKEN,
-            "reply_ns": Budget.of(self.interface, self.baud).reply_ns,
+            "reply_ns": self._budget.reply_ns,
+            "handling_ns": self._budget.handling_ns,
         }
 
     def open_link(self) -> Link:
@@ -185,7 +188,7 @@ class BoardController:
         self._converse(talk, 2 * self._patience_ns, "answer")
         if (made := getattr(link, "baud", 0)) and parse_url(self.url).baud is None:
             self.baud = nominal(made)
-        self._budget = Budget.of(self.interface, self.baud)
+        self._budget = self._budgeted()
         talk.expect(self._budget, self.baud)
         session.start(self.p, line.now())
         self._converse(talk, self._patience_ns, "start")
@@ -267,7 +270,7 @@ class BoardController:
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
-        modelled = budget.request_ns + took + budget.reply_ns
+        modelled = budget.request_ns + budget.handling_ns + took + budget.reply_ns
         if modelled < self._waited(talk.repeat_ns):  # lost, not slow: it costs that in cycles
             modelled += self._waited(max(2 * budget.exchange_ns, CycleLine.repeat_ns))
         self.cycles.append(step.cycles)
@@ -275,11 +278,16 @@ class BoardController:
         self.exchange_ns.append(ns - self._sent_ns)
         self.stack = max(self.stack, step.stack)
         if took > budget.execution_ns:
-            self._budget = budget = Budget.of(self.interface, self.baud, took)
+            self._budget = budget = self._budgeted(took)
             talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
         # Of one that is taken when it is due, only line and step say when it came.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
+
+    def _budgeted(self, execution_ns: int = 0) -> Budget:
+        """Of the board that answered."""
+        assert self._session.board is not None
+        return Budget.of(self.interface, self.baud, execution_ns, self._session.board.clock_hz)
 
     def _waited(self, first_ns: int) -> int:
         """For all repeats of the latest request, had the first come after ``first_ns``."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.worker.refusal import refusal
+from hitl.worker.refusal import EXITED, refusal
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
 from rtsim.history import History, feed
@@ -62,6 +62,8 @@ class InProcess:
         self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         self._library: ctypes.CDLL | None = None
         self._pending: Tag | None = None
+        self._left = False
+        """It has called exit(): as its process would have ended there, it is not terminated."""
         self._history = History(self.inputs.size)
 
     def fresh(self) -> InProcess:
@@ -70,15 +72,20 @@ class InProcess:
         out._load()
         return out
 
+    @property
+    def warnings(self) -> str:
+        """What the compiler said of its C."""
+        return self.build.warnings
+
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
         return {"type": type(self).__name__, **self.build.describe()}
 
     def _load(self) -> None:
         self._library = library = _private(self.build.library)
-        self._step = library.rtsim_step
+        self._step = library.rtsim_guarded_step
         self._step_u, self._step_y = _pointer(self._u), _pointer(self._y)
-        status = library.rtsim_initialize(_pointer(self.p))
+        status = library.rtsim_guarded_initialize(_pointer(self.p))
         if status:
             text = refusal(self.name, status, self.parameters, self.p, self.outputs)
             self._unload()
@@ -94,6 +101,7 @@ class InProcess:
         status = self._step(self._step_u, self._step_y)
         self.took_ns.append(stopwatch() - began)
         if status:
+            self._left = status >= EXITED
             text = refusal(self.name, status, self.inputs, self._u, self.outputs)
             raise ControllerError(f"{self.name} failed at {tag}: {text}")
         self._pending = tag
@@ -108,9 +116,13 @@ class InProcess:
 
     def close(self) -> None:
         """Terminate the controller and unload it."""
-        if self._library is not None:
-            self._library.rtsim_terminate()
-            self._unload()
+        if self._library is None:
+            return
+        status = 0 if self._left else self._library.rtsim_guarded_terminate()
+        self._unload()
+        if status:
+            text = refusal(self.name, status, self.inputs, self._u, self.outputs)
+            raise ControllerError(f"{self.name} failed at its end: {text}")
 
     def _unload(self) -> None:
         library, self._library = self._library, None

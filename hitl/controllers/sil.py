@@ -106,6 +106,11 @@ class SilController:
             raise
         return out
 
+    @property
+    def warnings(self) -> str:
+        """What the compiler said of its C."""
+        return self.build.warnings
+
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
@@ -241,5 +246,5 @@ class SilController:
                 ending = worker.stop()
         finally:
             worker.close()
-        if ending is not None and (ending.code or ending.unresponsive):
+        if ending is not None and not ending.ok:
             raise Died(f"at its end, {about}", ending)

@@ -13,8 +13,10 @@ from pathlib import Path
 from hitl.boards import BoardError
 from hitl.boards.uno import FLASH
 from hitl.building import store
-from hitl.building.complaints import in_few_words
-from hitl.building.toolchain import BuildError, Toolchain, named
+from hitl.building.arguments import check_arguments
+from hitl.building.complaints import in_few_words, no_c
+from hitl.building.toolchain import BuildError, Said, Toolchain, named
+from hitl.building.unit import SUPPORT
 from hitl.firmware import flags as how
 from hitl.firmware.sketch import Sketch
 
@@ -26,8 +28,14 @@ _RAM_BEGINS = 0x800100
 LEAST_STACK = 64
 """Bytes: an interrupt of the serial line takes about half of that."""
 _TOOLS = ("avr-gcc", "avr-g++", "avr-gcc-ar", "avr-objcopy", "avr-size")
+_COMPILED = (".c", ".cpp", ".ino")
+_WARNINGS = ("-Wall", "-Wextra")
 IMAGE, PROGRAM, ABOUT = "firmware.hex", "firmware.elf", "about.json"
 _CORE = "core.a"
+
+
+class NoTools(BoardError):
+    """Tools that build firmware are not on this machine: that says nothing of the C."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +46,14 @@ class Image:
     flash_bytes: int
     ram_bytes: int
     compiler: str
+    warnings: str
+    """What the compiler said of the controller's own C."""
 
 
 def compiled(sketch: Sketch) -> Image:
     """The image of ``sketch``, compiled unless that was done before.
 
-    Raises :class:`BoardError` where tools are missing or the Uno is too small, an
+    Raises :class:`NoTools`, a :class:`BoardError` where the Uno is too small, an
     :class:`InterfaceError` or :class:`BuildError` with file and line where the C is at fault.
     """
     return _Job(sketch).image()
@@ -58,7 +68,7 @@ class _Tools:
         if not (core / "cores" / "arduino" / "Arduino.h").is_file():
             absent.append(f"Arduino's core in {core}")
         if absent:
-            raise BoardError(
+            raise NoTools(
                 f"building the firmware of {name} needs {', '.join(absent)}; type: {how.INSTALL}"
             )
         self.core = core / "cores" / "arduino"
@@ -68,13 +78,14 @@ class _Tools:
         self.gcc = named("avr-gcc")
         self.identity = [self.gcc.identity(), str(core)]
 
-    def run(self, tool: str, *arguments: str | Path, folder: Path) -> str:
-        return Toolchain((tool,), self.gcc.version).run(arguments, folder).output
+    def run(self, tool: str, *arguments: str | Path, folder: Path) -> Said:
+        return Toolchain((tool,), self.gcc.version).run(arguments, folder)
 
-    def compile(self, source: Path, into: Path, *more: str | Path) -> None:
+    def compile(self, source: Path, into: Path, *more: str | Path) -> str:
+        """What it warns of."""
         tool, dialect = ("avr-gcc", how.C) if source.suffix == ".c" else ("avr-g++", how.CPP)
         common = (*how.MACHINE, *how.ARDUINO, *how.FLAGS, *dialect, *self.include, *more)
-        self.run(tool, *common, "-c", source, "-o", into, folder=into.parent)
+        return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
 
     def archive(self) -> Path:
         """Arduino's core, compiled; the same for all sketches."""
@@ -101,7 +112,7 @@ class _Job:
 
     def image(self) -> Image:
         sketch, contents = self.sketch, (IMAGE, PROGRAM, ABOUT)
-        stem = f"{sketch.name}-uno-{_key(self.tools.identity, sketch.key)}"
+        stem = f"{sketch.name}-uno-{_key(self.tools.identity, sketch.key, _WARNINGS)}"
         folder = store.find(stem, contents)
         if folder is None:
             core = self.tools.archive()
@@ -111,20 +122,30 @@ class _Job:
                 folder = store.root() / f"{stem}-{snapshot.digest}"
                 store.settle(made, folder, snapshot, contents)
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        image = Image(folder / IMAGE, about["flash"], about["ram"], self.tools.gcc.version)
+        made_by, said = self.tools.gcc.version, about["warnings"]
+        image = Image(folder / IMAGE, about["flash"], about["ram"], made_by, said)
         _check_room(sketch.name, image.flash_bytes, image.ram_bytes)
         return image
 
     def _made(self, work: Path, core: Path) -> Path:
+        interface = self.sketch.interface
+        for number, source in enumerate(interface.sources):
+            if not source.name.endswith(_COMPILED):
+                raise no_c(interface, number)
         place, made = self.sketch.write(work), work / "made"
         made.mkdir()
         objects: list[Path] = []
+        warnings = ""
         in_order = sorted(self.sketch.files, key=lambda name: (name.endswith(".ino"), name))
         for name in in_order:  # of the Makefile: the linker's order is part of the image
-            if name.endswith((".c", ".cpp", ".ino")):
+            if name.endswith(_COMPILED):
                 objects.append(work / f"{len(objects)}.o")
                 more = ["-x", "c++", "-include", "Arduino.h"] if name.endswith(".ino") else []
-                self._compile(place / name, objects[-1], *self.sketch.flags, *more)
+                if users := name in self.sketch.users:
+                    more += self._shown
+                said = self._compile(place / name, objects[-1], *self.sketch.flags, *more)
+                warnings += said if users else ""
+        self._check_calls()
         program = made / PROGRAM
         link = (*how.MACHINE, *how.FLAGS, *self.sketch.flags, *how.LINK)
         try:
@@ -134,14 +155,28 @@ class _Job:
                 raise refusal from error
             raise
         self.tools.run("avr-objcopy", *how.HEX, program, made / IMAGE, folder=work)
-        flash, ram = _sizes(self.tools.run("avr-size", "-A", program, folder=work))
-        (made / ABOUT).write_text(json.dumps({"flash": flash, "ram": ram}), encoding="utf-8")
+        flash, ram = _sizes(self.tools.run("avr-size", "-A", program, folder=work).output)
+        about = {"flash": flash, "ram": ram, "warnings": warnings}
+        (made / ABOUT).write_text(json.dumps(about), encoding="utf-8")
         return made
 
-    def _compile(self, source: Path, into: Path, *more: str) -> None:
+    @property
+    def _shown(self) -> list[str]:
+        """Or what the user did not ask for would be an error."""
+        asked = any(flag.startswith("-Werror") for flag in self.sketch.flags)
+        return [] if asked else list(_WARNINGS)
+
+    def _check_calls(self) -> None:
+        """By the board's own compiler: an int has two bytes there."""
+        interface = self.sketch.interface
+        folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
+        flags = [*how.MACHINE, *how.ARDUINO, *how.C, *folders, *interface.flags]
+        check_arguments(interface, self.tools.gcc, flags)
+
+    def _compile(self, source: Path, into: Path, *more: str) -> str:
         """Complaints name the interface file by its path, which the sketch does not know."""
         try:
-            self.tools.compile(source, into, *more)
+            return self.tools.compile(source, into, *more)
         except BuildError as error:
             path = self.sketch.interface.path
             name = rf"^{re.escape(path.name)}:"

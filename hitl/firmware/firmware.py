@@ -28,6 +28,8 @@ class Firmware:
     """Static data; the stack has the rest of 2048."""
     compiler: str
     prebuilt: bool
+    warnings: str = ""
+    """What the compiler said of the controller's own C; of an image that ships nothing is known."""
 
 
 def firmware(
@@ -35,8 +37,9 @@ def firmware(
 ) -> Firmware:
     """The firmware of ``interface`` at ``baud``; ``build``: even where an image ships.
 
-    Raises :class:`BoardError` where it has to be built and tools are missing, or where the board is
-    too small; :class:`InterfaceError` or :class:`BuildError` where the C does not compile.
+    Raises :class:`NoTools` where it has to be built and tools are missing, :class:`BoardError`
+    where the board is too small, :class:`InterfaceError` or :class:`BuildError` where the C does
+    not compile.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
@@ -49,5 +52,5 @@ def firmware(
     made = compiled(sketch)
     return Firmware(
         made.path, interface, sketch.build, baud, made.flash_bytes, made.ram_bytes, made.compiler,
-        prebuilt=False,
+        prebuilt=False, warnings=made.warnings,
     )  # fmt: skip

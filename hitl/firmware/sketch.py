@@ -32,7 +32,7 @@ from hitl.protocol.verdicts import payload_needed
 LEAST_PAYLOAD = 64
 """Parameters are sent in pieces of the largest payload."""
 UNIT = "rtsim_unit.c"
-_RTSIM = "src/rtsim/"
+_RTSIM, _CONTROLLER = "src/rtsim/", "src/controller/"
 _MARK = _RTSIM + "board.h"
 _OWN = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/protocol.h",
         "protocol/messages.h", "uno/uno.c", "uno/uno.h")  # fmt: skip
@@ -57,6 +57,11 @@ class Sketch:
     def key(self) -> str:
         """By which an image of the same files is known."""
         return _hash(self.files)
+
+    @property
+    def users(self) -> set[str]:
+        """The controller's own sources, by path below the folder."""
+        return {n for n in self.files if n.startswith(_CONTROLLER)} - {_CONTROLLER + UNIT}
 
     def write(self, folder: Path) -> Path:
         """Into ``folder/NAME``; returns that.  An older sketch there is replaced.
@@ -122,7 +127,7 @@ def _files(
         sketch = sketch.replace(f'#include "{header}"', f'#include "{_RTSIM}{header}"')
     files[f"{name}.ino"] = prologue([f"#define RTSIM_BAUD {baud}"], f"{name}.ino") + sketch
     for file, text in gathered(interface, unit_text(interface, build), UNIT).items():
-        files[f"src/controller/{file}"] = text
+        files[_CONTROLLER + file] = text
     files["Makefile"] = makefile(name, (*FLAGS, *flags))
     return files
 

@@ -18,6 +18,12 @@ MOST_ERROR_PERCENT = 1.0
 _SAME_RATE = 0.03
 MOST_BAUD = 1_000_000
 """A byte costs the firmware about 265 cycles; at 2 Mbaud one comes each 80, and 63 can wait."""
+UNO_HZ = 16_000_000
+_TAKING = 257
+"""Cycles in which the firmware takes a byte."""
+_HANDLING = (1600, 11, 38)
+"""Cycles between a request's last byte and its reply's first, without the step: of any exchange,
+and of each byte of the request and of the reply."""
 _COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, MOST_BAUD)
 _NORMAL_SPEED = (16_000_000, 57_600)
 """Arduino's core makes this rate of this clock without U2X, as old boot loaders did."""
@@ -93,6 +99,19 @@ def in_words(baud: int, clock_hz: int) -> str:
         return f"{baud} baud"
 
 
+def handling_ns(request_bytes: int, reply_bytes: int, baud: int, clock_hz: int = UNO_HZ) -> int:
+    """What the firmware takes of an exchange beside the step, while nothing is on the wire.
+
+    It checks and unpacks the request, packs and seals the reply, and starts to send it; where bytes
+    come faster than it takes them, it also takes those that wait.  By cycles that were counted on
+    an emulated Uno (docs/decisions/114).
+    """
+    waiting = max(0, _TAKING - BITS_PER_BYTE * clock_hz // baud) * request_bytes
+    fixed, a_request_byte, a_reply_byte = _HANDLING
+    cycles = fixed + a_request_byte * request_bytes + a_reply_byte * reply_bytes + waiting
+    return cycles * NS_PER_S // clock_hz
+
+
 def wire_ns(size: int, baud: int) -> int:
     """Time of ``size`` bytes on the wire, rounded up."""
     return -(-size * BITS_PER_BYTE * NS_PER_S // baud)
@@ -108,29 +127,42 @@ class Budget:
     reply_ns: int
     execution_ns: int
     period_ns: int
+    handling_ns: int = 0
+    """What the firmware takes beside the step (:func:`handling_ns`)."""
 
     @classmethod
-    def of(cls, interface: Interface, baud: int, execution_ns: int = 0) -> Budget:
+    def of(
+        cls, interface: Interface, baud: int, execution_ns: int = 0, clock_hz: int = UNO_HZ
+    ) -> Budget:
         """``execution_ns``: the longest step so far, of the board's own clock."""
         sizes = (
             wire_size(LAYOUTS[Kind.STEP][1].size + Codec(interface.input_fields).bytes),
             wire_size(LAYOUTS[Kind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes),
         )
         request_ns, reply_ns = (wire_ns(size, baud) for size in sizes)
-        return cls(*sizes, request_ns, reply_ns, execution_ns, round(interface.period.ns))
+        return cls(
+            *sizes, request_ns, reply_ns, execution_ns, round(interface.period.ns),
+            handling_ns(*sizes, baud, clock_hz),
+        )  # fmt: skip
 
     @property
     def exchange_ns(self) -> int:
+        """On the wire, and in the step."""
         return self.request_ns + self.execution_ns + self.reply_ns
 
     @property
+    def answered_ns(self) -> int:
+        """From the request's first byte to the reply's last."""
+        return self.exchange_ns + self.handling_ns
+
+    @property
     def holds(self) -> bool:
-        return self.exchange_ns <= self.period_ns
+        return self.answered_ns <= self.period_ns
 
     @property
     def rate_hz(self) -> float:
         """The rate that this line and this controller can hold."""
-        return NS_PER_S / self.exchange_ns
+        return NS_PER_S / self.answered_ns
 
     def __str__(self) -> str:
         verdict = "fits" if self.holds else "does not fit"
@@ -139,7 +171,8 @@ class Budget:
             step, rest = "", " (the step's execution time is measured in a flight)"
         return (
             f"request {self.request_bytes} bytes {self.request_ns / 1e6:.3f} ms, {step}"
+            f"firmware {self.handling_ns / 1e6:.3f} ms, "
             f"reply {self.reply_bytes} bytes {self.reply_ns / 1e6:.3f} ms: "
-            f"{self.exchange_ns / 1e6:.3f} ms {verdict} the period of "
+            f"{self.answered_ns / 1e6:.3f} ms {verdict} the period of "
             f"{self.period_ns / 1e6:.3f} ms; up to {self.rate_hz:.0f} Hz{rest}"
         )

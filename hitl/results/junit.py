@@ -63,6 +63,8 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, who: 
     answers = suite.case(classname, "(every step is answered)")
     if loop.error:
         suite.error(answers, loop.error)
+    if loop.warnings:
+        suite.says(f"The compiler warns of {name}:\n{loop.warnings}")
     suite.done()
 
 
@@ -155,6 +157,10 @@ class _Suite:
         self._counts["errors"] += 1
         message = _clean(text.partition("\n")[0])
         ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
+
+    def says(self, text: str) -> None:
+        """Beside all cases, of which it fails none."""
+        ET.SubElement(self._element, "system-out").text = _clean(text)
 
     def done(self) -> None:
         for key, count in self._counts.items():

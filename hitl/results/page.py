@@ -20,6 +20,7 @@ from hitl.results.files import write
 from hitl.results.on_boards import boards_html
 from hitl.results.table import executions
 from hitl.results.traces import flown_traces, stepped_traces
+from hitl.results.warnings import warnings_of
 from rtsim.record import figures
 from rtsim.record.markup import STYLE, block, table, text
 from rtsim.record.thinning import BUCKETS
@@ -50,6 +51,7 @@ def render(result: BackToBack | Ladder) -> str:
     sections.append(("faults", "Faults", _faults(pairs)))
     sections.append(("execution", "Execution time", _execution(pairs)))
     sections.append(("board", "On the board", boards_html(pairs)))
+    sections.append(("warnings", "Compiler warnings", _warnings(pairs)))
     sections.append(("setup", "Set-up", _setup(pairs)))
     shown = [(key, title, body) for key, title, body in sections if body]
     links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in shown)
@@ -197,6 +199,11 @@ def _execution(pairs: Pairs) -> str:
         f"{table((*heads, 'of the period'), rows, numeric=2)}"
         f"{figures.timing_histograms(samples, 'steps')}"
     )
+
+
+def _warnings(pairs: Pairs) -> str:
+    said = warnings_of(pairs).items()
+    return "".join(f"<h3>{text(name)}</h3><pre>{text(words)}</pre>" for name, words in said)
 
 
 def _setup(pairs: Pairs) -> str:

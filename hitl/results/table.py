@@ -14,6 +14,7 @@ from hitl.comparison.verdict import BackToBack, Flight
 from hitl.results.columns import closed_table, count_failed, flights_of, open_table
 from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of
+from hitl.results.warnings import warnings_of
 from rtsim.cli.faults import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.tables import Column, fitted
 
@@ -63,6 +64,8 @@ class Tables:
         yield from _faults(pairs, width)
         yield from _times(pairs, width)
         yield from _on_boards(pairs, width)
+        for name, text in warnings_of(pairs).items():
+            yield from _lines(f"The compiler warns of {name}:", text.rstrip())
         yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
 
 

@@ -19,6 +19,7 @@ _MEANINGS = {
 }
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
+_LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
 _MOST_CHARACTERS = 4000
 
 
@@ -31,15 +32,20 @@ class Ending:
     stderr: str
     unresponsive: bool = False
     """It was asked to end, did not, and was killed."""
+    silent: bool = False
+    """It was asked to end, and ended without the message that it is done."""
+
+    @property
+    def ok(self) -> bool:
+        """It did what it was asked to, and ended."""
+        return self.code == 0 and not self.unresponsive and not self.silent
 
     @property
     def in_words(self) -> str:
         if self.unresponsive:
             return "did not end when it was told to, and was killed"
-        if self.code == 0:
-            return "ended with exit status 0: does the C call exit()?"
-        if self.code > 0:
-            return f"ended with exit status {self.code}"
+        if self.code >= 0:
+            return f"ended with exit status {self.code}{self._by_whom}"
         try:
             name = signal.Signals(-self.code).name
         except ValueError:
@@ -48,11 +54,18 @@ class Ending:
         return f"was ended by {name}" + (f" ({meaning})" if meaning else "")
 
     @property
+    def _by_whom(self) -> str:
+        """Whose doing an exit status is, where that is known."""
+        if found := _LEFT.search(self.stderr):
+            return f": the C called exit({self.code}) in its {found[1]}, where it is to return"
+        return "" if self.code else " before it was done: does the C call _exit()?"
+
+    @property
     def said(self) -> str:
         """A sanitizer's report without its hex dump, else the end of stderr."""
         found = _REPORT.search(self.stderr)
         if found is None:
-            return self.stderr[-_MOST_CHARACTERS:]
+            return _LEFT.sub("", self.stderr)[-_MOST_CHARACTERS:].rstrip()
         report = self.stderr[found.start() :]
         cut = _AFTER_REPORT.search(report)
         return report[: cut.start() if cut else None][:_MOST_CHARACTERS].rstrip()

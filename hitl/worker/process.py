@@ -16,7 +16,7 @@ import numpy as np
 from hitl.interface import Interface
 from hitl.worker.ending import Died, Ending
 from hitl.worker.link import Link, libzmq
-from hitl.worker.messages import Kind
+from hitl.worker.messages import Heard, Kind, parse
 from hitl.worker.peer import NOWHEN, Peer
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
@@ -26,6 +26,8 @@ START_S = 20.0
 """To be loaded and connected; a sanitizer takes its time."""
 END_S = 2.0
 """To terminate when it is told to."""
+LAST_WORDS_NS = 200_000_000
+"""What a process sent before it ended is here by then; its BYE is there at once."""
 _DYING_S = 0.1
 """A process that is being ended lets go of its link a moment before it is gone."""
 _TAIL_BYTES = 65_536
@@ -93,8 +95,9 @@ class Worker(Peer):
             return Died(self.about, self._ending())
         return ControllerError(f"{self.about} has let go of its link, though it lives")
 
-    def _ending(self, unresponsive: bool = False) -> Ending:
-        return Ending(self._process.wait(), _tail(self._out), _tail(self._err), unresponsive)
+    def _ending(self, unresponsive: bool = False, silent: bool = False) -> Ending:
+        code = self._process.wait()
+        return Ending(code, _tail(self._out), _tail(self._err), unresponsive, silent)
 
     def stop(self) -> Ending:
         """Ask it to terminate, and see to it that it does; :class:`Died` where it had already."""
@@ -106,7 +109,17 @@ class Worker(Peer):
         except subprocess.TimeoutExpired:
             self.kill()
             return self._ending(unresponsive=True)
-        return self._ending()
+        return self._ending(silent=not self._took_leave())
+
+    def _took_leave(self) -> bool:
+        """Whether BYE came: one that called exit() at its end has an exit status of 0 too."""
+        until = stopwatch() + LAST_WORDS_NS
+        while stopwatch() < until:
+            data = self.link.receive(until)
+            heard = None if data is None else parse(data, self._most)
+            if isinstance(heard, Heard) and heard.kind is Kind.BYE:
+                return True
+        return False
 
     def kill(self) -> None:
         self._process.kill()

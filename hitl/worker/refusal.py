@@ -5,11 +5,16 @@ from __future__ import annotations
 from hitl.worker.messages import OF_ANOTHER_SIZE
 from rtsim.signals import Signals, Vector
 
+EXITED = 0x40000000
+"""And above, with the exit status: of a library whose C has called exit() (``guard.c``)."""
+
 
 def refusal(name: str, status: int, given: Signals, values: Vector, outputs: Signals) -> str:
     """Why controller ``name`` answered ``status`` (not 0) to ``values`` of layout ``given``."""
     if status == OF_ANOTHER_SIZE:
         return f"{name} was sent another number of values than it expects"
+    if status >= EXITED:
+        return f"{name} called exit({status - EXITED}), where it is to return"
     column = abs(status) - 1
     signals = given if status > 0 else outputs
     if column >= signals.size:

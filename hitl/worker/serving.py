@@ -112,7 +112,7 @@ class Server:
         except ControllerError as error:
             self._fault(str(error))
             return
-        if ending.code or ending.unresponsive:
+        if not ending.ok:
             self._fault(str(Died(f"at its end, {worker.about}", ending)))
             return
         self._tell(spoken(Kind.BYE))

@@ -34,7 +34,7 @@ class MeasuredLatency:
     """Answers that were not there when due: how long they took is not known."""
     to: str
     """Up to what: the ``"answer"`` here, the ``"end"`` of its step over there, or that and the
-    answer's time on the ``"wire"``."""
+    answer's time on the ``"wire"``, with what the ``"firmware"`` takes beside the step."""
     model: Empirical
 
     @property
@@ -61,8 +61,13 @@ class MeasuredLatency:
         }
 
 
-ANSWER, END, WIRE = "answer", "end", "wire"
-_IN_WORDS = {ANSWER: "", END: " to the end of the step", WIRE: " by execution and wire time"}
+ANSWER, END, WIRE, FIRMWARE = "answer", "end", "wire", "firmware"
+_IN_WORDS = {
+    ANSWER: "",
+    END: " to the end of the step",
+    WIRE: " by execution and wire time",
+    FIRMWARE: " by execution, firmware and wire time",
+}
 
 
 def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
@@ -71,7 +76,8 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     A request that was waited for took from ``sent`` to ``received``; so did one whose controller
     says that ``received`` is when the answer ``arrived``.  Where answers are taken when they are
     due, ``received`` says no more than that; then ``ended`` counts, unless it is of another
-    machine's clock, and ``reply_ns`` is added where the controller knows it.
+    machine's clock, and ``reply_ns`` and ``handling_ns`` are added where the controller knows them:
+    an answer's time on the wire, and what a board takes beside the step that it reports.
     """
     track = _track(recording, controller)
     took, to = _took(recording, controller, track)
@@ -118,8 +124,9 @@ def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDAr
             "its other stamps are of another clock, so how long they took is not in it; "
             "fly it with --pace max and no --latency"
         )
-    reply_ns = about.get("reply_ns", 0)
-    return track.integer("ended") - sent + int(reply_ns), WIRE if reply_ns else END
+    reply_ns, handling_ns = (int(about.get(key, 0)) for key in ("reply_ns", "handling_ns"))
+    to = FIRMWARE if handling_ns else WIRE if reply_ns else END
+    return track.integer("ended") - sent + reply_ns + handling_ns, to
 
 
 def _waited_for(recording: Recording, controller: str) -> bool:

@@ -23,6 +23,7 @@ SCHEMA: Mapping[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "failure": (set(), TEXT, set()),
     "error": (set(), TEXT, set()),
+    "system-out": (set(), set(), set()),
 }
 
 

@@ -116,8 +116,8 @@ def test_lockstep_at_a_port(
 
 
 def test_late_by_what_the_board_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the wall waits: execution and wire alone count."""
-    rig = rig_of(tmp_path, monkeypatch, paced=False, takes=steps(1, 5, 3.8))
+    """However long the wall waits: execution, firmware and wire alone count."""
+    rig = rig_of(tmp_path, monkeypatch, paced=False, takes=steps(1, 5, 3.6))
     recording, error = rig.fly(5)
     assert error is None
     assert told(recording) == [(15, LATE), (20, DISCARDED)]

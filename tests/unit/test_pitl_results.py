@@ -181,7 +181,7 @@ def test_figures_of_the_target_are_those_of_its_cycles(equal: Ladder) -> None:
 
 def test_whose_clock_an_exchange_is_of(folder: Path) -> None:
     """Where somebody waited for the answer; else what is known of it."""
-    modelled = "modelled by execution and wire time"
+    modelled = "modelled by execution, firmware and wire time"
     for url, paced, clock in (
         ("board:uno", False, "target clock"),
         ("board:uno", True, modelled),
@@ -200,7 +200,8 @@ def test_whose_clock_an_exchange_is_of(folder: Path) -> None:
         assert (target.exchange.clock, target.execution.clock) == (clock, "target clock")
         taken = "it is taken when it is due" in facts(target)["wire"]
         assert taken == paced
-        assert target.exchange.max == (60_000 + target.wire_ns if paced else 50_000_000)
+        alone = target.wire_ns + target.budget.handling_ns
+        assert target.exchange.max == (60_000 + alone if paced else 50_000_000)
         told = target.to_json()["exchange"]
         assert told["clock"] == clock.split()[0]
         assert told["max_observed_ns"] == target.exchange.max
@@ -237,14 +238,18 @@ def test_late_in_real_time_is_not_blamed_on_the_longest_wait(
     assert slow.flight.late == 1
     target = slow.flight.targets["controller"]
     assert target.exchange is not None
-    alone = duration(target.wire_ns + int(target.cycles.max()) * 1_000_000_000 // CLOCK_HZ)
+    took = int(target.cycles.max()) * 1_000_000_000 // CLOCK_HZ
+    alone = duration(target.wire_ns + target.budget.handling_ns + took)
     told = facts(target).get("pacing", "")
     if pacing is not None and pacing.slips:
         assert "could not keep up with the clock and lost 412 ms" in slow.explanation
         assert "slipped 3 times, 412.0 ms in all" in told
         assert target.to_json()["pacing"]["slips"] == 3
     else:
-        assert f"execution and wire alone take up to {alone}: allow more time" in slow.explanation
+        assert (
+            f"execution, firmware and wire alone take up to {alone}: allow more time"
+            in slow.explanation
+        )
         assert bool(told) == (pacing is not None)
 
 

@@ -76,17 +76,18 @@ def test_the_budget_of_the_f16() -> None:
     assert (budget.request_ns, budget.reply_ns) == (1_920_000, 680_000)
     assert budget.exchange_ns == 5_600_000
     assert budget.holds
-    assert budget.rate_hz == pytest.approx(178.57, abs=0.01)
+    assert budget.rate_hz == pytest.approx(171.04, abs=0.01)
     assert str(budget) == (
-        "request 96 bytes 1.920 ms, step 3.000 ms, reply 34 bytes 0.680 ms: "
-        "5.600 ms fits the period of 20.000 ms; up to 179 Hz"
+        "request 96 bytes 1.920 ms, step 3.000 ms, firmware 0.247 ms, reply 34 bytes 0.680 ms: "
+        "5.847 ms fits the period of 20.000 ms; up to 171 Hz"
     )
     slow = Budget.of(f16(), 38_400)
     assert "step 0.000" not in str(slow)
     assert str(slow).endswith(" Hz (the step's execution time is measured in a flight)")
     assert not slow.holds
     assert "does not fit" in str(slow)
-    assert replace(slow, period_ns=slow.exchange_ns).holds
+    assert replace(slow, period_ns=slow.answered_ns).holds
+    assert not replace(slow, period_ns=slow.exchange_ns).holds
 
 
 def test_no_frame_is_longer_than_the_budget_says() -> None:

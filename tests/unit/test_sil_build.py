@@ -41,20 +41,20 @@ CHANGES: dict[str, tuple[str, str, str]] = {
     "header of a header's folder": ("more/limits/most.h", "10.0", "0.5"),
     "flag": ("gain.toml", "-DOTHER=1", "-DOTHER=2"),
     "library": ("gain.toml", "libraries = []", 'libraries = ["m"]'),
-    "signal": ("gain.toml", "level = {}", 'level = { type = "float32" }'),
+    "signal": ("gain.toml", "level = {}", 'level = { unit = "m" }'),
     "period's line": ("gain.toml", "period = 0.1\n", "period = 0.1\n\n"),
 }
 
 
 def test_a_build_that_is_there_asks_no_compiler(project: Path, toolchain: Toolchain) -> None:
     first = build(project, toolchain=toolchain)
-    assert (answer(first), Counting.runs) == (2.0, 7)
+    assert (answer(first), Counting.runs) == (2.0, 9)
     (project.parent / "unused.h").write_text("#define GAIN 4.0\n")
     (project.parent / "new.h").write_text("")
     for path in project.parent.rglob("*.*"):
         os.utime(path, (1.0, 1.0))
     assert build(project, toolchain=toolchain) == first
-    assert (Counting.runs, entries()) == (7, [first.folder.name])
+    assert (Counting.runs, entries()) == (9, [first.folder.name])
 
 
 @pytest.mark.parametrize("what", CHANGES)
@@ -169,7 +169,7 @@ def test_processes_that_build_at_once_agree(project: Path) -> None:
     assert [Path(f).name for f in folders] == entries()
 
 
-@pytest.mark.parametrize("at", [1, 3, 5, 7])
+@pytest.mark.parametrize("at", [1, 3, 5, 7, 9])
 def test_an_interrupted_build_leaves_nothing(
     at: int, project: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hitl.building.header import header_text
+from hitl.building.toolchain import find_toolchain
 from hitl.cli.starting import write_starter
 from hitl.interface import entries, fields, file, load_interface
 from rtsim.cli import main
@@ -60,30 +61,118 @@ def test_the_header_is_written_over_nothing_else(motor: Path) -> None:
 # -- check
 
 
-def test_check_says_what_fits_and_builds_nothing(motor: Path) -> None:
+def test_check_says_what_fits_and_how_it_was_checked(motor: Path) -> None:
     told = rtsim_sil("check", motor)
-    assert (told.exit_code, told.stdout) == (
-        0, "motor fits host: 2 inputs, 1 outputs, 2 parameters\n"
-    )  # fmt: skip
+    first, second = told.stdout.splitlines()
+    assert (told.exit_code, first) == (0, "motor fits host: 2 inputs, 1 outputs, 2 parameters")
+    assert second == f"compiled and linked for this host by {find_toolchain().version}"
     told = rtsim_sil("check", f"{motor}:float", "--target", "avr", "--json")
     assert told.exit_code == 0, told.output
     schema = f"{load_interface(f'{motor}:float').schema:016x}"
-    assert json.loads(told.stdout) == {
+    answer = json.loads(told.stdout)
+    built, room = answer.pop("checked")
+    assert re.match("compiled and linked for an Uno by avr-gcc .*ships with rtsim", built)
+    assert re.fullmatch(r"\d+ bytes of flash, \d+ of RAM; \d+ are left for the stack", room)
+    assert answer == {
         "name": "motor", "target": "avr", "schema": schema,
         "inputs": 2, "outputs": 1, "parameters": 2,
+        "fits": True, "not_checked": "", "warnings": "",
     }  # fmt: skip
-    assert not motor.with_name("cache").exists()
 
 
 def test_check_names_the_line_that_does_not_fit(motor: Path) -> None:
     told = rtsim_sil("check", motor, "--target", "avr")
-    assert told.exit_code == 2
+    assert told.exit_code == 1
     assert "motor.toml:12: setpoint is float64, which avr does not have" in told.stderr
     motor.write_text(motor.read_text().replace('"control.gain"', '"control.gian"'))
     told = rtsim_sil("check", motor)
-    assert told.exit_code == 2
+    assert told.exit_code == 1
     assert re.search(r"motor\.toml:\d+: .*gian", told.stderr)
     assert rtsim_sil("check", motor, "--target", "pdp11").exit_code == 2
+    assert rtsim_sil("check", motor.with_name("nothing.toml")).exit_code == 2
+
+
+STEP = "real error ="
+WRONG = {
+    "no C": ("motor.c", "#include", "Dear reader,\n#include", "motor.c:"),
+    "an undefined function": (
+        "motor.c", STEP, "real nowhere(real);\n    real error = nowhere(speed) +", "nowhere"
+    ),
+    "a step that nobody defines": (
+        "motor.c", "real motor_control_step(", "real motor_control_stop(",
+        "motor.toml:9: no source defines motor_control_step",
+    ),
+    "a file that is no C by its name": (
+        "motor.toml", '["motor.c"]', '["motor.c", "README.md"]', "motor.toml:3: README.md is no C"
+    ),
+}  # fmt: skip
+MUCH = (
+    "motor.c", STEP,
+    "static real past[4096]; static int at;\n"
+    "    past[at++ & 4095] = speed;\n    real error = past[at & 4095] +",
+    "motor has 16",
+)  # fmt: skip
+
+
+def changed(motor: Path, file: str, old: str, new: str) -> None:
+    path = motor.with_name(file)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_does_not_compile_or_link_does_not_fit(what: str, motor: Path) -> None:
+    *change, text = WRONG[what]
+    changed(motor, *change)
+    told = rtsim_sil("check", motor)
+    assert told.exit_code == 1, told.output
+    assert text in told.stderr
+    assert "fits" not in told.output
+
+
+@pytest.mark.system("avr-gcc")
+@pytest.mark.parametrize("what", [*WRONG, "16 kB of data"])
+def test_what_the_board_cannot_take_does_not_fit(what: str, motor: Path) -> None:
+    """The board's own compiler and linker say it."""
+    *change, text = WRONG.get(what, MUCH)
+    changed(motor, *change)
+    if what not in WRONG:
+        assert rtsim_sil("check", f"{motor}:float").exit_code == 0, "a desk has room for it"
+    told = rtsim_sil("check", f"{motor}:float", "--target", "avr")
+    assert told.exit_code == 1, told.output
+    assert text in told.stderr
+    assert "fits" not in told.output
+
+
+def test_without_the_boards_compiler_it_is_not_said_to_fit(
+    motor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = motor.with_name("motor.c")
+    source.write_text(source.read_text() + "\n/* not the source of the image that ships */\n")
+    monkeypatch.setattr("hitl.firmware.compiling._TOOLS", ("avr-gcc-of-nowhere",))
+    told = rtsim_sil("check", f"{motor}:float", "--target", "avr")
+    assert told.exit_code == 2, told.output
+    assert told.stdout.splitlines() == [
+        "motor: it could not be decided whether it fits avr",
+        "checked: the types of its signals for avr; compiled and linked for this host by "
+        + find_toolchain().version,
+        "not checked: the build for avr and its size: building the firmware of motor needs "
+        "avr-gcc-of-nowhere; type: sudo apt install gcc-avr avr-libc arduino-core-avr",
+    ]
+    told = rtsim_sil("check", f"{motor}:float", "--target", "avr", "--json")
+    answer = json.loads(told.stdout)
+    assert (told.exit_code, answer["fits"]) == (2, None)
+    assert answer["not_checked"].startswith("the build for avr")
+
+
+def test_without_any_compiler_nothing_is_said_of_the_c(
+    motor: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    told = rtsim_sil("check", motor)
+    assert told.exit_code == 2
+    assert "CC=no-such-compiler: no such program" in told.stderr
 
 
 # -- the table of keys

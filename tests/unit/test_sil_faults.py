@@ -52,7 +52,7 @@ CRASHES = {
     "divide": "was ended by SIGFPE (an integer division by zero",
     "abort": "was ended by SIGABRT (abort(), or a failed assertion)",
     "deep": "was ended by SIGSEGV (an address that is not its own, or a stack that is too deep)",
-    "exit": "ended with exit status 0: does the C call exit()?",
+    "exit": "ended with exit status 0: the C called exit(0) in its step, where it is to return",
     "nan": "c answered nan for y",
     "inf": "c answered inf for y",
     "chatter and abort": "was ended by SIGABRT",

@@ -94,6 +94,14 @@ static void orphaned(int signal)
     if (getppid() != parent) _exit(3);
 }
 
+/* What of the controller runs.  It is to return: exit() would end the worker as if all were well. */
+static const char *volatile running;
+
+static void left(void)
+{
+    if (running != NULL) fprintf(stderr, "worker: the C called exit() in its %s\n", running);
+}
+
 static int set(void *socket, int option, int value)
 {
     return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
@@ -162,7 +170,9 @@ static int serve(void *socket)
         if (memcmp(head.magic, "RTSM", 4) != 0 || head.version != VERSION) continue;
         const unsigned expected = head.kind == STEP ? rtsim_inputs : rtsim_parameters;
         if (head.kind == STOP) {
+            running = "terminate";
             if (started) rtsim_terminate();
+            running = NULL;
             answer(socket, &head, BYE, 0, out);
             return 0;
         }
@@ -171,9 +181,11 @@ static int serve(void *socket)
         if (head.count != expected || (size_t)size != sizeof head + 8 * (size_t)expected) {
             head.status = OF_ANOTHER_SIZE;
         } else {
+            running = kind == ANSWER ? "step" : "initialize";
             head.began_ns = now();
             head.status = kind == ANSWER ? rtsim_step(values, answers) : rtsim_initialize(values);
             head.took_ns = now() - head.began_ns;
+            running = NULL;
             started = 1;
         }
         head.schema = rtsim_schema;
@@ -202,6 +214,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* what is printed beyond its limit is lost, and ends nothing */
     signal(SIGINT, SIG_IGN);  /* Ctrl-C and SIGTERM end the run, and the run ends the worker */
     signal(SIGTERM, SIG_IGN);
+    atexit(left);
     if (!load(argv[2])) return 1;
     void *context = zmq.ctx_new();
     void *socket = context == NULL ? NULL : opened(context, argv[1]);

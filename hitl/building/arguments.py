@@ -1,0 +1,249 @@
+"""Plain variables in calls: C converts them in silence, so the compiler is asked what it takes.
+
+``y = step(level)`` with a float ``level`` compiles for a ``step(signed char)`` too, and the numbers
+are others.  No expression of C has the type of a parameter.  But in place of ``level`` a structure
+can be passed, which converts to nothing: the compiler refuses it, and says what it expected.  One
+file holds such a call for each variable; its errors are read, and nothing is built of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hitl.building.assertions import type_bytes
+from hitl.building.complaints import located, refused
+from hitl.building.pieces import preamble
+from hitl.building.toolchain import BuildError, CannotBuild, Toolchain
+from hitl.interface import Field, Interface
+from hitl.interface.c_text import KEYWORDS
+
+_TOKEN = re.compile(
+    r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*|->|\S'
+)
+_WORD = re.compile(r"[A-Za-z_]\w*\Z")
+_NOTHING = "rtsim_nothing"
+_FILE = "rtsim call"
+_ERROR = re.compile(r": (?:fatal )?error: ")
+_PROBE = re.compile(rf"^{_FILE} (\d+):\d+:")
+_SAID = re.compile(
+    r"(?:expected|parameter of incompatible type|from incompatible type|from type) "
+    r"'(?P<type>[^'{]*)'?(?: ?[{(]aka '?(?P<meant>[^'})]*)'?[})])?"
+)
+"""Of gcc and of clang; what a typedef means stands behind it, in an older gcc before the quote."""
+_FACT = re.compile(r"rtsim: (int|long|double) has (\d+)|rtsim: char is (unsigned)")
+_ALONE = ("()", "(,", ",,", ",)")
+"""What stands before and behind an argument that is a variable and no more."""
+_STOPS_EARLY = ("-Wfatal-errors", "-fmax-errors", "-ferror-limit")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a statement passes a variable, or sets it: its first and last letter."""
+
+    field: Field
+    statement: str
+    begins: int
+    ends: int
+    sets: bool = False
+    function: str = ""
+    """That sets it; where it is a macro, its type says nothing."""
+
+    @property
+    def probe(self) -> str:
+        """The statement with the structure in place of the variable."""
+        call = f"{self.statement[: self.begins]}{_NOTHING}{self.statement[self.ends :]}"
+        return f"static void rtsim_probe(void) {{ {call}; }}"
+
+
+def check_arguments(
+    interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path]
+) -> None:
+    """Raise :class:`InterfaceError` where a variable has another type than the call it stands in.
+
+    ``flags`` are those of the unit, with the folder of ``rtsim_checks.h``.  What is passed to a
+    macro, or to a function without a prototype, is not known here.
+    """
+    places = list(_places(interface))
+    if not places:
+        return
+    said = _said(interface, toolchain, flags, places)
+    target = _Target.of(said)
+    lines = []
+    for number, found in _expected(said).items():
+        place, name = places[number], _canonical(found)
+        if name and not target.same(place.field.signal.type, name):
+            lines.append(_complaint(interface, place, name))
+    if lines:
+        raise refused(dict.fromkeys(lines))
+
+
+def _complaint(interface: Interface, place: _Place, name: str) -> str:
+    signal = place.field.signal
+    what = "sets" if place.sets else "passes"
+    text = (
+        f"{signal.name} is {signal.type} here and {name} in C, where {place.statement!r} {what} "
+        "it: make them the same"
+    )
+    return located(interface, place.field.line, text)
+
+
+def _places(interface: Interface) -> Iterator[_Place]:
+    """All variables that the worker declares, where they are plain arguments or plain results."""
+    declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
+    statements = (
+        *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
+    )  # fmt: skip
+    for statement in dict.fromkeys(statements):
+        words = [(m[0], m.start(), m.end()) for m in _TOKEN.finditer(statement)]
+        yield from _passed(declared, statement, words)
+        yield from _set(declared, statement, words)
+
+
+Words = Sequence[tuple[str, int, int]]
+
+
+def _passed(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_Place]:
+    opened: list[bool] = []
+    """Of each bracket that is open: whether it is that of a call."""
+    for k, (word, begins, ends) in enumerate(words):
+        before = words[k - 1][0] if k else ""
+        after = words[k + 1][0] if k + 1 < len(words) else ""
+        if word in "([{":
+            named = _WORD.match(before) and before not in KEYWORDS
+            opened.append(word == "(" and bool(named or before in (")", "]")))
+        elif word in ")]}":
+            opened[-1:] = []
+        elif word in declared and opened[-1:] == [True] and (before + after) in _ALONE:
+            yield _Place(declared[word], statement, begins, ends)
+
+
+def _set(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_Place]:
+    """``y = step(...)`` and no more: the type of a sum is that of its arithmetic."""
+    texts = [word for word, *_ in words]
+    if len(texts) < 5 or texts[0] not in declared or texts[1] != "=" or texts[-1] != ")":
+        return
+    opens = texts.index("(") if "(" in texts else 0
+    callee = texts[2:opens]
+    named = len(callee) % 2 and all(_WORD.match(w) and w not in KEYWORDS for w in callee[::2])
+    if not named or any(w not in (".", "->") for w in callee[1::2]):
+        return
+    depth = 0
+    for word in texts[opens:-1]:
+        depth += (word == "(") - (word == ")")
+        if depth == 0:
+            return
+    yield _Place(declared[texts[0]], statement, *words[0][1:], sets=True, function=callee[0])
+
+
+def _said(
+    interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path], places: list[_Place]
+) -> str:
+    """By the compiler, of all calls."""
+    parts = [
+        *preamble(interface, ("rtsim_checks.h",), str(interface.path)),
+        f"static struct rtsim_nothing {{ int rtsim_none; }} {_NOTHING};",
+        *(
+            f'_Static_assert(sizeof({kind}) != {size}, "rtsim: {kind} has {size}");'
+            for kind, size in (("int", 2), ("int", 4), ("long", 4), ("long", 8))
+        ),
+        *(f'_Static_assert(sizeof(double) != {n}, "rtsim: double has {n}");' for n in (4, 8)),
+        '_Static_assert((char)-1 < 0, "rtsim: char is unsigned");',
+    ]
+    for number, place in enumerate(places):
+        probe = place.probe.replace("rtsim_probe", f"rtsim_probe_{number}", 1)
+        probe = f'#line 1 "{_FILE} {number}"\n{probe}'
+        parts.append(f"#ifndef {place.function}\n{probe}\n#endif" if place.sets else probe)
+    with TemporaryDirectory(prefix="rtsim-") as scratch:
+        unit = Path(scratch) / "calls.c"
+        unit.write_text("\n".join(parts) + "\n", encoding="utf-8")
+        only = ["-c", "-o", f"{unit}.o"] if toolchain.family == "zig" else ["-fsyntax-only"]
+        all_of_them = [] if toolchain.family == "gcc" else ["-ferror-limit=0"]
+        given = [f for f in map(str, flags) if not f.startswith(_STOPS_EARLY)]
+        try:
+            toolchain.run([*given, *only, *all_of_them, unit], interface.path.parent)
+        except CannotBuild:
+            raise
+        except BuildError as error:
+            return str(error)
+    return ""
+
+
+def _expected(said: str) -> dict[int, str]:
+    """The type in C of each place, where the compiler told it."""
+    out: dict[int, str] = {}
+    current: int | None = None
+    for line in said.splitlines():
+        if _ERROR.search(line):
+            probe = _PROBE.match(line)
+            current = int(probe[1]) if probe else None
+        if current is not None and _NOTHING in line and (found := _SAID.search(line)):
+            out.setdefault(current, found["meant"] or found["type"])
+    return out
+
+
+def _canonical(spelled: str) -> str:
+    """``unsigned long`` of ``const long unsigned int``; empty for a pointer, which says more.
+
+    What has no other name than that of its type is an enumeration: nothing else takes numbers.
+    """
+    words = [w for w in spelled.split() if w not in ("const", "volatile", "register", "_Atomic")]
+    if "*" in spelled:
+        return ""
+    if words in (["_Bool"], ["bool"]):
+        return "_Bool"
+    if words in (["float"], ["double"], ["long", "double"]):
+        return " ".join(words)
+    known = {"signed", "unsigned", "char", "short", "int", "long"}
+    if not words or not set(words) <= known:
+        return " ".join(words)
+    sign = "unsigned " if "unsigned" in words else ""
+    if "char" in words:
+        return ("signed " if "signed" in words else sign) + "char"
+    if "short" in words:
+        return f"{sign}short"
+    return sign + (" ".join(["long"] * words.count("long")) or "int")
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What the compiler's numbers are."""
+
+    int_bytes: int = 4
+    long_bytes: int = 8
+    double_bytes: int = 8
+    char_is_signed: bool = True
+
+    @classmethod
+    def of(cls, said: str) -> _Target:
+        found: dict[str, int] = {}
+        signed = True
+        for kind, size, unsigned in _FACT.findall(said):
+            if unsigned:
+                signed = False
+            else:
+                found[kind] = int(size)
+        return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
+
+    def same(self, type: str, name: str) -> bool:
+        """Whether ``type`` of an interface file is ``name`` in C.
+
+        A bool is any whole number, and any whole number is an enumeration.
+        """
+        floating = name in ("float", "double", "long double")
+        if type == "bool":
+            return not floating
+        if type.startswith("float"):
+            sizes = {"float": 4, "double": self.double_bytes}
+            return floating and sizes.get(name) == type_bytes(type)
+        if floating or name == "_Bool":
+            return False
+        kind = name.removeprefix("unsigned ").removeprefix("signed ")
+        sizes = {
+            "char": 1, "short": 2, "int": self.int_bytes, "long": self.long_bytes, "long long": 8
+        }  # fmt: skip
+        unsigned = name.startswith("unsigned") or (name == "char" and not self.char_is_signed)
+        return kind not in sizes or type == f"{'u' * unsigned}int{8 * sizes[kind]}"

@@ -5,24 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hitl.comparison.execution import MODELLED, Execution
+from hitl.comparison.exercise import Covered, Effects
 from hitl.comparison.flights import OVERLAP
 from hitl.comparison.mismatches import reservation
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from rtsim.errors import RtsimError
 from rtsim.record.comparison import Comparison
+from rtsim.record.fault_marks import Acted
 from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import SignalResult, short
+from rtsim.record.verdict import Outcome, SignalResult, short
 from rtsim.tag import Tag
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 """In an error: the process, and the tag."""
+
+
+class Spoiled(NamedTuple):
+    """From when on (ns) a flight says nothing of the translation, and why."""
+
+    since_ns: int
+    why: str
+    slow: bool = False
+    """This host was too slow."""
+    ended: bool = True
+    """So the error that ended the flight, if one did, is no fault of the translation's."""
+
+
+class Undecided(RtsimError):
+    """A comparison that could not be decided; a failure would be an AssertionError."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +62,26 @@ class Flight:
     sides: Sides = C_AGAINST_DESIGN
     targets: Mapping[str, OnTarget] = field(default_factory=dict)
     """What boards measured of themselves, by controller."""
+    spoiled: Spoiled | None = None
+    """What was around the controllers, and not they themselves, that spoiled the flight."""
+    effects: Mapping[str, Effects] = field(default_factory=dict)
+    """What became of the answers of each controller."""
+    covered: Covered = Covered()
+
+    @property
+    def outcome(self) -> Outcome:
+        """Failed where the translation does; undecided where something else came between."""
+        ended = self._excused and (self.spoiled is None or self.spoiled.ended)
+        if self._charged or (self.error and not ended):
+            return Outcome.FAILED
+        complete = not self.error and not self.comparison.failures
+        effective = not self.effects or any(effect.any for effect in self.effects.values())
+        compared = any(result.rows for result in self.comparison.results)
+        return Outcome.PASSED if complete and effective and compared else Outcome.UNDECIDED
 
     @property
     def ok(self) -> bool:
-        return self.comparison.ok and not self.error
+        return self.outcome is Outcome.PASSED
 
     @property
     def slipped(self) -> int:
@@ -56,18 +90,36 @@ class Flight:
         return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
 
     @property
-    def undecided(self) -> bool:
-        """All that fails is the part for which this host was too slow."""
-        end = self.flown.end_ns
-        held_up = self.held_up or self.slipped > 0
-        return (
-            held_up
-            and not self.ok
-            and all(
-                r.name == OVERLAP or (r.first_failed is not None and r.first_failed.ns >= end)
-                for r in self.comparison.failures
-            )
-        )
+    def too_slow(self) -> bool:
+        """All that came between is that this host did not keep up with the clock."""
+        return self.held_up or self.slipped > 0 or (self.spoiled is not None and self.spoiled.slow)
+
+    @property
+    def _excused(self) -> bool:
+        return self.held_up or self.slipped > 0 or self.spoiled is not None
+
+    @property
+    def _charged(self) -> list[SignalResult]:
+        """Failures that nothing excuses but the translation."""
+        return [r for r in self.comparison.failures if not self.excuses(r)]
+
+    def excuses(self, result: SignalResult) -> bool:
+        """It fails, by what came between and not by the translation."""
+        if result.ok or not self._excused:
+            return False
+        since = self.flown.end_ns if self.spoiled is None else self.spoiled.since_ns
+        first = result.first_failed
+        return result.name == OVERLAP or (first is not None and first.ns >= since)
+
+    @property
+    def undecided(self) -> str:
+        """Why nothing can be said, in words; empty where something can."""
+        if self.outcome is not Outcome.UNDECIDED:
+            return ""
+        if self._excused:
+            return self.error or (self.spoiled.why if self.spoiled else _time(self))
+        reasons = [effect.nothing(name) for name, effect in self.effects.items()]
+        return "; ".join(filter(None, reasons)) or "there was no row to compare"
 
     @property
     def first(self) -> SignalResult | None:
@@ -102,6 +154,10 @@ class Flight:
         return {
             **self.comparison.to_json(),
             "ok": self.ok,
+            "outcome": self.outcome.name.lower(),
+            "undecided": self.undecided,
+            "covered": self.covered.to_json(),
+            "effects": {name: effect.to_json() for name, effect in self.effects.items()},
             "error": self.error,
             "late": self.late,
             "missed": self.missed,
@@ -121,6 +177,8 @@ class BackToBack:
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
+    faults: tuple[Acted, ...] = ()
+    """What was to go wrong on purpose, and how often it did."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
@@ -128,10 +186,14 @@ class BackToBack:
         return (self,)
 
     @property
+    def outcome(self) -> Outcome:
+        """Of the open loops and of the flight together."""
+        flown = [] if self.flight is None else [self.flight.outcome]
+        return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *flown])
+
+    @property
     def ok(self) -> bool:
-        return all(loop.ok for loop in self.open.values()) and (
-            self.flight is None or self.flight.ok
-        )
+        return self.outcome is Outcome.PASSED
 
     @property
     def closed(self) -> Comparison | None:
@@ -141,14 +203,14 @@ class BackToBack:
     @property
     def first_failed(self) -> OpenLoop | None:
         """The open loop that fails earliest."""
-        failed = [loop for loop in self.open.values() if not loop.ok]
+        failed = [loop for loop in self.open.values() if loop.outcome is Outcome.FAILED]
         return min(failed, key=_when, default=None)
 
     @property
     def explanation(self) -> str:
         """Where the closed loop fails, whether the open loop already does; else empty."""
         flight = self.flight
-        if flight is None or flight.ok:
+        if flight is None or flight.ok or not (flight.error or flight.comparison.failures):
             return ""
         failed = self.first_failed
         if failed is not None:
@@ -169,6 +231,8 @@ class BackToBack:
         flight = self.flight
         if flight is None or flight.ok:
             return ""
+        if not flight.error and not flight.comparison.failures:
+            return flight.undecided
         if not flight.error:
             return flight.failure(flight.first or flight.comparison.failures[0])
         first = headline(flight.error)
@@ -179,31 +243,66 @@ class BackToBack:
     def in_words(self) -> str:
         """The verdict, with the first failure of the open and of the closed loop."""
         if self.ok:
-            flown = "" if self.flight is None else ", in open and in closed loop"
-            return f"{self.scenario}: {self.statement}{flown}{reservation(self.notes)}"
+            how = ", in open loop" if self.flight is None else ", in open and in closed loop"
+            return f"{self.scenario}: {self.statement}{how}{reservation(self.reserved)}"
         return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
 
     @property
     def statement(self) -> str:
-        """``the C does what its design does``, or does not."""
+        """``the C does what its design does``, or does not, or nobody knows."""
         who = f"the {self.sides.translation}"
-        if self.flight is not None and self.flight.undecided and self.first_failed is None:
+        if self.outcome is not Outcome.UNDECIDED:
+            return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
+        decided = all(loop.ok for loop in self.open.values())
+        if decided and self.flight is not None and self.flight.too_slow:
             return f"this host was too slow to say whether {who} does {self.sides.aim}"
-        return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
+        return f"it could not be decided whether {who} does {self.sides.aim}"
 
     @property
     def why(self) -> list[str]:
         """The first failure of the open and of the closed loop; empty where there is none."""
         lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         if self.flight is not None and not self.flight.ok:
-            lines.append(f"closed loop: {self.closed_in_words}")
-            lines.append(self.explanation)
-        return lines
+            lines += [f"closed loop: {self.closed_in_words}", self.explanation]
+        return [line for line in lines if line]
+
+    @property
+    def reserved(self) -> list[str]:
+        """What a verdict that all is well does not cover, and cannot do without saying."""
+        out = [
+            f"{name}.{column} never moved"
+            for name, loop in self.open.items()
+            for column in loop.exercise.still_outputs
+        ]
+        effects = {} if self.flight is None else self.flight.effects
+        out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
+        never = [fault.name for fault in self.faults if not fault.activations]
+        return [*out, *([f"these faults never acted: {', '.join(never)}"] if never else [])]
+
+    @property
+    def unexercised(self) -> list[str]:
+        """Everything that was not put to the test, in sentences."""
+        out = [
+            f"{name}: {words}"
+            for name, loop in self.open.items()
+            for words in loop.exercise.in_words
+        ]
+        return [*out, *(text for text in self.reserved if not text.endswith(" never moved"))]
+
+    @property
+    def coverage(self) -> list[str]:
+        """What was compared, in sentences."""
+        out = [f"open loop of {loop.covered}" for loop in self.open.values()]
+        if self.flight is not None:
+            out.append(f"closed loop: {self.flight.covered.in_words}")
+        return out
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` that names signal, step and values."""
-        if not self.ok:
-            raise AssertionError(self.in_words)
+        """Raise :class:`AssertionError` that names signal, step and values.
+
+        :class:`Undecided` where nothing can be said of the translation.
+        """
+        refuse(self.outcome, self.in_words)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what is not finite is ``None``."""
@@ -211,12 +310,23 @@ class BackToBack:
             "scenario": self.scenario,
             "sides": list(self.sides),
             "ok": self.ok,
+            "outcome": self.outcome.name.lower(),
             "settings": self.settings,
             "notes": list(self.notes),
+            "covered": self.coverage,
+            "not_exercised": self.unexercised,
             "open": {name: loop.to_json() for name, loop in self.open.items()},
             "closed": None if self.flight is None else self.flight.to_json(),
             "explanation": self.explanation,
         }
+
+
+def refuse(outcome: Outcome, told: str) -> None:
+    """Raise what belongs to an outcome that is none of success."""
+    if outcome is Outcome.FAILED:
+        raise AssertionError(told)
+    if outcome is Outcome.UNDECIDED:
+        raise Undecided(told)
 
 
 def headline(error: str) -> str:
@@ -240,7 +350,7 @@ def allowance(result: SignalResult) -> str:
 
 def _what_the_loop_adds(flight: Flight) -> str:
     """Why it may fail where each step agrees."""
-    if flight.held_up:
+    if flight.error and flight.outcome is Outcome.UNDECIDED:
         who = flight.sides.translation
         return f"the flight ended early by this host's doing, not the {who}'s: {flight.error}"
     if flight.error:

@@ -23,12 +23,13 @@ from hitl.results.traces import flown_traces, stepped_traces
 from rtsim.record import figures
 from rtsim.record.markup import STYLE, block, table, text
 from rtsim.record.thinning import BUCKETS
-from rtsim.record.verdict import short
+from rtsim.record.verdict import Outcome, short
 
 MOST_PLOTS = 12
 """Signals of the loop that are drawn: what fails, outputs of the C, then what differs most."""
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
+.undecided { color: #9a6700; font-weight: 600; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--back); padding: 8px 12px; }
 """
 Pairs = Sequence[BackToBack]
@@ -83,12 +84,15 @@ def _facts(result: BackToBack | Ladder) -> str:
 
 
 def _verdict(result: BackToBack | Ladder) -> str:
-    state = "ok" if result.ok else "no"
+    state = {Outcome.PASSED: "ok", Outcome.FAILED: "no"}.get(result.outcome, "undecided")
     lines = result.in_words.splitlines()
     out = f"<p class={state}>{text(lines[0])}</p>"
     if lines[1:]:
         out += f"<pre>{text(chr(10).join(lines[1:]))}</pre>"
-    return out + "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
+    out += "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
+    told = [("compared", t) for t in result.coverage]
+    told += [("not exercised", t) for t in result.unexercised]
+    return out + table(("", ""), told)
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
@@ -167,7 +171,8 @@ def _faults(pairs: Pairs) -> str:
     if not faults:
         return ""
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
-    about = f"In the flight with the {pairs[-1].sides.translation}."
+    who = pairs[-1].sides.translation if pairs[-1].flight is not None else pairs[0].sides.design
+    about = f"In the flight with the {who}."
     told = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
     return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{told}"
 

@@ -64,6 +64,8 @@ class Tables:
         yield from _times(pairs, width)
         yield from _on_boards(pairs, width)
         yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
+        yield from _lines(*(f"compared: {text}" for text in self.result.coverage))
+        yield from _lines(*(f"not exercised: {text}" for text in self.result.unexercised))
 
 
 def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
@@ -76,6 +78,8 @@ def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
     yield fitted("Closed loop", columns, shown, width)
     rest = len(meant) - len(shown)
     state = f"{failed} of {count} signals fail" if failed else f"all {count} signals agree"
+    if not failed and any(flight.error for flight in flights):
+        state = f"{count} signals agree up to where the flight ended"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
 
 
@@ -83,7 +87,9 @@ def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
     """How often each acted; a line for those that could not, or never came to it."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
-        where = f"Faults, in the flight with the {pairs[-1].sides.translation}"
+        flown = pairs[-1].flight is not None
+        who = pairs[-1].sides.translation if flown else pairs[0].sides.design
+        where = f"Faults, in the flight with the {who}"
         yield fitted(where, FAULT_COLUMNS, rows, width)
         yield from _lines(*notes(pairs))
 

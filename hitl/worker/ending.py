@@ -17,6 +17,8 @@ _MEANINGS = {
     "SIGTRAP": "a trap of the compiler: what cannot be was reached",
     "SIGKILL": "somebody killed it, or memory ran out",
 }
+KILLED = "was ended by SIGKILL"
+"""What is said of a process that somebody else has ended."""
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _MOST_CHARACTERS = 4000
@@ -31,6 +33,11 @@ class Ending:
     stderr: str
     unresponsive: bool = False
     """It was asked to end, did not, and was killed."""
+
+    @property
+    def killed(self) -> bool:
+        """Somebody else ended it, such as a system without memory: no C does that to itself."""
+        return self.code == -signal.SIGKILL and not self.unresponsive
 
     @property
     def in_words(self) -> str:
@@ -63,5 +70,6 @@ class Died(ControllerError):
 
     def __init__(self, about: str, ending: Ending) -> None:
         self.ending = ending
+        self.environment = ending.killed
         said = f"; it said:\n{ending.said}" if ending.said else ""
         super().__init__(f"{about} {ending.in_words}{said}")

@@ -25,7 +25,7 @@ class Peer(ABC):
         self.link = link
         most = max(interface.inputs.size, interface.parameters.size)
         self._speaker = Speaker(most, interface.schema)
-        self._most = max(interface.outputs.size, 1)
+        self._most = max(interface.outputs.size, interface.parameters.size, 1)
 
     @property
     @abstractmethod

@@ -15,7 +15,9 @@ from rtsim.record.reading import TrackData
 from rtsim.signals import Kind, Signal
 from rtsim.tag import Tag
 
-_TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
+TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
+LARGE = 0.1
+"""A tolerance above this share of a signal's range is told beside it."""
 
 Matrix: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
@@ -61,6 +63,9 @@ class SignalResult:
     unit: str = ""
     tolerance: Tolerance = EXACT
     rows: int = 0
+    """Rows that were compared."""
+    there: int = 0
+    """Rows that the baseline has."""
     max_abs: float = 0.0
     max_rel: float = 0.0
     worst: Tag | None = None
@@ -70,16 +75,34 @@ class SignalResult:
     column: str = ""
     """The element of an array that differs most."""
     reason: str = ""
+    remark: str = ""
+    """Of one that passes: that its tolerance is large beside the signal itself."""
 
     @property
     def ok(self) -> bool:
+        """Nothing was found against it."""
         return not self.reason
+
+    @property
+    def empty(self) -> bool:
+        """No row was there to compare: it neither agrees nor differs."""
+        return self.ok and not self.rows
+
+    @property
+    def verdict(self) -> str:
+        if self.empty:
+            return "nothing to compare"
+        return self.reason or (f"ok, but {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
         """Text: signal, unit, rows, largest differences, first one, verdict."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
-        return self.name, self.unit, str(self.rows), *numbers, first, self.reason or "ok"
+        return self.name, self.unit, self._rows, *numbers, first, self.verdict
+
+    @property
+    def _rows(self) -> str:
+        return str(self.rows) if self.rows >= self.there else f"{self.rows} of {self.there}"
 
     def to_json(self) -> dict[str, object]:
         def tag(one: Tag | None) -> list[int] | None:
@@ -90,7 +113,9 @@ class SignalResult:
             "unit": self.unit,
             "ok": self.ok,
             "reason": self.reason,
+            "remark": self.remark,
             "rows": self.rows,
+            "rows_there": self.there,
             "max_abs": _json_number(self.max_abs),
             "max_rel": _json_number(self.max_rel),
             "worst_tag": tag(self.worst),
@@ -140,7 +165,7 @@ class Pair:
     def judge(self, a: Values, b: Values) -> SignalResult:
         """The verdict over ``a`` and ``b``, (n, size) each, paired row by row."""
         x, y = a.astype(np.float64), b.astype(np.float64)
-        gap, rel, _, same, good = self.measure(a, b)
+        gap, rel, allowed, same, good = self.measure(a, b)
         differs, failed = np.asarray(~same.all(axis=1)), np.asarray(~good.all(axis=1))
         worst, column = divmod(int(gap.argmax()), gap.shape[1]) if gap.size else (0, 0)
         columns = self.signal.columns if self.signal else ("",)
@@ -149,6 +174,7 @@ class Pair:
             self.signal.unit if self.signal else "",
             self.tolerance,
             rows=len(a),
+            there=len(self.track),
             max_abs=float(gap.max(initial=0.0)),
             max_rel=float(rel.max(initial=0.0)),
             worst=self._tag(worst) if differs.any() else None,
@@ -156,6 +182,7 @@ class Pair:
             first_failed=self._first(failed),
             column=columns[column] if len(columns) > 1 and differs.any() else "",
             reason=self._reason(x, y, failed),
+            remark="" if failed.any() else _remark(gap, allowed, ranges(x)),
         )
 
     def _tag(self, row: int) -> Tag:
@@ -175,6 +202,33 @@ class Pair:
         if np.array_equal(x[row], y[row]):
             return f"equal but not the same bits {at}"
         return f"beyond {at}, {int(failed.sum())}/{len(x)}"
+
+
+def ranges(x: Matrix) -> Matrix:
+    """How far each column of ``x`` (n, size) moves (size,); of one that never does, its size."""
+    finite = np.where(np.isfinite(x), x, np.nan)
+    known = np.isfinite(x).any(axis=0)
+    kept = np.where(known, finite, 0.0)
+    with np.errstate(over="ignore"):
+        moved = np.nanmax(kept, axis=0, initial=-math.inf) - np.nanmin(
+            kept, axis=0, initial=math.inf
+        )
+    size = np.nanmax(np.abs(kept), axis=0, initial=0.0)
+    return np.asarray(np.where(moved > 0, moved, size))
+
+
+def _remark(gap: Matrix, allowed: Matrix, moved: Matrix) -> str:
+    """That a tolerance which was needed is above a tenth of the signal's own range."""
+    used = gap.max(axis=0, initial=0.0)
+    most = np.where(used > 0, allowed.max(axis=0, initial=0.0), 0.0)
+    large = np.flatnonzero(most > LARGE * moved)
+    if not len(large):
+        return ""
+    with np.errstate(divide="ignore"):
+        column = int(large[np.argmax(used[large] / moved[large])])
+    off, span = used[column], moved[column]
+    text = f"its tolerance of {most[column]:.3g} is above a tenth of its range of {span:.3g}"
+    return f"{text}, and it is off by {off:.3g}" if off > LARGE * span else text
 
 
 def short(tag: Tag) -> str:
@@ -204,8 +258,8 @@ def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)
             y = np.where(flipped[:, None], -y, y)
         gap = np.abs(x - y)
-        if kind == "angle" and unit in _TURN:
-            turn = _TURN[unit]
+        if kind == "angle" and unit in TURN:
+            turn = TURN[unit]
             reduced = np.abs(np.fmod(x, turn) - np.fmod(y, turn))
             gap = np.fmod(np.where(np.isfinite(gap), gap, reduced), turn)
             gap = np.minimum(gap, turn - gap)

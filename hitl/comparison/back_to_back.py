@@ -256,7 +256,10 @@ class _Pair:
             sides=self.sides,
             targets=self._targets(flown.started),
             spoiled=spoiled_by(flown),
-            effects={name: Effects.of(name, c, flown.recording) for name, c in designs.items()},
+            effects={
+                name: Effects.of(name, design, baseline, flown.recording)
+                for name, design in designs.items()
+            },
             covered=Covered.of(compared.comparison.results, compared.baseline, flights),
         )
 

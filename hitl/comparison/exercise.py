@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.controller import Controller
-from rtsim.record.reading import Recording
+from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult, short
 from rtsim.tag import NS_PER_S, Tag
 from rtsim.trace import request_topic
@@ -84,22 +84,20 @@ class Effects:
     arrived: int
     """Answers that took effect before the end."""
     away: bool
-    """One of them said something else than what holds before the first."""
+    """The design says something else at some time than what holds before its first answer."""
 
     @classmethod
-    def of(cls, name: str, design: Controller, flown: Recording) -> Effects:
-        track = flown.tracks.get(f"messages/{name}")
+    def of(cls, name: str, design: Controller, baseline: Recording, flown: Recording) -> Effects:
+        """Of ``name`` in ``flown``, beside the flight of the design."""
+        answers = flown.tracks.get(f"messages/{name}")
         requests = flown.tracks.get(f"messages/{request_topic(name)}")
-        asked = 0 if requests is None else len(requests)
-        if track is None or not len(track):
-            return cls(asked, 0, 0, False)
-        arrival = track.integer("arrival")
-        effective = (arrival >= 0) & (arrival <= flown.end_ns)
-        held = np.concatenate([design.outputs.initial()[design.outputs.slice(s.name)]
-                               if s.name in design.outputs else np.zeros(s.size)
-                               for s in track.signals])  # fmt: skip
-        away = bool((track.rows.floats[effective] != held).any())
-        return cls(asked, len(track), int(effective.sum()), away)
+        wanted = baseline.tracks.get(f"messages/{name}")
+        return cls(
+            0 if requests is None else len(requests),
+            0 if answers is None else len(answers),
+            0 if answers is None else int(_effective(answers, flown.end_ns).sum()),
+            wanted is not None and _moves(wanted, baseline.end_ns, design),
+        )
 
     @property
     def any(self) -> bool:
@@ -114,8 +112,8 @@ class Effects:
             )
         if not self.away:
             return (
-                f"every answer of {name} was what holds before the first one, so that none had an "
-                "effect; let the scenario ask something of it"
+                f"every answer of the design of {name} is what holds before the first one, so that "
+                "none has an effect; let the scenario ask something of it"
             )
         return ""
 
@@ -169,6 +167,23 @@ def ended(recording: Recording) -> str:
 def reached_the_end(recording: Recording) -> bool:
     """It came to the end that was asked of it, or to one that it has by itself."""
     return (recording.footer or {}).get("reason") in ("end", "terminal")
+
+
+def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
+    """Which of them arrived before the end."""
+    arrival = answers.integer("arrival")
+    return np.asarray((arrival >= 0) & (arrival <= end_ns))
+
+
+def _moves(answers: TrackData, end_ns: int, design: Controller) -> bool:
+    """Something arrives that is not there before."""
+    known, held = design.outputs, design.outputs.initial()
+    rows = answers.rows.floats[_effective(answers, end_ns)]
+    return any(
+        bool((rows[:, answers.signals.slice(name)] != held[known.slice(name)]).any())
+        for name in answers.signals.names
+        if name in known
+    )
 
 
 def _still(columns: Sequence[str], values: NDArray[np.float64]) -> tuple[str, ...]:

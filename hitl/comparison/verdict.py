@@ -350,7 +350,7 @@ def allowance(result: SignalResult) -> str:
 
 def _what_the_loop_adds(flight: Flight) -> str:
     """Why it may fail where each step agrees."""
-    if flight.error and flight.outcome is Outcome.UNDECIDED:
+    if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"the flight ended early by this host's doing, not the {who}'s: {flight.error}"
     if flight.error:

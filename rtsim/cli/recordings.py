@@ -39,6 +39,7 @@ def tolerances(
             values = []
         if not equals or len(values) not in (1, 2):
             raise ScenarioError(f"--tol {text!r}; write --tol 'f16.*=ABS' or 'f16.*=ABS,REL'")
+        out.pop(pattern, None)  # of the same pattern the last one counts, and where it stands
         out[pattern] = Tolerance(values[0], values[1] if len(values) == 2 else 0.0)
     return out
 

@@ -18,6 +18,7 @@ from hitl.comparison.conditions import Conditions, Flown, Watch
 from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
 from hitl.comparison.exercise import Covered, Effects, ended, reached_the_end
+from hitl.comparison.flight import Flight
 from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.mismatches import mismatches, too_slow
@@ -38,7 +39,7 @@ from hitl.comparison.tolerances import (
     one_after_the_other,
     refuse_unknown,
 )
-from hitl.comparison.verdict import BackToBack, Flight
+from hitl.comparison.verdict import BackToBack
 from hitl.interface import Interface
 from rtsim.controller import Controller
 from rtsim.latency import Latencies, latency_in_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hitl.comparison.conditions import Flown
 from hitl.comparison.execution import on_board
+from hitl.comparison.flight import Spoiled
 from hitl.comparison.flights import LATE, first_late
-from hitl.comparison.verdict import Spoiled
 
 _FAILED = "Failed"
 """Kind of the event of a controller that the flight went on without."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hitl.comparison.flight import Flight
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, Flight
+from hitl.comparison.verdict import BackToBack
 from rtsim.cli.tables import Column
 from rtsim.record.verdict import SignalResult, short
 

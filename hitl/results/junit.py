@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from hitl.comparison.flight import Flight, allowance
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, Flight, allowance
+from hitl.comparison.verdict import BackToBack
 from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts

@@ -9,10 +9,11 @@ import numpy as np
 import plotly.offline
 
 from hitl.comparison.execution import LABEL
+from hitl.comparison.flight import allowance
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, allowance
+from hitl.comparison.verdict import BackToBack
 from hitl.results.columns import closed_table, flights_of, open_table, percent
 from hitl.results.faults import faults_of, notes
 from hitl.results.figures import traces_html

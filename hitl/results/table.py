@@ -9,8 +9,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from hitl.comparison.execution import Execution
+from hitl.comparison.flight import Flight
 from hitl.comparison.ladder import Ladder
-from hitl.comparison.verdict import BackToBack, Flight
+from hitl.comparison.verdict import BackToBack
 from hitl.results.columns import closed_table, count_failed, flights_of, open_table
 from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of

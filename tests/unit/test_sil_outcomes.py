@@ -316,8 +316,8 @@ def test_a_loop_without_an_effect_is_undecided_though_the_steps_agree() -> None:
         "(it could be decided)"
     ]
     alone = back_to_back(scenario(), {"controller": Fresh()}, until=0.15, latency=0.2, closed=False)
-    said = "unstable: the C does what its design does, in open loop; but controller.force never moved"
-    assert alone.in_words == said, "of one step there is none after it"
+    said = "the C does what its design does, in open loop; but controller.force never moved"
+    assert alone.in_words == f"unstable: {said}", "of one step there is none after it"
 
 
 @pytest.mark.usefixtures("motor")

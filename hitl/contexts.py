@@ -17,7 +17,7 @@ from hitl.comparison.back_to_back import Ladder, Watch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
 from hitl.comparison.on_boards import check_faults, meet, rungs
 from hitl.comparison.tolerances import Tolerances
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, refuse
 from hitl.controllers.sil import CASES
 from hitl.firmware import firmware as firmware_of
 from hitl.plants import (
@@ -34,6 +34,7 @@ from hitl.results.page import write_page
 from rtsim.faults.reading import Given
 from rtsim.latency import Latencies
 from rtsim.record.reading import Recording
+from rtsim.record.verdict import Outcome
 from rtsim.simulation import MAX, Pace
 from rtsim.tag import Duration
 
@@ -43,6 +44,7 @@ class _WithPage:
 
     page: Path | None
     ok: bool
+    outcome: Outcome
     in_words: str
 
     def __enter__(self) -> Self:
@@ -52,10 +54,12 @@ class _WithPage:
         """Everything was closed before there was a result."""
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` that names signal, step, values and the page."""
+        """Raise :class:`AssertionError` that names signal, step, values and the page.
+
+        :class:`hitl.comparison.verdict.Undecided` where nothing can be said of the C.
+        """
         __tracebackhide__ = True
-        if not self.ok:
-            raise AssertionError(self.told)
+        refuse(self.outcome, self.told)
 
     @property
     def told(self) -> str:

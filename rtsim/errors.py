@@ -53,6 +53,9 @@ class ModelError(RtsimError):
 class ControllerError(RtsimError):
     """A controller died, went silent or answered wrongly."""
 
+    environment: bool = False
+    """What failed was around the controller, such as a host without memory: no verdict on it."""
+
 
 class LatencyError(RtsimError):
     """A latency model returned what no link can do."""

@@ -2,7 +2,8 @@
 
 ::
 
-    int  rtsim_initialize(const double *p)             parameters (k,)
+    int  rtsim_initialize(const double *p)             parameters (k,); RTSIM_KEEP leaves one alone
+    double rtsim_own[k]                                what they were before that, by the C itself
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
@@ -40,6 +41,7 @@ def unit_text(interface: Interface) -> str:
         _size("inputs", interface.input_fields),
         _size("outputs", interface.output_fields),
         _size("parameters", interface.parameter_fields),
+        f"double rtsim_own[{max(1, elements(interface.parameter_fields))}];",
         _initialize(interface, file),
         _step(interface, file),
         "void rtsim_terminate(void)\n{",
@@ -73,13 +75,17 @@ def _size(name: str, fields: Iterable[Field]) -> str:
 
 def _initialize(interface: Interface, file: str) -> str:
     settle = [
+        "  rtsim_note_parameters();",
         "  rtsim_status = rtsim_set_parameters(rtsim_p);",
         "  if (rtsim_status) return rtsim_status;",
     ]
     return "\n".join(
         [
+            "static void rtsim_note_parameters(void)\n{",
+            *_notes(interface.parameter_fields),
+            "}",
             "static int rtsim_set_parameters(const double *rtsim_p)\n{\n  (void)rtsim_p;",
-            *_sets(interface.parameter_fields, "rtsim_p"),
+            *_sets(interface.parameter_fields, "rtsim_p", "rtsim_kept"),
             "  return 0;\n}",
             "static unsigned long long rtsim_tick;",
             "int rtsim_initialize(const double *rtsim_p)\n{\n  int rtsim_status;",
@@ -111,13 +117,17 @@ def _entry(step: Step, file: str) -> str:
     return f"  if ({due}) {{\n{call}\n  }}"
 
 
-def _sets(fields: Iterable[Field], vector: str) -> Iterable[str]:
+def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
+    """``spared`` is the function that says of a value that nothing is to be set."""
     at = 0
     for place in fields:
-        body = f"double rtsim_v = {vector}[{at}u + rtsim_k]; {_refused(place)}"
-        if body.endswith(")"):
-            body += f" return 1 + {at} + (int)rtsim_k;"
-        yield over(place.signal.size, f"{body} {element_of(place, 'rtsim_k')} = {_raw(place)};")
+        refused = _refused(place)
+        if refused.endswith(")"):
+            refused += f" return 1 + {at} + (int)rtsim_k;"
+        body = f"{refused} {element_of(place, 'rtsim_k')} = {_raw(place)};"
+        if spared:
+            body = f"if (!{spared}(rtsim_v)) {{ {body} }}"
+        yield over(place.signal.size, f"double rtsim_v = {vector}[{at}u + rtsim_k]; {body}")
         at += place.signal.size
 
 
@@ -138,6 +148,18 @@ def _raw(place: Field) -> str:
     if place.signal.type == "bool":
         return "rtsim_v != 0.0"
     return f"(rtsim_{place.signal.type})rtsim_v"
+
+
+def _notes(fields: Iterable[Field]) -> Iterable[str]:
+    """What the parameters are; a bool is read as a byte, as nothing may have written it yet."""
+    at = 0
+    for place in fields:
+        type, element = place.signal.type, element_of(place, "rtsim_k")
+        scaled = f" * {place.scale!r} + {place.bias!r}" if place.scaled else ""
+        value = f"*(const unsigned char *)&{element} != 0" if type == "bool" else element
+        body = f"rtsim_own[{at}u + rtsim_k] = (double)({value}){scaled};"
+        yield over(place.signal.size, body)
+        at += place.signal.size
 
 
 def _gets(fields: Iterable[Field]) -> Iterable[str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hitl.comparison.back_to_back import BackToBack, Ladder, Watch
+from hitl.comparison.tolerances import one_after_the_other
 from hitl.results.faults import all_acted
 from hitl.results.files import check_result
-from rtsim.cli.common import F
+from rtsim.cli.common import NO, F
 from rtsim.cli.faults import faults_option
 from rtsim.cli.latency import latency_option
 from rtsim.cli.progress import ProgressLine
@@ -56,16 +57,19 @@ class Asked:
         if self.open_only and self.path is not None:
             raise ScenarioError(f"--open-only flies nothing that -o {self.path} could record")
 
-    def rules(self) -> dict[str, Tolerance | tuple[float, float]]:
+    def rules(self) -> dict[str, Tolerance]:
         """As ``rtsim compare`` reads them; ``--abs 0`` asks for equal bits."""
-        out: dict[str, Tolerance | tuple[float, float]] = {}
+        every: dict[str, Tolerance] = {}
         if self.absolute is not None or self.relative is not None:
-            out["*"] = Tolerance(self.absolute or 0.0, self.relative or 0.0)
-        return {**out, **tolerances(0.0, 0.0, self.single)}
+            every["*"] = Tolerance(self.absolute or 0.0, self.relative or 0.0)
+        some = tolerances(0.0, 0.0, self.single)
+        return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
-    def holds(self, result: BackToBack | Ladder) -> bool:
-        """Whether the exit status is 0."""
-        return result.ok and (not self.strict or all_acted(result.pairs))
+    def status(self, result: BackToBack | Ladder) -> int:
+        """The exit status: that of the outcome, or a no where ``--strict`` is not met."""
+        if self.strict and result.ok and not all_acted(result.pairs):
+            return NO
+        return result.outcome.value
 
     def writers(self) -> dict[Path, Writer]:
         """What writes which file; refused now where that will not be possible."""
@@ -74,7 +78,7 @@ class Asked:
             from hitl.results.junit import write_junit
 
             check_result(self.junit, b"<testsuites", "a JUnit file")
-            out[self.junit] = write_junit
+            out[self.junit] = partial(write_junit, strict=self.strict)
         if self.html is not None:
             from hitl.results.page import MARK, write_page
 

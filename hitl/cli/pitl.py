@@ -18,7 +18,7 @@ from hitl.firmware import Firmware
 from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
@@ -136,7 +136,7 @@ def pitl(
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
     _show(result, both, files, times, as_json)
-    sys.exit(0 if asked.holds(result) else NO)
+    sys.exit(asked.status(result))
 
 
 def _controllers(

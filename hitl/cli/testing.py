@@ -25,7 +25,7 @@ from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.controllers.sil import SilController
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
-from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.faults import note_lines
 from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
@@ -98,7 +98,8 @@ def test(
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
     _show(result, files, times, counted, as_json)
-    sys.exit((FAILED if counted.failed else 0) if asked.holds(result) else NO)
+    status = asked.status(result)
+    sys.exit(FAILED if counted.failed and not status else status)
 
 
 def _show(

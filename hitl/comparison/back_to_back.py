@@ -17,6 +17,8 @@ from typing import NamedTuple
 from hitl.comparison.conditions import Conditions, Flown, Watch
 from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
+from hitl.comparison.exercise import Covered, Effects, ended, reached_the_end
+from hitl.comparison.flight import Flight
 from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.mismatches import mismatches, too_slow
@@ -24,6 +26,7 @@ from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import First, OpenLoop, defaults, open_loop
 from hitl.comparison.recorded_inputs import in_terms_of, inputs_of, signals_of
 from hitl.comparison.sides import DESIGN, Sides
+from hitl.comparison.spoiling import spoiled_by
 from hitl.comparison.tolerances import (
     Tolerances,
     checked,
@@ -32,11 +35,16 @@ from hitl.comparison.tolerances import (
     for_tracks,
     in_the_loop,
     names_of,
+    of_signals,
+    one_after_the_other,
     refuse_unknown,
 )
-from hitl.comparison.verdict import BackToBack, Flight
+from hitl.comparison.verdict import BackToBack
+from hitl.interface import Interface
 from rtsim.controller import Controller
 from rtsim.latency import Latencies, latency_in_words
+from rtsim.record import fault_marks
+from rtsim.record.fault_marks import Acted
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
@@ -128,7 +136,9 @@ def climb(
     conditions.watch.checked()
     if closed or given is None:
         design.flown = Flown(conditions.fly_design(), {}, None)
-    _refuse_unknown(rules, sides[1:], design.flown if closed else None)
+    flown = design.recording if design.flown else given
+    _refuse_unknown(rules, sides[1:], flown if closed else None)
+    _refuse_unknown_in_files(sides[1:], flown)
     settings = {
         "seed": seed,
         "until_s": conditions.until_ns / 1e9,
@@ -160,6 +170,7 @@ def climb(
                 notes=pair.notes(given),
                 settings={**settings, "pace": str(pace)} if uppermost else settings,
                 sides=pair.sides,
+                faults=pair.faults(design.flown),
             )
         )
     return Ladder(tuple(pairs))
@@ -225,11 +236,14 @@ class _Pair:
         above, flown = self.above.controllers.values(), self.above.flown
         assert flown is not None
         baseline = in_terms_of(designs, self.below.recording)
-        loosest = in_the_loop(t for c in above for t in defaults(c, floating=True).values())
-        stated = {**declared(above), **self.rules}
-        rules = {"*": loosest, **for_tracks(stated, outputs, signals_of(baseline))}
+        shares = in_the_loop(t for c in above for t in defaults(c, floating=True).values())
+        known = signals_of(baseline)
+        theirs = for_tracks(declared(above), outputs, known)
+        stated = for_tracks(one_after_the_other(declared(above), self.rules), outputs, known)
+        rules = one_after_the_other(of_signals(shares, baseline, theirs), stated)
         recording = in_terms_of(designs, flown.recording)
         compared = compare_flights(baseline, recording, rules, designs, self.sides)
+        flights = {self.below.name: self.below.recording, self.above.name: flown.recording}
         return Flight(
             comparison=compared.comparison,
             baseline=self.below.recording,
@@ -242,7 +256,22 @@ class _Pair:
             execution=self._execution(flown.started),
             sides=self.sides,
             targets=self._targets(flown.started),
+            spoiled=spoiled_by(flown),
+            effects={
+                name: Effects.of(name, design, baseline, flown.recording)
+                for name, design in designs.items()
+            },
+            covered=Covered.of(compared.comparison.results, compared.baseline, flights),
         )
+
+    def faults(self, design: Flown | None) -> tuple[Acted, ...]:
+        """How often each acted: in the flight with the translation, or else in the design's."""
+        flown = self.above.flown or design
+        if flown is not None:
+            described = fault_marks.described(flown.recording.header)
+            return tuple(fault_marks.rows(flown.recording.events, described))
+        declared = [fault.describe() for fault in self.conditions.scenario.declared_faults]
+        return tuple(fault_marks.rows((), declared))
 
     def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
         """Of each controller in the loop that measures its steps, where its build is timed."""
@@ -264,22 +293,37 @@ class _Pair:
         out: list[str] = []
         for name, above in self.above.controllers.items():
             period = self.conditions.part(name).period
-            out += mismatches(name, self.below.controllers[name], above, period)
+            out += mismatches(name, self.below.controllers[name], above)
             out += too_slow(name, self.conditions.compute(name), period)
         if given is not None and given.truncated:
             out.append(f"the recording was cut off: {given.truncated}")
+        elif given is not None and given.footer is not None and not reached_the_end(given):
+            out.append(f"the recording that gives the inputs {ended(given)}")
         return tuple(out)
 
 
 def _refuse_unknown(
-    rules: dict[str, Tolerance], translations: list[_Side], design: Flown | None
+    rules: dict[str, Tolerance], translations: list[_Side], flown: Recording | None
 ) -> None:
     """A tolerance that fits neither an output nor a recorded signal."""
     outputs = [
         n for side in translations for name, c in side.controllers.items()
         for n in _outputs_of(name, c)
     ]  # fmt: skip
-    refuse_unknown(rules, [*outputs, *(signals_of(design.recording) if design else ())])
+    refuse_unknown(rules, [*outputs, *(signals_of(flown) if flown else ())])
+
+
+def _refuse_unknown_in_files(translations: list[_Side], flown: Recording | None) -> None:
+    """The same of interface files, with the line."""
+    recorded = signals_of(flown) if flown else []
+    for side in translations:
+        for name, controller in side.controllers.items():
+            interface: Interface | None = getattr(controller, "interface", None)
+            known = [*_outputs_of(name, controller), *recorded]
+            if interface is None:
+                continue
+            for pattern in interface.tolerances:
+                refuse_unknown([pattern], known, f"{interface.place('tolerance', pattern)}: ")
 
 
 def _outputs_of(controller: str, translation: Controller) -> list[str]:

@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hitl.comparison.both import Observer
 from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
-from hitl.comparison.open_loop import Observer
 from rtsim.controller import Controller
 from rtsim.errors import OverrunError, RtsimError, ScenarioError, UnknownName
 from rtsim.latency import Fixed, Latencies, LatencyModel, allowing, latency_of
@@ -48,6 +48,10 @@ class Flown(NamedTuple):
     error: str = ""
     held_up: bool = False
     """This host ended it, which fell behind the clock."""
+    environment: bool = False
+    """What ended it was around a controller, and not the controller itself."""
+    paced: bool = False
+    """It flew by the wall clock."""
 
     def count(self, kind: str) -> int:
         """Events of a kind, however it ended."""
@@ -180,7 +184,8 @@ class Conditions:
             )
         inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
         fed = Fed(fed_inlets(scenario, baseline), inserted=inserted)
-        error, outcome, held_up = "", None, False
+        paced = (pace if isinstance(pace, Pace) else Pace.of(pace)).rate is not None
+        error, outcome, held_up, environment = "", None, False, False
         try:
             outcome = simulate(
                 scenario, seed=self.seed, pace=pace, until=self.until, recorder=recorder, fed=fed,
@@ -194,9 +199,10 @@ class Conditions:
             error = f"{what}; leave this host more of its processors, or fly with --pace max"
         except RtsimError as problem:
             error = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
+            environment = getattr(problem, "environment", False)
         if outcome is not None:
             _not_interrupted(outcome)
-        return Flown(_recorded(recorder), started, outcome, error, held_up)
+        return Flown(_recorded(recorder), started, outcome, error, held_up, environment, paced)
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:

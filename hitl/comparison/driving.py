@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.open_loop import Observer, OpenLoop, open_loop
-from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from hitl.comparison.both import Observer
+from hitl.comparison.checks import of_interface
+from hitl.comparison.open_loop import OpenLoop, open_loop
+from hitl.comparison.sides import C_AGAINST_DESIGN, DESIGN, Sides
 from hitl.comparison.tolerances import Tolerances
 from rtsim.controller import Controller
 from rtsim.errors import ControllerError, ScenarioError
@@ -41,7 +43,7 @@ def drive(
         try:
             theirs = fresh(name, translation)
         except ControllerError as error:
-            theirs = _Dead(translation, str(error))
+            theirs = _Dead(translation, error)
         stack.callback(closed, theirs)
         out = open_loop(
             ours,
@@ -55,7 +57,12 @@ def drive(
             sides=sides,
             labels=labels,
         )
-        return replace(out, error=out.error or closed(theirs))
+        checks = of_interface(name, design, theirs, period) if sides.design == DESIGN else ()
+        out = replace(out, checks=(*checks, *out.checks))
+        ending = closed(theirs)
+        if out.error or ending is None:
+            return out
+        return replace(out, error=str(ending), environment=ending.environment)
 
 
 def fresh(name: str, controller: Controller) -> Controller:
@@ -68,13 +75,13 @@ def fresh(name: str, controller: Controller) -> Controller:
     return make()
 
 
-def closed(controller: Controller) -> str:
+def closed(controller: Controller) -> ControllerError | None:
     """Close it; what it says where it does not end well."""
     try:
         controller.close()
     except ControllerError as error:
-        return str(error)
-    return ""
+        return error
+    return None
 
 
 class _Dead:
@@ -82,13 +89,13 @@ class _Dead:
 
     outside = False
 
-    def __init__(self, instead_of: Controller, error: str) -> None:
+    def __init__(self, instead_of: Controller, error: ControllerError) -> None:
         self.inputs, self.outputs = instead_of.inputs, instead_of.outputs
         self.warnings = str(getattr(instead_of, "warnings", ""))
         self._error = error
 
     def send(self, tag: object, inputs: object) -> None:  # noqa: ARG002
-        raise ControllerError(self._error)
+        raise self._error
 
     def receive(self, tag: object, patience: float) -> None:
         raise NotImplementedError

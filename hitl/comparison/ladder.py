@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl.comparison.mismatches import reservation
-from hitl.comparison.verdict import BackToBack
+from hitl.comparison.verdict import BackToBack, refuse
+from rtsim.record.verdict import Outcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +26,12 @@ class Ladder:
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     @property
+    def outcome(self) -> Outcome:
+        return Outcome.of_all(pair.outcome for pair in self.pairs)
+
+    @property
     def ok(self) -> bool:
-        return all(pair.ok for pair in self.pairs)
+        return self.outcome is Outcome.PASSED
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -38,27 +43,39 @@ class Ladder:
         return tuple(dict.fromkeys(note for pair in self.pairs for note in pair.notes))
 
     @property
+    def coverage(self) -> list[str]:
+        """What was compared, in sentences; of several pairs each says who it is about."""
+        return [f"{pair.sides.gap}, {text}" for pair in self.pairs for text in pair.coverage]
+
+    @property
+    def unexercised(self) -> list[str]:
+        """Everything that was not put to the test, each once."""
+        return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
+
+    @property
     def in_words(self) -> str:
         """The verdict, then the first failures of each pair that fails."""
-        flown = self.ok and self.pairs[-1].flight is not None
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
-        loops = ", in open and in closed loop" * flown
-        but = reservation(self.notes) if self.ok else ""
+        loops = but = ""
+        if self.ok:
+            flown = self.pairs[-1].flight is not None
+            loops = ", in open and in closed loop" if flown else ", in open loop"
+            but = reservation(text for pair in self.pairs for text in pair.reserved)
         lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
         for pair in self.pairs:
             lines += [f"{pair.sides.gap}, {line}" for line in pair.why]
         return "\n".join(lines)
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` that names signal, step and values."""
-        if not self.ok:
-            raise AssertionError(self.in_words)
+        """Raise as :meth:`BackToBack.assert_ok` does."""
+        refuse(self.outcome, self.in_words)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "ok": self.ok,
+            "outcome": self.outcome.name.lower(),
             "columns": list(self.names),
             "settings": self.settings,
             "notes": list(self.notes),

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from hitl.comparison.checks import another_period
 from rtsim.controller import Controller
 from rtsim.latency import Fixed, LatencyModel
 from rtsim.signals import Signals
 from rtsim.tag import Period
 
-ANOTHER_PERIOD = "its interface declares a period of"
-"""In a note that a verdict repeats: a step that counts on its period computes something else."""
-
 
 def mismatches(
-    name: str, design: Controller, translation: Controller, period: Period | None
+    name: str, design: Controller, translation: Controller, period: Period | None = None
 ) -> Iterator[str]:
-    """Of controller ``name``, which the scenario samples every ``period``."""
-    own = getattr(getattr(translation, "interface", None), "period", None)
-    if own is not None and period is not None and own != period:
-        yield (
-            f"{name}: {ANOTHER_PERIOD} {float(own.ns) / 1e9:g} s, the "
-            f"scenario samples it every {float(period.ns) / 1e9:g} s"
-        )
+    """Of controller ``name``; with its ``period``, whether the interface file declares that one.
+
+    A comparison asks that as a check of its own (:mod:`hitl.comparison.checks`).
+    """
+    interface = getattr(translation, "interface", None)
+    if interface is not None and period is not None:
+        yield from filter(None, [another_period(name, interface, period)])
     # What is set of a parameter that only one of them has reaches that one alone.
     ours, theirs = (getattr(c, "parameters", Signals()).names for c in (design, translation))
     for whose, here, there in (("design", ours, theirs), ("interface", theirs, ours)):
@@ -40,6 +38,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
         )
 
 
-def reservation(notes: Iterable[str]) -> str:
+def reservation(reserved: Iterable[str]) -> str:
     """What a verdict that all is well has to add; else empty."""
-    return "".join(f"; but {note}" for note in notes if ANOTHER_PERIOD in note)
+    text = "; ".join(dict.fromkeys(reserved))
+    return f"; but {text}" if text else ""

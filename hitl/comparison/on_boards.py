@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from hitl.boards.urls import BAUD, parse_url
 from hitl.building.build import build
 from hitl.comparison.back_to_back import Rung
 from hitl.controllers.board import BoardController
+from hitl.controllers.parameters import unnamed
 from hitl.controllers.sil import CASES, SilController
 from hitl.firmware import Firmware
 from hitl.firmware import firmware as firmware_of
@@ -93,6 +95,7 @@ def rungs(
         baud = parse_url(url).baud or BAUD
         images = {n: firmware_of(i, baud=baud) for n, i in interfaces.items()}
     hosts = {n: SilController(build(i), cases=cases) for n, i in interfaces.items()}
+    kept = {name: own_values(host) for name, host in hosts.items()}
 
     def boards(paced: bool) -> dict[str, BoardController]:
         return {
@@ -103,12 +106,23 @@ def rungs(
                 cases=cases,
                 paced=paced,
                 warnings=images[name].warnings if name in images else "",
+                kept=kept[name],
             )
             for name, interface in interfaces.items()
         }
 
     board = Rung(BOARD, boards(False), boards(True) if paced else None)
     return OnBoards([Rung(HOST, hosts), board], images)
+
+
+def own_values(host: SilController) -> dict[str, object]:
+    """By name the parameters that only the C says: a board is sent what the host's C has."""
+    names = unnamed(host.interface, host.values)
+    if not names:
+        return {}
+    with closing(host.fresh()) as running:
+        own = running.p
+        return {name: own[host.parameters.slice(name)].tolist() for name in names}
 
 
 def check_faults(scenario: Scenario, board: Rung, url: str) -> None:

@@ -7,7 +7,7 @@ the translation goes wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hitl.comparison.execution import Execution, clock_of, timed
+from hitl.comparison.both import Driven, Observer, Table
+from hitl.comparison.checks import Check
+from hitl.comparison.execution import Execution
+from hitl.comparison.exercise import Exercise
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.outputs import Moment, OutputResult, judged, lined_up, missing
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
@@ -26,19 +29,15 @@ from hitl.comparison.tolerances import (
     declared,
     names_of,
     of_output,
+    one_after_the_other,
+    one_step,
     refuse_unknown,
 )
-from rtsim.clock import stopwatch
 from rtsim.controller import Controller
-from rtsim.controller_task import SILENCE_S
-from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
-from rtsim.record.verdict import Tolerance, short
-from rtsim.signals import Signals, Vector
+from rtsim.errors import ScenarioError, ShapeError
+from rtsim.record.verdict import Outcome, Tolerance, short
+from rtsim.signals import Signals
 from rtsim.tag import Period, Tag
-
-Table = NDArray[np.float64]
-Observer = Callable[[int, int], None]
-"""Told the step and how many there are."""
 
 
 class First(NamedTuple):
@@ -76,10 +75,25 @@ class OpenLoop:
     """What a board measured of itself, where the translation ran on one."""
     warnings: str = ""
     """What the compiler said of the translation's C."""
+    environment: bool = False
+    """The error is one of what is around the translation, such as a host without memory."""
+    checks: tuple[Check, ...] = ()
+    """What was asked of the translation beside its answers."""
+    exercise: Exercise = Exercise()
+
+    @property
+    def outcome(self) -> Outcome:
+        """Failed where an answer or a check is wrong; undecided where nothing can be told."""
+        differs = any(not s.ok and (s.step is None or s.step < self.answered) for s in self.signals)
+        if differs or any(check.problem for check in self.checks):
+            return Outcome.FAILED
+        if self.error:
+            return Outcome.UNDECIDED if self.environment else Outcome.FAILED
+        return Outcome.PASSED if self.exercise.any else Outcome.UNDECIDED
 
     @property
     def ok(self) -> bool:
-        return not self.error and all(s.ok for s in self.signals)
+        return self.outcome is Outcome.PASSED
 
     @property
     def steps(self) -> int:
@@ -129,25 +143,42 @@ class OpenLoop:
     @property
     def in_words(self) -> str:
         """One sentence: agrees, or where it fails first."""
-        if self.ok:
-            close = max(self.signals, key=lambda s: s.share)
-            return (
-                f"{self.name}: all {self.steps} steps agree, at most {100 * close.share:.3g} % of "
-                f"the tolerance ({close.name})"
-            )
         if self.error:
             return f"{self.name}: {self.error}"
-        moment = self.first_moment
-        if moment is None:
-            return f"{self.name}.{self.failures[0].name}: {self.failures[0].reason}"
-        return moment.in_words
+        if self.failures:
+            moment = self.first_moment
+            if moment is None:
+                return f"{self.name}.{self.failures[0].name}: {self.failures[0].reason}"
+            return moment.in_words
+        for check in self.checks:
+            if check.problem:
+                return _about_it(self.name, check.problem)
+        if not self.exercise.any:
+            return f"{self.name}: {self.exercise.nothing}"
+        close = max(self.signals, key=lambda s: s.share)
+        return (
+            f"{self.name}: all {self.steps} steps agree, at most {100 * close.share:.3g} % of "
+            f"the tolerance ({close.name})"
+        )
+
+    @property
+    def covered(self) -> str:
+        """Which steps of which signals were compared, and from when to when."""
+        outputs = f"{len(self.signals)} output{'s' * (len(self.signals) != 1)}"
+        inputs = f"{len(self.input_names)} input{'s' * (len(self.input_names) != 1)}"
+        steps = f"{self.answered} of {self.steps} steps"
+        span = f"{short(self.tag(0))} to {short(self.tag(self.steps - 1))}"
+        return f"{self.name}: {outputs}, {inputs}, {steps}, {span}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, without the traces."""
         first = self.first
         return {
             "ok": self.ok,
+            "outcome": self.outcome.name.lower(),
             "error": self.error,
+            "checks": [check._asdict() for check in self.checks],
+            **self.exercise.to_json(),
             "steps": self.steps,
             "answered": self.answered,
             "first": None if first is None else first._asdict(),
@@ -192,16 +223,14 @@ def open_loop(
     rules = checked(tolerances)
     columns = design.outputs.columns
     refuse_unknown(rules, [n for c in columns for n in names_of(name, c)])
-    rules = {**declared([translation]), **rules}
-    driven = _Driven(design, translation, table, when)
+    rules = one_after_the_other(declared([translation]), rules)
+    driven = Driven(design, translation, table, when)
     driven.run(observe)
-    limits = {
-        column: of_output(rules, name, column, default)
-        for column, default in defaults(translation).items()
-    }
+    target = OnTarget.of(translation, period)
+    again = driven.again()
     return OpenLoop(
         name=name,
-        signals=_results(driven, limits, sides, labels or design.outputs),
+        signals=_results(driven, _limits(driven, rules, name), sides, labels or design.outputs),
         input_names=design.inputs.columns,
         inputs=table,
         tags=when,
@@ -212,13 +241,30 @@ def open_loop(
         error=driven.error,
         about=_about(translation),
         sides=sides,
-        target=OnTarget.of(translation, period),
+        target=target,
         warnings=str(getattr(translation, "warnings", "")),
+        environment=driven.environment,
+        checks=() if again is None else (again,),
+        exercise=Exercise.of(design, table, driven.wanted),
     )
 
 
+def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[str, Tolerance]:
+    """The tolerance of each output, by column."""
+    out = {}
+    default = defaults(driven.translation)
+    for signal in driven.translation.outputs:
+        if signal.name not in driven.design.outputs:
+            continue
+        values = driven.wanted[:, driven.design.outputs.slice(signal.name)]
+        for column in signal.columns:
+            own = one_step(default[column], signal, values)
+            out[column] = of_output(rules, name, column, own)
+    return out
+
+
 def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
-    """The tolerance of each output (``floating``: of these only), by column, by default."""
+    """The default of each output (``floating``: of these only), by column, as ``by_type`` says."""
     fields = getattr(getattr(translation, "interface", None), "output_fields", ())
     scales = {f.signal.name: f.scale for f in fields}
     return {
@@ -229,79 +275,8 @@ def defaults(translation: Controller, floating: bool = False) -> dict[str, Toler
     }
 
 
-class _Driven:
-    """Two controllers on one table of inputs."""
-
-    def __init__(
-        self, design: Controller, translation: Controller, inputs: Table, tags: NDArray[np.int64]
-    ) -> None:
-        self.design, self.translation = design, translation
-        self.inputs, self.tags = inputs, tags
-        self.sent = _order(design.inputs, translation.inputs)
-        theirs = translation.outputs.columns
-        self.columns = {c: theirs.index(c) for c in design.outputs.columns if c in theirs}
-        self.wanted = np.full((len(inputs), design.outputs.size), np.nan)
-        self.given = np.full((len(inputs), design.outputs.size), np.nan)
-        self.answered = 0
-        self.error = ""
-        self._before = len(getattr(translation, "took_ns", ()))
-        self._exchanges: list[int] = []
-
-    def run(self, observe: Observer | None) -> None:
-        into = [i for i, c in enumerate(self.design.outputs.columns) if c in self.columns]
-        of = list(self.columns.values())
-        for step, row in enumerate(self.inputs):
-            tag = Tag(int(self.tags[step, 0]), int(self.tags[step, 1]))
-            self.wanted[step] = _exchange(self.design, tag, row)
-            if not self.error:
-                began = stopwatch()
-                try:
-                    answer = _exchange(self.translation, tag, row[self.sent])
-                except ControllerError as error:
-                    self.error = f"step {step} ({short(tag)}): {error}"
-                else:
-                    self._exchanges.append(stopwatch() - began)
-                    self.given[step, into] = answer[of]
-                    self.answered += 1
-            if observe is not None:
-                observe(step + 1, len(self.inputs))
-
-    def execution(self, period: Period | None) -> Execution | None:
-        """Of each step: as the C measured it, or else the whole exchange."""
-        if not timed(self.translation):
-            return None
-        own: Sequence[int] | None = getattr(self.translation, "took_ns", None)
-        if own is None:
-            return Execution.of(self._exchanges, period)
-        return Execution.of(own[self._before :], period, clock=clock_of(self.translation))
-
-
-def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
-    if getattr(controller, "own_time", False):
-        controller.advance(tag)  # type: ignore[attr-defined]
-    controller.send(tag, inputs)
-    patience = float(getattr(controller, "silence", SILENCE_S))
-    answer = controller.receive(tag, patience)
-    if answer is None:
-        silent = getattr(controller, "silent", None)
-        if silent is not None:
-            raise silent(tag)
-        raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
-    if answer.shape != (controller.outputs.size,):
-        raise ControllerError(f"an answer of shape {answer.shape} to the request of {tag}")
-    return answer
-
-
-def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """Where each of their columns stands in ours."""
-    for column in theirs.columns:
-        if column not in ours.columns:
-            raise UnknownName("input", column, ours.columns, "the design")
-    return [ours.columns.index(c) for c in theirs.columns]
-
-
 def _results(
-    driven: _Driven, limits: Mapping[str, Tolerance], sides: Sides, labels: Signals
+    driven: Driven, limits: Mapping[str, Tolerance], sides: Sides, labels: Signals
 ) -> list[OutputResult]:
     n, out = driven.answered, []
     for own in driven.design.outputs:
@@ -319,6 +294,11 @@ def _results(
             pairs = wanted[:, i], given[:, i]
             out.append(judged(signal, column, kind, limits[column], pairs, driven.tags, sides))
     return out
+
+
+def _about_it(name: str, problem: str) -> str:
+    """A sentence that begins with the controller's name."""
+    return problem if problem.startswith(f"{name}:") else f"{name}: {problem}"
 
 
 def _type_of(outputs: Signals, column: int) -> str:

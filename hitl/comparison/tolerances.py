@@ -9,27 +9,48 @@ Where several fit, the last one counts.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
 
 from rtsim.errors import ScenarioError
-from rtsim.record.verdict import EXACT, Tolerance
+from rtsim.record.reading import Recording
+from rtsim.record.verdict import EXACT, LARGE, TURN, Tolerance, Values
 from rtsim.signals import Signal
 
 Tolerances = Mapping[str, Tolerance | tuple[float, float]]
 
 DOUBLE, SINGLE = Tolerance(1e-12, 1e-9), Tolerance(1e-6, 1e-5)
-"""Of one step on equal inputs, by the type of the C output.
+"""Of one step on equal inputs, by the type of the C output: of its range, and of each value.
 
 A double leaves room for another order of a sum and another libm; a float rounds at 6e-8, its
-inputs too, and differences of near values cost two digits more.  What is scaled may be one count
-off; other integers and bool are exact.
+inputs too, and differences of near values cost two digits more.  Both are shares, so that a verdict
+is the same in N m and in uN m: rounding has the size of the terms that were added, and what a
+signal spans is the best that is known of that size.  What is scaled may be one count off; other
+integers and bool are exact.
 """
 IN_THE_LOOP = 1000.0
 """So many times as far may a trajectory be, by default: the loop carries what each step adds."""
+AT_REST = 1e-12
+"""A signal that spans less than this, in its unit, does not move: it has no range to share, and the
+shares above are taken of 1."""
+
+
+def span_of(values: Values, signal: Signal) -> float:
+    """How far the widest element of ``signal`` moves in ``values`` (n, size); finite ones count."""
+    turn = TURN.get(signal.unit) if signal.kind == "angle" else None
+    most = 0.0
+    for column in values.T:
+        known = column[np.isfinite(column)]
+        if len(known):
+            moved = known if turn is None else np.unwrap(known, period=turn)
+            with np.errstate(over="ignore"):
+                most = max(most, float(np.ptp(moved)))
+    return most if turn is None else min(most, turn)
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """The default of an output of the C."""
+    """The default of an output of the C; of one in floating point as shares."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -37,13 +58,67 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
     return EXACT if scale == 1.0 else Tolerance(abs(scale) * (1.0 + 1e-9), 0.0)
 
 
+def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
+    """The default of an output whose design says ``values`` (n, 1): its shares in its unit."""
+    if not signal.type.startswith("float"):
+        return default
+    span = span_of(values, signal)
+    return Tolerance(default.absolute * (span if span >= AT_REST else 1.0), default.relative)
+
+
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """The default of every signal while controllers fly whose floating outputs have these.
+    """The shares of every signal while controllers fly whose floating outputs have these.
 
     What a count of a scaled integer does to other signals only the user knows.
     """
     loosest = Tolerance(*(max(values) for values in zip(DOUBLE, *one_step, strict=True)))
     return Tolerance(*(IN_THE_LOOP * value for value in loosest))
+
+
+def of_signals(
+    shares: Tolerance, baseline: Recording, stated: Mapping[str, Tolerance]
+) -> dict[str, Tolerance]:
+    """The default of each signal of a flight, by its name; ``shares`` are of :func:`in_the_loop`.
+
+    What the loop makes of a difference is a share of how far the signal moves.  Where an interface
+    file allows its outputs more in one step (``stated``, as :func:`for_tracks` makes it), the share
+    is larger, up to a tenth.  Of the value itself it is what one step rounds: nothing multiplies an
+    offset.
+    """
+    share = max([shares.relative, *(IN_THE_LOOP * s for s in _stated_shares(stated, baseline))])
+    share = min(share, max(shares.relative, LARGE))
+    rules = {}
+    for track in baseline.tracks.values():
+        for signal in track.signals if track.spec.deterministic else ():
+            values = track.rows.floats[:, track.signals.slice(signal.name)]
+            span = span_of(values, signal)
+            absolute = share * span if span >= AT_REST else shares.absolute
+            relative = shares.relative / IN_THE_LOOP
+            rules[f"{track.name}.{signal.name}"] = Tolerance(absolute, relative)
+    return rules
+
+
+def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
+    """Of the range of each message that a rule means, how much it allows."""
+    for name, track in baseline.tracks.items():
+        for signal in track.signals if name.startswith("messages/") else ():
+            names = [f"{name}.{signal.name}"]
+            rules = [t for pattern, t in stated.items() if fnmatch.filter(names, pattern)]
+            values = track.rows.floats[:, track.signals.slice(signal.name)]
+            span = span_of(values, signal)
+            if rules and span >= AT_REST:
+                size = float(np.abs(values).max(initial=0.0, where=np.isfinite(values)))
+                yield max(rules[-1].absolute, rules[-1].relative * size) / span
+
+
+def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]:
+    """All of them in order: a pattern that is said again counts where it is said last."""
+    out: dict[str, Tolerance] = {}
+    for some in rules:
+        for pattern, tolerance in some.items():
+            out.pop(pattern, None)
+            out[pattern] = tolerance
+    return out
 
 
 def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
@@ -60,10 +135,11 @@ def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
 
 def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
     """The rules that interface files state; what a user says of a run comes after them."""
-    out = {}
+    out: dict[str, Tolerance] = {}
     for controller in controllers:
         rules = getattr(getattr(controller, "interface", None), "tolerances", {})
-        out.update({pattern: Tolerance(*values) for pattern, values in rules.items()})
+        given = {pattern: Tolerance(*values) for pattern, values in rules.items()}
+        out = one_after_the_other(out, given)
     return out
 
 
@@ -109,11 +185,11 @@ def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, T
     return {pattern: t for pattern, t in rules.items() if fnmatch.filter(known, pattern)}
 
 
-def refuse_unknown(rules: Mapping[str, Tolerance], known: Iterable[str]) -> None:
-    """A rule that fits nothing is a typing error."""
+def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "") -> None:
+    """A rule that fits nothing is a typing error; ``where`` it stands is told first."""
     names = list(dict.fromkeys(known))
-    for pattern in rules:
+    for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             raise ScenarioError(
-                f"no signal fits {pattern!r}; signals look like {', '.join(names[:3])}"
+                f"{where}no signal fits {pattern!r}; signals look like {', '.join(names[:3])}"
             )

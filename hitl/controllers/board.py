@@ -17,6 +17,7 @@ from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
 from hitl.controllers.conversation import Conversation, wait_ns
 from hitl.controllers.evidence import Evidence
+from hitl.controllers.parameters import unnamed
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
 from hitl.protocol.errors import BoardError, BoardReset, SilentBoard
@@ -24,7 +25,7 @@ from hitl.protocol.events import Counts, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import Session
-from rtsim.errors import ControllerError
+from rtsim.errors import ControllerError, ScenarioError
 from rtsim.faults.at_lines import LineFaults
 from rtsim.history import feed
 from rtsim.record.measured import ARRIVED, TAKEN
@@ -77,13 +78,16 @@ class BoardController:
         paced: bool = False,
         build: int | None = None,
         warnings: str = "",
+        kept: Mapping[str, object] | None = None,
     ) -> None:
         self.interface = source if isinstance(source, Interface) else load_interface(source)
         self.inputs: Signals = self.interface.inputs
         self.outputs: Signals = self.interface.outputs
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
-        self.p = self.parameters.initial(self.values)
+        self.kept: dict[str, object] = dict(kept or {})
+        """By name what the C itself gives parameters; a board is sent each of them."""
+        self.p = self.parameters.initial({**self.kept, **self.values})
         self.name = self.interface.name
         self.url, self.firmware, self.link = url, firmware, link
         self.silence, self.patience, self.paced = silence, patience, paced
@@ -147,8 +151,9 @@ class BoardController:
         out = BoardController(
             self.interface, self.values, url=self.url, firmware=self.firmware, link=self.link,
             build=build, silence=self.silence, patience=self.patience, cases=self._cases,
-            paced=self.paced, warnings=self.warnings,
+            paced=self.paced, warnings=self.warnings, kept=self.kept,
         )  # fmt: skip
+        out._refuse_unnamed()
         link: Link | None = None
         try:
             link = self.open_link() if self.link is None else self.link()
@@ -160,6 +165,14 @@ class BoardController:
                 raise BoardError(f"{self.name} on {self.url}: {error}") from None
             raise
         return out
+
+    def _refuse_unnamed(self) -> None:
+        """A parameter that nobody names would be sent as 0, over what the C has."""
+        for name in unnamed(self.interface, {**self.kept, **self.values}):
+            raise ScenarioError(
+                f"{self.interface.place('parameters', name)}: {name} has no initial, and a board "
+                "is sent every parameter; give initial = ..."
+            )
 
     def describe(self) -> dict[str, object]:
         """For a recording's header."""

@@ -14,11 +14,12 @@ import tempfile
 from array import array
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from hitl.building.build import PLAIN, Build, build
+from hitl.controllers.parameters import Parameters
 from hitl.worker.refusal import EXITED, refusal
 from rtsim.clock import stopwatch
 from rtsim.errors import ControllerError
@@ -55,7 +56,8 @@ class InProcess:
         self.outputs: Signals = self.interface.outputs
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
-        self.p = self.parameters.initial(self.values)
+        self.given = Parameters(self.interface, self.values)
+        self.p = self.given.values
         self.name = self.interface.name
         self.took_ns = array("q")
         """Execution time of each step, on the host, the call from Python included."""
@@ -85,11 +87,33 @@ class InProcess:
         self._library = library = _private(self.build.library)
         self._step = library.rtsim_guarded_step
         self._step_u, self._step_y = _pointer(self._u), _pointer(self._y)
-        status = library.rtsim_guarded_initialize(_pointer(self.p))
+        self._initialize(library)
+
+    def _initialize(self, library: ctypes.CDLL) -> None:
+        sent = self.given.sent
+        status = library.rtsim_guarded_initialize(_pointer(sent))
         if status:
             text = refusal(self.name, status, self.parameters, self.p, self.outputs)
             self._unload()
             raise ControllerError(text)
+        own = (ctypes.c_double * max(1, len(sent))).in_dll(library, "rtsim_own")
+        self.given.learn(np.array(own[: len(sent)]))
+
+    @property
+    def own(self) -> Vector | None:
+        """(k,): the parameters that the C had by itself; ``None`` before it was loaded."""
+        return self.given.own
+
+    def restart(self) -> bool:
+        """As :meth:`hitl.controllers.sil.SilController.restart`."""
+        if not self.interface.initialize or self._library is None:
+            return False
+        library, status = self._library, self._library.rtsim_guarded_terminate()
+        if status:
+            self._unload()
+            self._say_how_it_ended(status)
+        self._initialize(library)
+        return True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         if self._library is None:
@@ -121,8 +145,11 @@ class InProcess:
         status = 0 if self._left else self._library.rtsim_guarded_terminate()
         self._unload()
         if status:
-            text = refusal(self.name, status, self.inputs, self._u, self.outputs)
-            raise ControllerError(f"{self.name} failed at its end: {text}")
+            self._say_how_it_ended(status)
+
+    def _say_how_it_ended(self, status: int) -> NoReturn:
+        text = refusal(self.name, status, self.inputs, self._u, self.outputs)
+        raise ControllerError(f"{self.name} failed at its end: {text}")
 
     def _unload(self) -> None:
         library, self._library = self._library, None
@@ -167,7 +194,9 @@ def _private(library: Path) -> ctypes.CDLL:
         shutil.copyfile(library, name)
         return ctypes.CDLL(name, mode=_OWN_NAMES_FIRST)
     except OSError as error:
-        raise ControllerError(f"{library} cannot be loaded: {error}") from None
+        failed = ControllerError(f"{library} cannot be loaded: {error}")
+        failed.environment = True
+        raise failed from None
     finally:
         os.unlink(name)
 

@@ -10,6 +10,7 @@ from typing import Any
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.case import Case
 from hitl.controllers.evidence import Evidence
+from hitl.controllers.parameters import Parameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died
 from hitl.worker.messages import Garbage, Heard, Kind
@@ -70,7 +71,8 @@ class SilController:
         self.outputs: Signals = self.interface.outputs
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
-        self.p = self.parameters.initial(self.values)
+        self.given = Parameters(self.interface, self.values)
+        self.p = self.given.values
         self.silence = silence
         self.patience = patience
         self.name = self.interface.name
@@ -88,6 +90,8 @@ class SilController:
         self._sent_ns = 0
         self._unsent = False
         self._evidence = Evidence(self.interface, self.p, self.build.kind, cases)
+        self.environment = False
+        """What failed was around the C, such as a host without memory."""
 
     def fresh(self) -> SilController:
         """One like it, with a new process, initialised with the parameters."""
@@ -95,10 +99,7 @@ class SilController:
             self.build, self.values, silence=self.silence, patience=self.patience,
             cases=self._cases, command=self._command, endpoint=self.endpoint, keys=self._keys,
         )  # fmt: skip
-        if self.endpoint is not None:
-            out._worker = Remote(self.interface, self.endpoint, self._keys, self.patience)
-        else:
-            out._worker = Worker(self.interface, self._command, self.patience)
+        out._worker = self._started()
         try:
             out._initialize(out._worker)
         except BaseException:
@@ -111,6 +112,31 @@ class SilController:
         """What the compiler said of its C."""
         return self.build.warnings
 
+    def _started(self) -> Peer:
+        """A process, here or there.  One that never came to run the C says nothing of the C."""
+        try:
+            if self.endpoint is not None:
+                return Remote(self.interface, self.endpoint, self._keys, self.patience)
+            return Worker(self.interface, self._command, self.patience)
+        except ControllerError as error:
+            error.environment = True
+            raise
+
+    @property
+    def own(self) -> Vector | None:
+        """(k,): the parameters that the C had by itself; ``None`` where they are not known."""
+        return self.given.own
+
+    def restart(self) -> bool:
+        """Initialise it again, on the memory that its steps have used; False where it has no such
+        entry point.  A step that goes wrong afterwards is no case: its start is another one.
+        """
+        if not self.interface.initialize:
+            return False
+        self._evidence = Evidence(self.interface, self.p, self.build.kind, None)
+        self._initialize(self._running())
+        return True
+
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
@@ -121,11 +147,12 @@ class SilController:
         return self._worker.pid if self._worker else 0
 
     def _initialize(self, worker: Peer) -> None:
-        worker.send(Kind.START, 0, Tag(0), self.p)
+        worker.send(Kind.START, 0, Tag(0), self.given.sent)
         try:
             heard = worker.receive(stopwatch() + int(self.patience * NS_PER_S))
         except ControllerError as error:
-            raise ControllerError(f"{self.name} failed in its initialize: {error}") from None
+            error.args = (f"{self.name} failed in its initialize: {error}",)
+            raise
         if heard is None:
             raise ControllerError(
                 f"{self.name} did not initialise within {self.patience:g} s: an endless loop?"
@@ -136,6 +163,7 @@ class SilController:
         if heard.status:
             text = refusal(self.name, heard.status, self.parameters, self.p, self.outputs)
             raise ControllerError(text)
+        self.given.learn(heard.values)
 
     def _running(self) -> Peer:
         if self._worker is None:
@@ -214,6 +242,7 @@ class SilController:
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
         """``error`` with the inputs at that step, and the case that reproduces it."""
+        self.environment = self.environment or error.environment
         return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:

@@ -16,7 +16,7 @@ from rtsim.signals import Kind, Signal
 
 KEYS = (
     "c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high",
-    "kind", "description",
+    "kind", "description", "set_by_caller",
 )  # fmt: skip
 OVERFLOW = ("error", "saturate")
 _FRACTION = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?(/\d{1,40})?\Z")
@@ -35,6 +35,10 @@ class Field:
     scale: float = 1.0
     bias: float = 0.0
     overflow: str = "error"
+    given: bool = True
+    """The file says its initial value; a parameter without one keeps that of the C."""
+    set_by_caller: bool = False
+    """A parameter that the C leaves to its caller: its value there means nothing."""
 
     @property
     def scaled(self) -> bool:
@@ -90,9 +94,14 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
         raise ValueError(f'{fault}; choose another name, or give c = "..."')
     if fault := fault_of_lvalue(lvalue):
         raise ValueError(f"c = {lvalue!r}: {fault}; write one object, such as c = 'rtU.alpha'")
-    place = Field(signal, lvalue.strip(), "c" not in row, line, scale, bias, overflow)
-    if "initial" in row or table == "parameters":
-        _check_initial(place, given="initial" in row)
+    by_caller = row.get("set_by_caller", False)
+    if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
+        raise ValueError(f"set_by_caller = {by_caller!r}; write true or false, for a parameter")
+    given = "initial" in row
+    where = lvalue.strip(), "c" not in row, line
+    place = Field(signal, *where, scale, bias, overflow, given, by_caller)
+    if given:
+        _check_initial(place)
     return place
 
 
@@ -121,15 +130,14 @@ def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
     )
 
 
-def _check_initial(place: Field, given: bool) -> None:
+def _check_initial(place: Field) -> None:
     signal = place.signal
-    hint = "" if given else "; give initial = ..."
     for value in np.ravel(signal.initial).tolist():
         if not place.holds(value):
-            raise ValueError(f"initial {value!r} does not fit {_described(place)}{hint}")
+            raise ValueError(f"initial {value!r} does not fit {_described(place)}")
         if not signal.low <= value <= signal.high:
             inside = f"[{signal.low:g}, {signal.high:g}]"
-            raise ValueError(f"initial {value!r} is outside of its range {inside}{hint}")
+            raise ValueError(f"initial {value!r} is outside of its range {inside}")
 
 
 def _described(place: Field) -> str:

@@ -53,7 +53,9 @@ __all__ = ["Field", "Interface", "InterfaceError", "Step", "load_interface"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
-_TOP = ("name", "period", "sources", "headers", "include", "flags", "libraries", "real")
+_TOP = (
+    "name", "period", "any_period", "sources", "headers", "include", "flags", "libraries", "real",
+)  # fmt: skip
 _TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
 _VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
@@ -89,6 +91,8 @@ class Interface:
     tolerances: Mapping[str, tuple[float, float]]
     """(absolute, relative) by pattern: how far this C may be from its design."""
     lines: Lines = field(repr=False, compare=False)
+    any_period: bool = False
+    """Its step does not depend on the period."""
 
     @property
     def inputs(self) -> Signals:
@@ -206,6 +210,7 @@ class _Reader:
             parameter_fields=parameters,
             tolerances=self._tolerances(),
             lines=self.lines,
+            any_period=self._any_period(),
         )
 
     def _changes(self, top: Table) -> dict[str, Any]:
@@ -244,6 +249,12 @@ class _Reader:
         except (ValueError, OverflowError, ZeroDivisionError, RtsimError) as error:
             text = f'period {value!r} ({error}); write seconds, such as "1/50" or 0.02'
             raise self.top.error("period", text) from None
+
+    def _any_period(self) -> bool:
+        value = self.top.data.get("any_period", False)
+        if not isinstance(value, bool):
+            raise self.top.error("any_period", f"any_period = {value!r}; write true or false")
+        return value
 
     def _sources(self) -> tuple[Path, ...]:
         if "sources" not in self.top.data:

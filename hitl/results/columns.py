@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hitl.comparison.flight import Flight
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, Flight
+from hitl.comparison.verdict import BackToBack
 from rtsim.cli.tables import Column
 from rtsim.record.verdict import SignalResult, short
 
@@ -126,7 +127,7 @@ def _closed_row(flights: Sequence[Flight], name: str) -> tuple[str, ...]:
     ]
     known = [r for r in results if r is not None]
     told = [
-        (flight.sides.translation, r.reason or "ok")
+        (flight.sides.translation, r.verdict)
         for flight, r in zip(flights, results, strict=True)
         if r is not None
     ]
@@ -186,13 +187,13 @@ def open_cells(result: OutputResult) -> tuple[str, ...]:
 def closed_cells(result: SignalResult) -> tuple[str, ...]:
     """Text: signal, unit, differences, tolerance, verdict."""
     numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
-    return result.name, result.unit, *numbers, tolerance(result), result.reason or "ok"
+    return result.name, result.unit, *numbers, tolerance(result), result.verdict
 
 
 def verdict(result: OutputResult) -> str:
-    """``ok``, or the step from which on it fails."""
+    """``ok``, with a remark where there is one, or the step from which on it fails."""
     if result.ok:
-        return "ok"
+        return result.verdict
     if result.step is None or "step" in result.reason:
         return result.reason
     return f"step {result.step}: {result.reason}"

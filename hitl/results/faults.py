@@ -1,4 +1,4 @@
-"""What went wrong on purpose in the flight of the uppermost translation: how often each acted."""
+"""What was to go wrong on purpose while the uppermost translation flew: how often each acted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from rtsim.record.fault_marks import Acted
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
-    """Empty where nothing flew, or without faults."""
-    flight = pairs[-1].flight
-    if flight is None:
-        return []
-    flown = flight.flown
-    return fault_marks.rows(flown.events, fault_marks.described(flown.header))
+    """Of the uppermost; empty without faults."""
+    return list(pairs[-1].faults)
 
 
 def all_acted(pairs: Sequence[BackToBack]) -> bool:

@@ -9,15 +9,17 @@ and others read too.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from hitl.comparison.flight import Flight, allowance
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, Flight, allowance
+from hitl.comparison.verdict import BackToBack
+from hitl.results.faults import faults_of
 from hitl.results.files import write
 from hitl.results.target import facts
 from rtsim.record.verdict import SignalResult
@@ -26,13 +28,13 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """What XML 1.0 cannot hold, such as the colours of a sanitizer's report."""
 
 
-def write_junit(result: BackToBack | Ladder, path: str | Path) -> None:
+def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = False) -> None:
     """Write it; :class:`RecordingError` where the file cannot be written."""
-    write(Path(path), junit_xml(result))
+    write(Path(path), junit_xml(result, strict))
 
 
-def junit_xml(result: BackToBack | Ladder) -> str:
-    """The document as text."""
+def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
+    """The document as text.  With ``strict`` a fault that never acted is a failure."""
     root = ET.Element("testsuites", name=_clean(f"back to back: {result.scenario}"))
     for pair in result.pairs:
         # One pair is known by its file; of several each says who it is about.
@@ -41,6 +43,7 @@ def junit_xml(result: BackToBack | Ladder) -> str:
             _open(root, pair, name, loop, who)
         if pair.flight is not None:
             _closed(root, pair, pair.flight, who)
+    _faults(root, result, strict)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, 0)) for suite in root)))
     ET.indent(root)
@@ -48,7 +51,8 @@ def junit_xml(result: BackToBack | Ladder) -> str:
 
 
 def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, who: str) -> None:
-    properties = {**result.settings, **loop.about, "steps": loop.steps}
+    properties = {**result.settings, **loop.about, "steps": loop.steps, "compared": loop.covered}
+    properties |= _unexercised(loop.exercise.in_words)
     if loop.execution is not None:
         properties["execution"] = loop.execution.in_words
     if loop.target is not None:
@@ -58,13 +62,49 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, who: 
     classname = f"{prefix}.open_loop.{name}"
     for signal in loop.signals:
         case = suite.case(classname, signal.name)
-        if not signal.ok:
+        unanswered = loop.environment and signal.step == loop.answered
+        if unanswered:
+            suite.error(case, f"{name}.{signal.name}: {signal.reason}")
+        elif not signal.ok:
             suite.failure(case, f"{name}.{signal.name}: {signal.reason}", _where(loop, signal))
+        elif signal.remark:
+            suite.remark(case, signal.remark)
     answers = suite.case(classname, "(every step is answered)")
     if loop.error:
         suite.error(answers, loop.error)
+    for check in loop.checks:
+        case = suite.case(classname, f"({check.what})")
+        if check.problem:
+            suite.failure(case, check.problem, check.problem)
+    moved = suite.case(classname, "(some output moves)")
+    if not loop.exercise.any:
+        suite.error(moved, f"{name}: {loop.exercise.nothing}")
     if loop.warnings:
         suite.says(f"The compiler warns of {name}:\n{loop.warnings}")
+    suite.done()
+
+
+def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
+    return {"not exercised": "; ".join(sentences)} if sentences else {}
+
+
+def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
+    """A case for each fault: skipped where it never acted, and a failure where that is a no."""
+    found = faults_of(result.pairs)
+    if not found:
+        return
+    suite = _Suite(root, f"{result.scenario}: faults", {})
+    for fault in found:
+        case = suite.case(f"{result.scenario}.faults", fault.name)
+        about = f"{fault.kind} at {fault.where}: {fault.activations} activations"
+        if fault.activations:
+            suite.remark(case, about)
+            continue
+        why = f"{fault.name} never acted{f': {fault.idle}' if fault.idle else ''}"
+        if strict:
+            suite.failure(case, why, about)
+        else:
+            suite.skipped(case, why)
     suite.done()
 
 
@@ -103,6 +143,7 @@ def _where(loop: OpenLoop, signal: OutputResult) -> str:
 
 def _closed(root: ET.Element, result: BackToBack, flight: Flight, who: str) -> None:
     properties = {**result.settings, "late": flight.late, "missed": flight.missed}
+    properties |= {"compared": flight.covered.in_words, **_unexercised(result.reserved)}
     for name, target in flight.targets.items():
         properties |= _of_target(name, target, flight.late, flight.missed)
     for name, execution in flight.execution.items():
@@ -112,12 +153,19 @@ def _closed(root: ET.Element, result: BackToBack, flight: Flight, who: str) -> N
     classname = f"{prefix}.closed_loop"
     for signal in flight.comparison.results:
         case = suite.case(classname, signal.name)
-        if not signal.ok:
-            text = f"{_details(flight, signal)}\n{result.explanation}"
+        text = f"{_details(flight, signal)}\n{result.explanation}"
+        if flight.excuses(signal):
+            suite.error(case, f"{signal.name}: {signal.reason}\n{text}")
+        elif not signal.ok:
             suite.failure(case, f"{signal.name}: {signal.reason}", text)
+        elif signal.remark:
+            suite.remark(case, signal.remark)
     end = suite.case(classname, "(it flies to the end)")
     if flight.error:
         suite.error(end, flight.error)
+    decided = suite.case(classname, "(it could be decided)")
+    if flight.undecided:
+        suite.error(decided, flight.undecided)
     suite.done()
 
 
@@ -138,7 +186,7 @@ class _Suite:
 
     def __init__(self, root: ET.Element, name: str, properties: Mapping[str, object]) -> None:
         self._element = ET.SubElement(root, "testsuite", name=_clean(name))
-        self._counts = {"tests": 0, "failures": 0, "errors": 0}
+        self._counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
         listed = ET.SubElement(self._element, "properties")
         for key, value in properties.items():
             ET.SubElement(listed, "property", name=_clean(key), value=_clean(str(value)))
@@ -159,8 +207,16 @@ class _Suite:
         ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
 
     def says(self, text: str) -> None:
-        """Beside all cases, of which it fails none."""
+        """Beside all cases, of which it fails none; said last, where the schema has it."""
         ET.SubElement(self._element, "system-out").text = _clean(text)
+
+    def skipped(self, case: ET.Element, text: str) -> None:
+        self._counts["skipped"] += 1
+        ET.SubElement(case, "skipped", message=_clean(text))
+
+    def remark(self, case: ET.Element, text: str) -> None:
+        """Of one that passes."""
+        ET.SubElement(case, "system-out").text = _clean(text)
 
     def done(self) -> None:
         for key, count in self._counts.items():

@@ -9,10 +9,11 @@ import numpy as np
 import plotly.offline
 
 from hitl.comparison.execution import LABEL
+from hitl.comparison.flight import allowance
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
-from hitl.comparison.verdict import BackToBack, allowance
+from hitl.comparison.verdict import BackToBack
 from hitl.results.columns import closed_table, flights_of, open_table, percent
 from hitl.results.faults import faults_of, notes
 from hitl.results.figures import traces_html
@@ -24,12 +25,13 @@ from hitl.results.warnings import warnings_of
 from rtsim.record import figures
 from rtsim.record.markup import STYLE, block, table, text
 from rtsim.record.thinning import BUCKETS
-from rtsim.record.verdict import short
+from rtsim.record.verdict import Outcome, short
 
 MOST_PLOTS = 12
 """Signals of the loop that are drawn: what fails, outputs of the C, then what differs most."""
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
+.undecided { color: #9a6700; font-weight: 600; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--back); padding: 8px 12px; }
 """
 Pairs = Sequence[BackToBack]
@@ -85,12 +87,15 @@ def _facts(result: BackToBack | Ladder) -> str:
 
 
 def _verdict(result: BackToBack | Ladder) -> str:
-    state = "ok" if result.ok else "no"
+    state = {Outcome.PASSED: "ok", Outcome.FAILED: "no"}.get(result.outcome, "undecided")
     lines = result.in_words.splitlines()
     out = f"<p class={state}>{text(lines[0])}</p>"
     if lines[1:]:
         out += f"<pre>{text(chr(10).join(lines[1:]))}</pre>"
-    return out + "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
+    out += "".join(f"<div class=warn>{text(note)}</div>" for note in result.notes)
+    told = [("compared", t) for t in result.coverage]
+    told += [("not exercised", t) for t in result.unexercised]
+    return out + table(("", ""), told)
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
@@ -169,7 +174,8 @@ def _faults(pairs: Pairs) -> str:
     if not faults:
         return ""
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
-    about = f"In the flight with the {pairs[-1].sides.translation}."
+    who = pairs[-1].sides.translation if pairs[-1].flight is not None else pairs[0].sides.design
+    about = f"In the flight with the {who}."
     told = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
     return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{told}"
 

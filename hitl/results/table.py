@@ -9,8 +9,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from hitl.comparison.execution import Execution
+from hitl.comparison.flight import Flight
 from hitl.comparison.ladder import Ladder
-from hitl.comparison.verdict import BackToBack, Flight
+from hitl.comparison.verdict import BackToBack
 from hitl.results.columns import closed_table, count_failed, flights_of, open_table
 from hitl.results.faults import faults_of, notes
 from hitl.results.target import bars, facts, last_of, targets_of
@@ -67,6 +68,8 @@ class Tables:
         for name, text in warnings_of(pairs).items():
             yield from _lines(f"The compiler warns of {name}:", text.rstrip())
         yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
+        yield from _lines(*(f"compared: {text}" for text in self.result.coverage))
+        yield from _lines(*(f"not exercised: {text}" for text in self.result.unexercised))
 
 
 def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
@@ -79,6 +82,8 @@ def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
     yield fitted("Closed loop", columns, shown, width)
     rest = len(meant) - len(shown)
     state = f"{failed} of {count} signals fail" if failed else f"all {count} signals agree"
+    if not failed and any(flight.error for flight in flights):
+        state = f"{count} signals agree up to where the flight ended"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
 
 
@@ -86,7 +91,9 @@ def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
     """How often each acted; a line for those that could not, or never came to it."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
-        where = f"Faults, in the flight with the {pairs[-1].sides.translation}"
+        flown = pairs[-1].flight is not None
+        who = pairs[-1].sides.translation if flown else pairs[0].sides.design
+        where = f"Faults, in the flight with the {who}"
         yield fitted(where, FAULT_COLUMNS, rows, width)
         yield from _lines(*notes(pairs))
 

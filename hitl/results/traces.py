@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.comparison.flight import Flight
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult, lined_up
-from hitl.comparison.verdict import Flight
 from hitl.results.figures import Traces
 from rtsim.record.reading import TrackData
 from rtsim.record.verdict import Pair, SignalResult

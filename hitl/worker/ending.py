@@ -17,6 +17,8 @@ _MEANINGS = {
     "SIGTRAP": "a trap of the compiler: what cannot be was reached",
     "SIGKILL": "somebody killed it, or memory ran out",
 }
+KILLED = "was ended by SIGKILL"
+"""What is said of a process that somebody else has ended."""
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
@@ -39,6 +41,11 @@ class Ending:
     def ok(self) -> bool:
         """It did what it was asked to, and ended."""
         return self.code == 0 and not self.unresponsive and not self.silent
+
+    @property
+    def killed(self) -> bool:
+        """Somebody else ended it, such as a system without memory: no C does that to itself."""
+        return self.code == -signal.SIGKILL and not self.unresponsive
 
     @property
     def in_words(self) -> str:
@@ -76,5 +83,6 @@ class Died(ControllerError):
 
     def __init__(self, about: str, ending: Ending) -> None:
         self.ending = ending
+        self.environment = ending.killed
         said = f"; it said:\n{ending.said}" if ending.said else ""
         super().__init__(f"{about} {ending.in_words}{said}")

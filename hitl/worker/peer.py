@@ -25,7 +25,7 @@ class Peer(ABC):
         self.link = link
         most = max(interface.inputs.size, interface.parameters.size)
         self._speaker = Speaker(most, interface.schema)
-        self._most = max(interface.outputs.size, 1)
+        self._most = max(interface.outputs.size, interface.parameters.size, 1)
 
     @property
     @abstractmethod
@@ -72,9 +72,18 @@ class Peer(ABC):
                 if data is None:
                     raise self.why_gone()
             if data is not None:
-                return parse(data, self._most)
+                return self._read(data)
             if stopwatch() >= until_ns:
                 return None
+
+    def _read(self, data: bytes) -> Heard | Garbage:
+        """READY says as many values as there are parameters, an answer as many as outputs."""
+        heard = parse(data, self._most)
+        if isinstance(heard, Heard) and heard.kind is Kind.ANSWER:
+            most = max(self.interface.outputs.size, 1)
+            if len(heard.values) > most:
+                return Garbage(f"it has {len(heard.values)} values, at most {most} are expected")
+        return heard
 
     def greeted(self, heard: Heard | Garbage | None, patience: float) -> Heard:
         """``heard``, which must be the HELLO of one that was made of the same interface."""

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 
 from hitl.interface import Interface
-from hitl.worker.ending import Ending
+from hitl.worker.ending import KILLED, Ending
 from hitl.worker.link import Link
 from hitl.worker.messages import Garbage, Heard, Kind
 from hitl.worker.peer import NOWHEN, Peer
@@ -61,13 +61,17 @@ class Remote(Peer):
         return self.link.lost() and not self.link.refused
 
     def why_gone(self) -> ControllerError:
-        return ControllerError(f"the connection to {self.about} is lost")
+        lost = ControllerError(f"the connection to {self.about} is lost")
+        lost.environment = True
+        return lost
 
     def receive(self, until_ns: int) -> Heard | Garbage | None:
         while True:
             heard = super().receive(until_ns)
             if isinstance(heard, Heard) and heard.kind is Kind.FAULT:
-                raise ControllerError(f"{self.link.endpoint}: {heard.text}")
+                fault = ControllerError(f"{self.link.endpoint}: {heard.text}")
+                fault.environment = KILLED in heard.text
+                raise fault
             if not isinstance(heard, Heard) or heard.kind is not Kind.PING:
                 return heard
 

@@ -56,7 +56,7 @@ def test_in_real_time_it_agrees_or_says_how_many_were_late(motor: Path) -> None:
         assert (result.exit_code, failed) == (0, {})
         assert len(recorded.track("messages/controller")) == 100, "the last is due after the end"
     else:
-        assert result.exit_code == 1
+        assert result.exit_code == 2, "this host was late, which is no verdict on the C"
         assert set(failed) == {"overlap"}, "up to the first Late nothing differs"
         assert f"{len(late)} answer" in failed["overlap"]
     assert recorded.footer is not None

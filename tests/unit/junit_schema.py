@@ -23,6 +23,7 @@ SCHEMA: Mapping[str, tuple[set[str], set[str], set[str]]] = {
     ),
     "failure": (set(), TEXT, set()),
     "error": (set(), TEXT, set()),
+    "skipped": (set(), TEXT, set()),
     "system-out": (set(), set(), set()),
 }
 
@@ -35,6 +36,11 @@ def valid(element: ET.Element) -> ET.Element:
         assert child.tag in children, f"{child.tag} in {element.tag}"
         valid(child)
     if element.tag == "testsuite":
-        for kind, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
-            assert int(element.attrib[kind]) == len(list(element.iter(tag))), kind
+        for kind, tag in (
+            ("tests", "testcase"),
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
+            assert int(element.attrib.get(kind, 0)) == len(list(element.iter(tag))), kind
     return element

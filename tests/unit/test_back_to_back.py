@@ -30,6 +30,7 @@ from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
+from rtsim.record.verdict import Outcome
 from rtsim.replay import rerun
 from rtsim.scenario import Scenario
 from rtsim.signals import Signals, Vector
@@ -292,13 +293,13 @@ def test_builds_that_check_are_not_timed(good: Build) -> None:
     assert out.flight.execution == {}
 
 
-def test_a_period_that_differs_is_told(tmp_path: Path) -> None:
+def test_a_period_that_differs_fails(tmp_path: Path) -> None:
     out = held(built(tmp_path, period="1/20"), closed=False)
-    assert out.ok
-    assert (
-        "controller: its interface declares a period of 0.05 s, the scenario samples it every 0.1 s"
-    ) in out.notes
-    assert out.in_words.endswith(f"does what its design does; but {out.notes[0]}"), "the last line"
+    assert out.outcome is Outcome.FAILED
+    assert [s.ok for s in out.open["controller"].signals] == [True], "by the period alone"
+    said = "its interface declares a period of 0.05 s, the scenario samples it every 0.1 s"
+    assert f"controller: {said}" in out.in_words
+    assert "any_period = true in law.toml" in out.in_words
 
 
 def test_a_latency_longer_than_the_period_is_told(good: Build) -> None:

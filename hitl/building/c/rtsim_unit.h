@@ -11,6 +11,7 @@
 
 extern const unsigned long long rtsim_schema;
 extern const unsigned rtsim_inputs, rtsim_outputs, rtsim_parameters;
+extern double rtsim_own[]; /* room for rtsim_parameters, at least one */
 
 int rtsim_initialize(const double *p);
 int rtsim_step(const double *u, double *y);
@@ -20,6 +21,15 @@ void rtsim_terminate(void);
 #define RTSIM_BAD_FLOAT32(v)                                      \
     ((v) >= -DBL_MAX && (v) <= DBL_MAX && !((float)(v) >= -FLT_MAX && (float)(v) <= FLT_MAX))
 #define RTSIM_BAD_BOOL(v) ((v) != (v))
+
+/* The NaN that says of a parameter: it keeps the value that the controller itself gave it. */
+#define RTSIM_KEEP 0x7ff8727473696d21ULL
+static inline int rtsim_kept(double x)
+{
+    unsigned long long bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits == RTSIM_KEEP;
+}
 
 /* The greatest and least doubles that convert to the type. */
 #define RTSIM_INT8_LOW -128.0

@@ -152,7 +152,8 @@ static int serve(void *socket)
 {
     const unsigned most = rtsim_inputs > rtsim_parameters ? rtsim_inputs : rtsim_parameters;
     const size_t in_bytes = sizeof(struct header) + 8 * (size_t)most;
-    const size_t out_bytes = sizeof(struct header) + 8 * (size_t)rtsim_outputs;
+    const unsigned said = rtsim_outputs > rtsim_parameters ? rtsim_outputs : rtsim_parameters;
+    const size_t out_bytes = sizeof(struct header) + 8 * (size_t)said;
     char *in = aligned_alloc(64, (in_bytes / 64 + 1) * 64);
     char *out = aligned_alloc(64, (out_bytes / 64 + 1) * 64);
     if (in == NULL || out == NULL) return 1;
@@ -182,6 +183,7 @@ static int serve(void *socket)
             head.status = OF_ANOTHER_SIZE;
         } else {
             running = kind == ANSWER ? "step" : "initialize";
+            if (kind == READY && started) rtsim_terminate(); /* and anew, on the same memory */
             head.began_ns = now();
             head.status = kind == ANSWER ? rtsim_step(values, answers) : rtsim_initialize(values);
             head.took_ns = now() - head.began_ns;
@@ -189,8 +191,9 @@ static int serve(void *socket)
             started = 1;
         }
         head.schema = rtsim_schema;
-        const int outputs = kind == ANSWER && head.status == 0;
-        if (!answer(socket, &head, kind, outputs ? rtsim_outputs : 0, out)) return 1;
+        const unsigned count = kind == ANSWER ? rtsim_outputs : rtsim_parameters;
+        if (kind == READY) memcpy(answers, rtsim_own, 8 * (size_t)rtsim_parameters);
+        if (!answer(socket, &head, kind, head.status == 0 ? count : 0, out)) return 1;
     }
 }
 

@@ -1,0 +1,148 @@
+"""Design and translation on the same inputs, step by step; then the translation once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hitl.comparison.checks import INITIALIZED_AGAIN, Check
+from hitl.comparison.execution import Execution, clock_of, timed
+from rtsim.clock import stopwatch
+from rtsim.controller import Controller
+from rtsim.controller_task import SILENCE_S
+from rtsim.errors import ControllerError, UnknownName
+from rtsim.record.verdict import short
+from rtsim.signals import Signals, Vector
+from rtsim.tag import Period, Tag
+
+Table = NDArray[np.float64]
+Observer = Callable[[int, int], None]
+"""Told the step and how many there are."""
+MOST_AGAIN = 1000
+"""So many first steps are repeated after a second initialisation."""
+
+
+class Driven:
+    """Two controllers on one table of inputs."""
+
+    def __init__(
+        self, design: Controller, translation: Controller, inputs: Table, tags: NDArray[np.int64]
+    ) -> None:
+        self.design, self.translation = design, translation
+        self.inputs, self.tags = inputs, tags
+        self.sent = _order(design.inputs, translation.inputs)
+        theirs = translation.outputs.columns
+        self.columns = {c: theirs.index(c) for c in design.outputs.columns if c in theirs}
+        self.wanted = np.full((len(inputs), design.outputs.size), np.nan)
+        self.given = np.full((len(inputs), design.outputs.size), np.nan)
+        self.answered = 0
+        self.error = ""
+        self.environment = False
+        """What failed was around the translation, not the translation itself."""
+        self._before = len(getattr(translation, "took_ns", ()))
+        self._exchanges: list[int] = []
+        self._into = [i for i, c in enumerate(design.outputs.columns) if c in self.columns]
+        self._of = list(self.columns.values())
+
+    def run(self, observe: Observer | None) -> None:
+        for step, row in enumerate(self.inputs):
+            self.wanted[step] = _exchange(self.design, self._tag(step), row)
+            if not self.error:
+                began = stopwatch()
+                try:
+                    answer = self._answer(step)
+                except ControllerError as error:
+                    self._failed(step, error)
+                else:
+                    self._exchanges.append(stopwatch() - began)
+                    self.given[step] = answer
+                    self.answered += 1
+            if observe is not None:
+                observe(step + 1, len(self.inputs))
+
+    def again(self) -> Check | None:
+        """Initialise the translation a second time: its first steps have to be the same.
+
+        ``None`` for one that has no initialisation, cannot be started again, or failed already.
+        """
+        restart: Callable[[], bool] | None = getattr(self.translation, "restart", None)
+        if restart is None or self.error:
+            return None
+        step = 0
+        try:
+            if not restart():
+                return None
+            for step in range(min(self.answered, MOST_AGAIN)):
+                told = self._different(step, self._answer(step))
+                if told:
+                    return Check(INITIALIZED_AGAIN, told)
+        except ControllerError as error:
+            if error.environment:
+                self._failed(step, error)
+                return None
+            return Check(INITIALIZED_AGAIN, f"initialised a second time, it fails: {error}")
+        return Check(INITIALIZED_AGAIN)
+
+    def _different(self, step: int, answer: Vector) -> str:
+        """Where an answer is not that of the first time, in words."""
+        before = self.given[step]
+        same = (answer == before) | (np.isnan(answer) & np.isnan(before))
+        if same.all():
+            return ""
+        at = int(np.argmin(same))
+        column = self.design.outputs.columns[at]
+        return (
+            f"initialised a second time, it answers {column} = {float(answer[at])!r} at step "
+            f"{step} ({short(self._tag(step))}), and the first time {float(before[at])!r} on the "
+            "same inputs: its initialize does not reset all that a run changes"
+        )
+
+    def execution(self, period: Period | None) -> Execution | None:
+        """Of each step: as the C measured it, or else the whole exchange."""
+        if not timed(self.translation):
+            return None
+        own: Sequence[int] | None = getattr(self.translation, "took_ns", None)
+        if own is None:
+            return Execution.of(self._exchanges, period)
+        took = own[self._before : self._before + self.answered]
+        return Execution.of(took, period, clock=clock_of(self.translation))
+
+    def _answer(self, step: int) -> Vector:
+        """(n,) in the order of the design's outputs; NaN where it has none."""
+        answer = _exchange(self.translation, self._tag(step), self.inputs[step][self.sent])
+        out = np.full(self.design.outputs.size, np.nan)
+        out[self._into] = answer[self._of]
+        return out
+
+    def _tag(self, step: int) -> Tag:
+        return Tag(int(self.tags[step, 0]), int(self.tags[step, 1]))
+
+    def _failed(self, step: int, error: ControllerError) -> None:
+        self.error = f"step {step} ({short(self._tag(step))}): {error}"
+        self.environment = error.environment
+
+
+def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
+    if getattr(controller, "own_time", False):
+        controller.advance(tag)  # type: ignore[attr-defined]
+    controller.send(tag, inputs)
+    patience = float(getattr(controller, "silence", SILENCE_S))
+    answer = controller.receive(tag, patience)
+    if answer is None:
+        silent = getattr(controller, "silent", None)
+        if silent is not None:
+            raise silent(tag)
+        raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
+    if answer.shape != (controller.outputs.size,):
+        raise ControllerError(f"an answer of shape {answer.shape} to the request of {tag}")
+    return answer
+
+
+def _order(ours: Signals, theirs: Signals) -> list[int]:
+    """Where each of their columns stands in ours."""
+    for column in theirs.columns:
+        if column not in ours.columns:
+            raise UnknownName("input", column, ours.columns, "the design")
+    return [ours.columns.index(c) for c in theirs.columns]

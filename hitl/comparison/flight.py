@@ -1,0 +1,191 @@
+"""A scenario that was flown with the translation in the loop, held against the flight before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hitl.comparison.execution import MODELLED, Execution
+from hitl.comparison.exercise import Covered, Effects
+from hitl.comparison.flights import OVERLAP
+from hitl.comparison.on_target import OnTarget
+from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from rtsim.record.comparison import Comparison
+from rtsim.record.markup import duration
+from rtsim.record.reading import Recording, TrackData
+from rtsim.record.verdict import Outcome, SignalResult
+
+
+class Spoiled(NamedTuple):
+    """From when on (ns) a flight says nothing of the translation, and why."""
+
+    since_ns: int
+    why: str
+    slow: bool = False
+    """This host was too slow."""
+    ended: bool = True
+    """So the error that ended the flight, if one did, is no fault of the translation's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flight:
+    """The scenario with the translation in the loop, against the one with the design."""
+
+    comparison: Comparison
+    baseline: Recording
+    flown: Recording
+    paired: tuple[Recording, Recording]
+    """Of both the rows that were compared."""
+    error: str = ""
+    """What ended it early."""
+    held_up: bool = False
+    """This host did, which fell behind the clock."""
+    late: int = 0
+    missed: int = 0
+    execution: Mapping[str, Execution] = field(default_factory=dict)
+    sides: Sides = C_AGAINST_DESIGN
+    targets: Mapping[str, OnTarget] = field(default_factory=dict)
+    """What boards measured of themselves, by controller."""
+    spoiled: Spoiled | None = None
+    """What was around the controllers, and not they themselves, that spoiled the flight."""
+    effects: Mapping[str, Effects] = field(default_factory=dict)
+    """What became of the answers of each controller."""
+    covered: Covered = Covered()
+
+    @property
+    def outcome(self) -> Outcome:
+        """Failed where the translation does; undecided where something else came between."""
+        ended = self._excused and (self.spoiled is None or self.spoiled.ended)
+        if self._charged or (self.error and not ended):
+            return Outcome.FAILED
+        complete = not self.error and not self.comparison.failures
+        effective = not self.effects or any(effect.any for effect in self.effects.values())
+        compared = any(result.rows for result in self.comparison.results)
+        return Outcome.PASSED if complete and effective and compared else Outcome.UNDECIDED
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome is Outcome.PASSED
+
+    @property
+    def slipped(self) -> int:
+        """What emulators of boards in real time lost, ns: this host's doing too."""
+        paced = [t.pacing for t in self.targets.values() if t.pacing is not None]
+        return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
+
+    @property
+    def too_slow(self) -> bool:
+        """All that came between is that this host did not keep up with the clock."""
+        return self.held_up or self.slipped > 0 or (self.spoiled is not None and self.spoiled.slow)
+
+    @property
+    def _excused(self) -> bool:
+        return self.held_up or self.slipped > 0 or self.spoiled is not None
+
+    @property
+    def _charged(self) -> list[SignalResult]:
+        """Failures that nothing excuses but the translation."""
+        return [r for r in self.comparison.failures if not self.excuses(r)]
+
+    def excuses(self, result: SignalResult) -> bool:
+        """It fails, by what came between and not by the translation."""
+        if result.ok or not self._excused:
+            return False
+        since = self.flown.end_ns if self.spoiled is None else self.spoiled.since_ns
+        first = result.first_failed
+        return result.name == OVERLAP or (first is not None and first.ns >= since)
+
+    @property
+    def undecided(self) -> str:
+        """Why nothing can be said, in words; empty where something can."""
+        if self.outcome is not Outcome.UNDECIDED:
+            return ""
+        if self._excused:
+            return self.error or (self.spoiled.why if self.spoiled else time_needed(self))
+        reasons = [effect.nothing(name) for name, effect in self.effects.items()]
+        return "; ".join(filter(None, reasons)) or "there was no row to compare"
+
+    @property
+    def first(self) -> SignalResult | None:
+        """The failure with the earliest tag."""
+        failed = [r for r in self.comparison.failures if r.first_failed is not None]
+        return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
+
+    def failure(self, result: SignalResult) -> str:
+        """Where a signal fails, and its values there."""
+        text = f"{result.name}: {result.reason}"
+        pair = self.values(result)
+        if pair is None:
+            return text
+        text += f"; with the {self.sides.design} {pair[0]}"
+        text += f", with the {self.sides.translation} {pair[1]}"
+        return f"{text}, allowed {allowance(result)}"
+
+    def values(self, result: SignalResult) -> tuple[str, str] | None:
+        """Of both flights, where the signal first fails."""
+        name, _, signal = result.name.rpartition(".")
+        a, b = (recording.tracks.get(name) for recording in self.paired)
+        if result.first_failed is None or a is None or b is None or signal not in a.signals:
+            return None
+        rows = _rows_at(a, *result.first_failed), _rows_at(b, *result.first_failed)
+        for one, other in zip(*rows, strict=False):
+            x, y = np.array(a.column(signal)[one]), np.array(b.column(signal)[other])
+            if not np.array_equal(x, y, equal_nan=True):
+                return str(x.tolist()), str(y.tolist())
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.comparison.to_json(),
+            "ok": self.ok,
+            "outcome": self.outcome.name.lower(),
+            "undecided": self.undecided,
+            "covered": self.covered.to_json(),
+            "effects": {name: effect.to_json() for name, effect in self.effects.items()},
+            "error": self.error,
+            "late": self.late,
+            "missed": self.missed,
+            "execution": {name: e.to_json() for name, e in self.execution.items()},
+            "targets": {name: t.to_json() for name, t in self.targets.items()},
+        }
+
+
+def allowance(result: SignalResult) -> str:
+    """The tolerance in words."""
+    absolute, relative = result.tolerance
+    unit = "" if result.unit in ("", "1") else f" {result.unit}"
+    if relative == 0.0:
+        return f"{absolute:g}{unit}" if absolute else "no difference"
+    return f"max({absolute:g}{unit}, {relative:g} of the design's)"
+
+
+def time_needed(flight: Flight) -> str:
+    """What to do about answers that are late."""
+    if flight.slipped:
+        return (
+            f"the emulator could not keep up with the clock and lost {duration(flight.slipped)}, "
+            "which is this host's doing, not the board's: leave it more of the processor, or fly "
+            "with --pace max"
+        )
+    exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
+    more = "allow more time (--latency), or fly with --pace max"
+    if not exchanges:
+        return more
+    longest = max(exchange.max for exchange in exchanges)
+    if any(exchange.clock == MODELLED for exchange in exchanges):
+        return f"execution, firmware and wire alone take up to {duration(longest)}: {more}"
+    tenths = -(-longest * 105 // 10_000_000)  # of ms, and 5 % more
+    return (
+        f"the longest exchange observed took {duration(longest)}: allow more time, such as "
+        f"--latency {tenths / 10_000:g}"
+    )
+
+
+def _rows_at(track: TrackData, ns: int, microstep: int) -> list[int]:
+    there = track.rows.ns == ns
+    if "step" in track.integers:
+        there = there & (track.integer("step") == microstep)
+    return [int(i) for i in np.flatnonzero(there)]

@@ -1,0 +1,44 @@
+"""What came between a flight and a verdict on who flew it: a late host, a killed process."""
+
+from __future__ import annotations
+
+from hitl.comparison.conditions import Flown
+from hitl.comparison.execution import on_board
+from hitl.comparison.flight import Spoiled
+from hitl.comparison.flights import LATE, first_late
+
+_FAILED = "Failed"
+"""Kind of the event of a controller that the flight went on without."""
+
+
+def spoiled_by(flown: Flown) -> Spoiled | None:
+    """``None`` where all that happened is the doing of who flew.
+
+    By the wall clock a controller on this host is late where the host is, which says nothing of the
+    target.  One on a board has a processor of its own.
+    """
+    end = flown.recording.end_ns
+    if flown.environment:
+        return Spoiled(end, flown.error)
+    killed = [
+        (e.tag.ns, e.text)
+        for e in flown.recording.events
+        if e.kind == _FAILED and getattr(flown.started.get(e.source), "environment", False)
+    ]
+    if killed:
+        return Spoiled(*min(killed))
+    late = [
+        e
+        for e in flown.recording.events
+        if e.kind == LATE and not on_board(flown.started.get(e.source))
+    ]
+    if not flown.paced or not late:
+        return None
+    count = "1 answer was" if len(late) == 1 else f"{len(late)} answers were"
+    why = (
+        f"{count} late by the clock of this host, which ran the C among other things: allow more "
+        "time (--latency), or fly with --pace max"
+    )
+    first = first_late(flown.recording)
+    ended = not flown.error or any(e.text in flown.error for e in late)
+    return Spoiled(end if first is None else first, why, slow=True, ended=ended)

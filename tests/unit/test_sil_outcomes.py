@@ -1,0 +1,400 @@
+"""What is no verdict on the C: a host that is late, a killed process, nothing exercised."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from back_to_back_parts import Stand, built, dies_at, write_law
+from click.testing import CliRunner, Result
+from junit_schema import valid
+
+from hitl import back_to_back as reported
+from hitl.building.build import Build
+from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.verdict import Undecided
+from hitl.controllers.sil import SilController
+from hitl.results.junit import junit_xml
+from hitl.results.page import render
+from rtsim.cli import main
+from rtsim.errors import ControllerError, OverrunError
+from rtsim.models.unstable import controller, scenario
+from rtsim.record.verdict import Outcome
+from rtsim.signals import Vector
+from rtsim.tag import Tag
+
+UNDECIDED = "it could not be decided whether the C does what its design does"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return built(tmp_path_factory.mktemp("good"))
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def same(step: int, y: Vector) -> Vector:  # noqa: ARG001
+    return y
+
+
+class Fresh(Stand):
+    """A stand-in; ``flying`` is what becomes of its answers in the loop, behind the open one."""
+
+    def __init__(self, flying: Callable[[int, Vector], Vector | None] = same) -> None:
+        super().__init__(controller(), same)
+        self.flying = flying
+        self.count = 0
+
+    def fresh(self) -> Fresh:
+        self.count += 1
+        out = Fresh(self.flying)
+        if self.count > 1:
+            out.change = self.flying  # type: ignore[assignment]
+        return out
+
+
+def errors_alone(result: BackToBack) -> ET.Element:
+    """JUnit with errors and no failure."""
+    root = valid(ET.fromstring(junit_xml(result)))
+    assert root.attrib["failures"] == "0", ET.tostring(root, "unicode")
+    assert int(root.attrib["errors"]) > 0
+    return root
+
+
+# -- a host that was late
+
+
+class Late(Fresh):
+    """Answers one request of the flight too late."""
+
+    def fresh(self) -> Late:
+        self.count += 1
+        out = Late(self.flying)
+        out.count = self.count
+        out.told = self.count < 2
+        return out
+
+    told = True
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:
+        if self.step == 3 and not self.told:
+            self.told = True
+            return None
+        return super().receive(tag, patience)
+
+
+@pytest.mark.parametrize("late", ["hold", "fail"])
+def test_answers_that_were_late_by_this_hosts_clock_are_no_verdict(late: str) -> None:
+    one = scenario(latency=0.03)
+    one.part("controller").late = late  # type: ignore[union-attr]
+    result = back_to_back(one, {"controller": Late()}, until=1, pace=100)
+    assert result.flight is not None
+    assert result.flight.late == 1
+    assert result.outcome is Outcome.UNDECIDED
+    said = result.in_words.splitlines()
+    assert said[0].endswith("this host was too slow to say whether the C does what its design does")
+    assert (
+        "1 answer was late by the clock of this host" in result.flight.undecided or late == "fail"
+    )
+    errors_alone(result)
+    with pytest.raises(Undecided, match="too slow"):
+        result.assert_ok()
+
+
+def test_a_crash_in_real_time_is_the_cs_all_the_same() -> None:
+    class Both(Late):
+        def fresh(self) -> Both:
+            self.count += 1
+            out = Both(self.flying)
+            out.told = self.count < 2
+            if self.count > 1:
+                out.change = dies_at(6)
+            return out
+
+    result = back_to_back(scenario(latency=0.03), {"controller": Both()}, until=1, pace=100)
+    assert result.flight is not None
+    assert result.flight.late == 1
+    assert result.outcome is Outcome.FAILED
+
+
+def test_a_loop_that_fell_behind_the_clock_is_no_verdict() -> None:
+    def behind(step: int, y: Vector) -> Vector:
+        if step == 7:
+            raise OverrunError("0.7 s began 30 ms late; leave more")
+        return y
+
+    result = back_to_back(scenario(), {"controller": Fresh(behind)}, until=2)
+    assert result.outcome is Outcome.UNDECIDED
+    errors_alone(result)
+    told = json.loads(json.dumps(result.to_json()))
+    assert (told["ok"], told["outcome"]) == (False, "undecided")
+    assert told["closed"]["outcome"] == "undecided"
+    assert "class=undecided" in render(result)
+
+
+# -- a process that somebody else has ended
+
+
+def killed(build: Build, at: int, loop: str, **how: Any) -> BackToBack:
+    """SIGKILL from outside at a step of the open or of the closed loop."""
+
+    class Victim(SilController):
+        count = 0
+
+        def fresh(self) -> SilController:
+            Victim.count += 1
+            out = super().fresh()
+            out.__class__ = Victim
+            out.mine = Victim.count == (1 if loop == "open" else 2)  # type: ignore[attr-defined]
+            return out
+
+        def send(self, tag: Tag, inputs: Vector) -> None:
+            if getattr(self, "mine", False) and self._sequence == at:
+                os.kill(self.pid, signal.SIGKILL)
+                self.mine = False
+            super().send(tag, inputs)
+
+    return back_to_back(scenario(**how), {"controller": Victim(build, cases=None)}, until=2)
+
+
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_a_worker_that_was_killed_from_outside_is_no_verdict(good: Build, loop: str) -> None:
+    result = killed(good, 5, loop)
+    assert result.outcome is Outcome.UNDECIDED, result.in_words
+    assert result.in_words.splitlines()[0].endswith(UNDECIDED)
+    assert "SIGKILL" in result.in_words
+    root = errors_alone(result)
+    assert any("SIGKILL" in (e.text or "") for e in root.iter("error"))
+
+
+def test_a_flight_that_goes_on_without_a_killed_worker_is_no_verdict(good: Build) -> None:
+    one = scenario()
+    one.part("controller").failure = "hold"  # type: ignore[union-attr]
+
+    class Victim(SilController):
+        def fresh(self) -> SilController:
+            out = super().fresh()
+            out.__class__ = Victim
+            return out
+
+        def send(self, tag: Tag, inputs: Vector) -> None:
+            if tag.ns == 500_000_000:
+                os.kill(self.pid, signal.SIGKILL)
+            super().send(tag, inputs)
+
+    result = back_to_back(one, {"controller": Victim(good, cases=None)}, until=2)
+    assert result.outcome is Outcome.UNDECIDED, result.in_words
+    errors_alone(result)
+
+
+def test_a_difference_before_it_was_killed_fails(tmp_path: Path) -> None:
+    from back_to_back_parts import SIGN
+
+    assert killed(built(tmp_path, SIGN), 15, "open").outcome is Outcome.FAILED
+    assert killed(built(tmp_path, SIGN), 15, "closed").outcome is Outcome.FAILED
+
+
+# -- an environment in which the C never came to run
+
+
+def program(path: Path, text: str) -> list[str | Path]:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return [path]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo 'worker: no zmq_ctx_new in libzmq.so.1' >&2; exit 1",
+        "echo 'error while loading shared libraries: libpid.so: cannot open' >&2; exit 127",
+        "kill -KILL $$",
+    ],
+)
+def test_a_library_that_does_not_load_is_no_verdict(good: Build, tmp_path: Path, text: str) -> None:
+    broken = SilController(good, command=program(tmp_path / "worker", text), cases=None)
+    result = back_to_back(scenario(), {"controller": broken}, until=1)
+    assert result.outcome is Outcome.UNDECIDED, result.in_words
+    assert result.open["controller"].answered == 0
+    errors_alone(result)
+
+
+def test_an_old_libzmq_is_no_verdict(
+    good: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real worker, given a file that is no library."""
+    from hitl.worker import process
+
+    none = tmp_path / "libzmq.so.1"
+    none.write_text("no library")
+    monkeypatch.setattr(process, "libzmq", lambda: none)
+    result = back_to_back(scenario(), {"controller": SilController(good, cases=None)}, until=1)
+    assert result.outcome is Outcome.UNDECIDED
+    assert "libzmq.so.1" in result.in_words
+
+
+def test_an_initialize_that_aborts_is_the_cs(tmp_path: Path) -> None:
+    path = write_law(tmp_path)
+    source = tmp_path / "law.c"
+    source.write_text(source.read_text().replace("c->sum = 0.0;", "abort();"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+        law = SilController(path, cases=None)
+    result = back_to_back(scenario(), {"controller": law}, until=1)
+    assert result.outcome is Outcome.FAILED
+    assert "failed in its initialize" in result.in_words
+
+
+def test_errors_of_a_controller_are_its_own_but_where_they_are_marked() -> None:
+    error = ControllerError("x")
+    assert not error.environment
+    error.environment = True
+    assert not ControllerError("y").environment
+
+
+# -- what was not exercised
+
+
+@pytest.fixture
+def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "motor"
+    assert CliRunner().invoke(main, ["sil", "init", str(folder)]).exit_code == 0
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def sil_test(*arguments: object) -> Result:
+    words = ["sil", "test", "scenario.py", "-c", "motor.toml", *map(str, arguments)]
+    return CliRunner().invoke(main, words)
+
+
+@pytest.mark.usefixtures("motor")
+def test_outputs_that_never_moved_are_no_pass() -> None:
+    result = sil_test("--until", 0.09, "--junit", "r.xml")
+    assert result.exit_code == 2, result.output
+    text = " ".join(result.output.split())
+    assert "in open and in closed loop" not in text
+    assert f"motor: {UNDECIDED}" in text
+    assert "not exercised: controller: outputs that never moved: voltage" in text
+    assert "inputs that never changed: setpoint, speed" in text
+    root = valid(ET.parse("r.xml").getroot())
+    assert root.attrib["failures"] == "0"
+    assert any("never moves voltage" in (e.text or "") for e in root.iter("error"))
+
+
+@pytest.mark.usefixtures("motor")
+def test_answers_that_never_took_effect_are_no_pass_in_the_loop() -> None:
+    result = sil_test("--latency", 0.2, "--until", 0.15, "--json")
+    assert result.exit_code == 2, result.output
+    told = json.loads(result.stdout)
+    assert told["outcome"] == told["closed"]["outcome"] == "undecided"
+    assert told["closed"]["effects"]["controller"]["took_effect"] == 0
+    assert "no answer of controller took effect before the end" in told["closed"]["undecided"]
+    shown = sil_test("--latency", 0.2, "--until", 0.15).output
+    assert "in open and in closed loop" not in shown
+
+
+def test_a_loop_without_an_effect_is_undecided_though_the_steps_agree() -> None:
+    result = back_to_back(scenario(), {"controller": Fresh()}, until=0.15, latency=0.2)
+    assert result.open["controller"].outcome is Outcome.PASSED
+    assert result.flight is not None
+    assert result.flight.outcome is result.outcome is Outcome.UNDECIDED
+    assert "no answer of controller took effect" in result.in_words
+    root = errors_alone(result)
+    assert [c.attrib["name"] for c in root.iter("testcase") if c.find("error") is not None] == [
+        "(it could be decided)"
+    ]
+    alone = back_to_back(scenario(), {"controller": Fresh()}, until=0.15, latency=0.2, closed=False)
+    said = "the C does what its design does, in open loop; but controller.force never moved"
+    assert alone.in_words == f"unstable: {said}", "of one step there is none after it"
+
+
+@pytest.mark.usefixtures("motor")
+def test_a_pass_says_what_it_covers() -> None:
+    result = sil_test("--html", "r.html", "--junit", "r.xml", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    opened, closed = told["covered"]
+    assert opened == "open loop of controller: 1 output, 2 inputs, 301 of 301 steps, 0 s to 3 s"
+    assert closed.startswith("closed loop: 21 signals, ")
+    assert "0 s to 3 s; the flight with the design reached its end at 3 s" in closed
+    assert "the flight with the C reached its end at 3 s" in closed
+    assert told["not_exercised"] == []
+    assert "301 of 301 steps" in Path("r.html").read_text()
+    assert "301 of 301 steps" in Path("r.xml").read_text()
+    assert "compared: open loop of controller: 1 output" in sil_test().output
+
+
+def test_a_constant_that_is_not_zero_is_said_and_passes() -> None:
+    held = back_to_back(scenario(), {"controller": Fresh()}, until=2)
+    assert held.ok
+    assert held.unexercised == []
+    from rtsim.controller import PythonController
+
+    def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+        y[0] = 2.0
+
+    one = scenario()
+    design = controller()
+    constant = PythonController(law, design.inputs, design.outputs)
+    one.part("controller").controller = constant  # type: ignore[union-attr]
+    result = back_to_back(one, {"controller": constant}, until=1)
+    assert result.ok
+    assert result.in_words.endswith("in closed loop; but controller.force never moved")
+
+
+# -- faults that never acted
+
+FAR = '[[fault]]\nname = "far"\nwhere = "controller"\nkind = "drop"\nat = 100.0\ncount = 1\n'
+NEAR = FAR.replace("100.0", "0.5").replace("far", "near")
+
+
+@pytest.mark.usefixtures("motor")
+def test_strict_is_a_no_for_a_fault_that_never_acts_in_open_loop_too() -> None:
+    Path("far.toml").write_text(FAR)
+    for loops in (("--open-only",), ()):
+        given = ("--faults", "far.toml", "--junit", "r.xml", *loops)
+        assert sil_test(*given).exit_code == 0
+        root = valid(ET.parse("r.xml").getroot())
+        (case,) = [c for c in root.iter("testcase") if c.attrib["name"] == "far"]
+        assert case.find("skipped") is not None
+        result = sil_test(*given, "--strict")
+        assert result.exit_code == 1, result.output
+        root = valid(ET.parse("r.xml").getroot())
+        assert [f.attrib["message"] for f in root.iter("failure")] == ["far never acted"]
+        assert "these faults never acted: far" in " ".join(result.output.split())
+
+
+@pytest.mark.usefixtures("motor")
+def test_a_fault_that_acts_is_in_junit() -> None:
+    Path("near.toml").write_text(NEAR)
+    result = sil_test("--faults", "near.toml", "--junit", "r.xml", "--strict")
+    assert result.exit_code == 0, result.output
+    root = valid(ET.parse("r.xml").getroot())
+    (case,) = [c for c in root.iter("testcase") if c.attrib["name"] == "near"]
+    assert "1 activations" in (case.findtext("system-out") or "")
+
+
+# -- in a user's tests
+
+
+def test_a_users_test_is_told_that_nothing_was_decided(motor: Path) -> None:
+    with reported(
+        motor / "scenario.py", {"controller": str(motor / "motor.toml")}, until=0.09
+    ) as r:
+        assert r.outcome is Outcome.UNDECIDED
+        assert not r.ok
+        with pytest.raises(Undecided, match="could not be decided"):
+            r.assert_ok()
+    assert np.isfinite(r.open["controller"].design).all()

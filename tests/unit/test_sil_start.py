@@ -1,0 +1,251 @@
+"""How the C starts: with which values of its own, in which period, and a second time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from junit_schema import valid
+
+from hitl import sil
+from hitl.building.build import build
+from hitl.comparison.back_to_back import BackToBack, back_to_back
+from hitl.comparison.on_boards import own_values
+from hitl.controllers.board import BoardController
+from hitl.controllers.in_process import InProcess
+from hitl.controllers.rerunning import rerun_case
+from hitl.controllers.sil import SilController
+from hitl.results.junit import junit_xml
+from rtsim.controller import PythonController
+from rtsim.errors import ScenarioError
+from rtsim.record.verdict import Outcome
+from rtsim.scenario import Scenario
+from rtsim.signals import Signal, Signals, Vector
+
+TABLE = [0.5 + 0.25 * k for k in range(46)]
+_SOURCE = """
+#include "law.h"
+const double shipped[46] = {%s};
+void law_init(law *c)
+{
+    c->gain = %s;
+    for (int k = 0; k < 46; k++) c->table[k] = shipped[k];
+    c->fast = 1;
+    c->count = 7;
+    %s
+}
+double law_step(law *c, double x)
+{
+    c->sum += 0.125 * x;
+    return c->gain * x + c->table[c->count] * x / c->table[45] + c->sum + (c->fast ? 0.0 : 1e6);
+}
+"""
+_HEADER = """
+typedef struct { double gain, table[46], sum; _Bool fast; int count; } law;
+void law_init(law *c);
+double law_step(law *c, double x);
+"""
+_INTERFACE = """
+name = "law"
+period = "{period}"
+sources = ["law.c"]
+headers = ["law.h"]
+{more}
+[code]
+objects = ["law c"]
+initialize = "law_init(&c)"
+step = "y = law_step(&c, x)"
+parameters = "{when} initialize"
+[inputs]
+x = {{ unit = "m" }}
+[outputs]
+y = {{ unit = "N" }}
+[parameters]
+gain = {{ c = "c.gain", initial = 2.0{gain_more} }}
+table = {{ c = "c.table", shape = 46 }}
+fast = {{ c = "c.fast", type = "bool" }}
+count = {{ c = "c.count", type = "int32" }}
+"""
+
+
+def written(
+    folder: Path, gain: str = "2.0", reset: str = "c->sum = 0.0;", period: str = "1/10",
+    more: str = "", gain_more: str = "", when: str = "after",
+) -> Path:  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    table = ", ".join(map(repr, TABLE))
+    (folder / "law.c").write_text(_SOURCE % (table, gain, reset))
+    (folder / "law.h").write_text(_HEADER)
+    path = folder / "law.toml"
+    path.write_text(_INTERFACE.format(period=period, more=more, gain_more=gain_more, when=when))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    s[0] += 0.125 * u[0]
+    y[0] = p[0] * u[0] + TABLE[7] * u[0] / TABLE[45] + s[0]
+
+
+def scenario(**values: object) -> Scenario:
+    out = Scenario("start", until=2)
+    out.source("set", Signals("x [m]"))
+    for k in range(20):
+        out.at(f"{k}/10", "set.x", float(1 + k % 3))
+    design = PythonController(
+        law, Signals("x [m]"), Signals("y [N]"), memory=Signals("sum"),
+        parameters=Signals(Signal("gain", initial=2.0)), values=values,
+    )  # fmt: skip
+    out.controller("law", design, period="1/10", inputs={"x": "set.x"})
+    return out
+
+
+def held(path: Path, kind: type = SilController, **values: object) -> BackToBack:
+    more: dict[str, Any] = {"cases": None} if kind is SilController else {}
+    return back_to_back(scenario(**values), {"law": kind(path, **more)})
+
+
+def problems(result: BackToBack) -> list[str]:
+    return [check.problem for check in result.open["law"].checks if check.problem]
+
+
+def test_a_right_one_passes_every_check(tmp_path: Path) -> None:
+    result = held(written(tmp_path))
+    result.assert_ok()
+    assert [check.what for check in result.open["law"].checks] == [
+        "its period is that of the scenario", "its own parameters are those of its design",
+        "initialised a second time, it starts the same",
+    ]  # fmt: skip
+    root = valid(ET.fromstring(junit_xml(result)))
+    names = {case.attrib["name"] for case in root.iter("testcase")}
+    assert "(initialised a second time, it starts the same)" in names
+
+
+# -- its own values
+
+
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+def test_a_wrong_constant_of_its_own_is_a_failure(tmp_path: Path, kind: type) -> None:
+    result = held(written(tmp_path, gain="3.0"), kind)
+    assert result.outcome is Outcome.FAILED
+    assert all(signal.ok for signal in result.open["law"].signals), "what was set is right"
+    (problem,) = problems(result)
+    assert problem.startswith("law: gain is 3.0 in the C by itself, and 2.0 in its design")
+    assert problem in result.in_words
+    root = valid(ET.fromstring(junit_xml(result)))
+    assert [f.attrib["message"] for f in root.iter("failure")] == [problem]
+
+
+def test_what_the_scenario_sets_is_as_good_as_what_the_design_declares(tmp_path: Path) -> None:
+    assert held(written(tmp_path), gain=5.0).ok, "it has that of the design, and is set to 5"
+    assert held(written(tmp_path, gain="5.0"), gain=5.0).ok
+    assert held(written(tmp_path, gain="2.0f + 1e-12")).ok, "what rounding costs"
+    assert not held(written(tmp_path, gain="4.0"), gain=5.0).ok
+
+
+def test_one_that_leaves_it_to_its_caller_may_say_so_or_leave_it_zero(tmp_path: Path) -> None:
+    assert held(written(tmp_path / "zero", gain="0.0")).ok
+    declared = written(tmp_path / "said", gain="3.0", gain_more=", set_by_caller = true")
+    assert held(declared).ok
+
+
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+@pytest.mark.parametrize("when", ["after", "before"])
+def test_a_parameter_that_nobody_names_keeps_the_value_of_the_c(
+    tmp_path: Path, kind: type, when: str
+) -> None:
+    """It became 0, and the C divided by it."""
+    result = held(written(tmp_path, when=when), kind)
+    result.assert_ok()
+    running = kind(written(tmp_path, when=when)).fresh()
+    try:
+        own = running.interface.parameters
+        if when == "after":
+            assert running.own[own.slice("table")].tolist() == TABLE
+            assert running.p[own.slice("table")].tolist() == TABLE
+            assert running.p[own.slice("fast")].tolist() == [1.0]
+            assert running.p[own.slice("count")].tolist() == [7.0]
+    finally:
+        running.close()
+
+
+def test_one_that_is_named_is_set(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    with sil(path, table=[1.0] * 46, count=3, fast=False) as controller:
+        assert controller.step(x=1.0).y == 2.0 + 1.0 + 0.125 + 1e6
+    with sil(path, gain=0.0) as controller:
+        assert controller.step(x=2.0).y == pytest.approx(2 * TABLE[7] / TABLE[45] + 0.25)
+        case = controller.controller.case()
+    again = rerun_case(case)
+    assert not again.failed
+    assert again.outputs["y"] == pytest.approx(2 * TABLE[7] / TABLE[45] + 0.25)
+
+
+def test_a_board_is_sent_what_the_hosts_c_has(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    kept = own_values(SilController(build(path), cases=None))
+    assert kept == {"table": TABLE, "fast": [1.0], "count": [7.0]}
+    board = BoardController(path, kept=kept, cases=None)
+    assert board.p[board.parameters.slice("table")].tolist() == TABLE
+    with pytest.raises(ScenarioError, match=r"law\.toml:\d+: table has no initial, and a board"):
+        BoardController(path, cases=None).fresh()
+
+
+# -- its period
+
+
+def test_another_period_is_a_failure_unless_it_is_declared(tmp_path: Path) -> None:
+    result = held(written(tmp_path / "a", period="1/20"))
+    assert result.outcome is Outcome.FAILED
+    (problem,) = problems(result)
+    assert "declares a period of 0.05 s, the scenario samples it every 0.1 s" in problem
+    assert "write any_period = true in law.toml" in problem
+    root = valid(ET.fromstring(junit_xml(result)))
+    assert [f.attrib["message"] for f in root.iter("failure")] == [problem]
+    assert held(written(tmp_path / "b", period="1/20", more="any_period = true")).ok
+
+
+# -- a second time
+
+
+@pytest.mark.parametrize("kind", [SilController, InProcess])
+def test_a_forgotten_reset_is_a_failure(tmp_path: Path, kind: type) -> None:
+    result = held(written(tmp_path, reset=""), kind)
+    assert result.outcome is Outcome.FAILED
+    assert all(signal.ok for signal in result.open["law"].signals)
+    (problem,) = problems(result)
+    assert problem.startswith("initialised a second time, it answers y = ")
+    assert "at step 0 (0 s), and the first time" in problem
+    assert problem.endswith("its initialize does not reset all that a run changes")
+    assert f"law: {problem}" in result.in_words
+
+
+def test_one_that_fails_when_it_is_initialised_again_is_told(tmp_path: Path) -> None:
+    once = "static int begun; if (begun++) __builtin_abort(); c->sum = 0.0;"
+    result = held(written(tmp_path, reset=once))
+    (problem,) = problems(result)
+    assert problem.startswith("initialised a second time, it fails: law failed in its initialize")
+    assert "SIGABRT" in problem
+
+
+def test_one_without_an_initialize_is_not_asked(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    text = path.read_text().replace('initialize = "law_init(&c)"\n', "")
+    path.write_text(text.replace("shape = 46", f"shape = 46, initial = {TABLE}"))
+    checks = {check.what for check in held(path).open["law"].checks}
+    assert "initialised a second time, it starts the same" not in checks
+
+
+def test_execution_times_are_those_of_the_steps_that_were_compared(tmp_path: Path) -> None:
+    loop = held(written(tmp_path)).open["law"]
+    assert loop.execution is not None
+    assert loop.execution.steps == loop.steps == 21
+    assert np.isfinite(loop.translation).all()

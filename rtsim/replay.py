@@ -21,7 +21,7 @@ from rtsim.latency import from_plain
 from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
+from rtsim.record.spare import recorder_for_again
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Fed, simulate
@@ -43,7 +43,7 @@ def rerun(
     one of its checkpoints, up to the first tag at or after ``stop_ns``; by default all of it.
     Raises :class:`RecordingError` where the recording does not say enough.
     """
-    recorder = MemoryRecorder()
+    recorder = recorder_for_again(recording)
     scenario = scenario or scenario_of(recording)
     start = start or continued(recording)
     try:

@@ -19,6 +19,7 @@ from rtsim.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
 from rtsim.control.desk import AT_A_TAG
 from rtsim.diverging.values import Pair, Value
 from rtsim.record.event import Event
+from rtsim.record.exact import first_unequal
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
 from rtsim.tag import START, Tag
@@ -95,8 +96,8 @@ def _in_track(
         pair = Pair("columns", _but(mine, theirs), _but(theirs, mine))
         return Place(START, "layout", a.name, "columns", (pair,))
     n = min(len(a), len(b))
-    rows = np.flatnonzero((a.words[:n] != b.words[:n]).any(axis=1))
-    row = int(rows[0]) if len(rows) else n
+    unequal = first_unequal(a, b)
+    row = n if unequal is None else unequal[0]
     if row == n and len(a) == len(b):
         return None
     if row == n and whole[int(len(b) < len(a))].truncated:
@@ -130,7 +131,7 @@ class _Row:
         if row >= len(track):
             return None
         head = 1 + len(track.integers)
-        floats = track.words[row, head:].view(np.float64)
+        floats = track.values(row)
         integers = tuple(int(v) for v in track.words[row, :head])
         named = dict(zip(("ns", *track.integers), integers, strict=True))
         if "sequence" in named:

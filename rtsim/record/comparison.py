@@ -116,7 +116,7 @@ def compare(
 def _end(recording: Recording) -> int:
     """The last time of a deterministic track, in ns."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
-    return max((int(t.rows.ns.max()) for t in tracks), default=0)
+    return max((int(t.ns.max()) for t in tracks), default=0)
 
 
 def _checked(
@@ -172,7 +172,8 @@ def _compare_track(
 
 def _values(track: TrackData, column: Signal | str) -> Values:
     if isinstance(column, Signal):
-        return track.rows.floats[:, track.signals.slice(column.name)]
+        found = track.column(column.name)
+        return found if column.shape else found[:, None]
     return track.integer(column)[:, None]
 
 
@@ -190,16 +191,14 @@ def _paired(a: TrackData, b: TrackData, end: int, tags: Pairing) -> tuple[str, I
     """Rows of ``a`` and of ``b`` up to ``end`` that belong together, or why they do not."""
     none = np.empty(0, np.intp)
     if tags == "common":
-        left, right = _last_rows(a.rows.ns), _last_rows(b.rows.ns)
-        times = a.rows.ns[left]
-        common, i, j = np.intersect1d(
-            times, b.rows.ns[right], assume_unique=True, return_indices=True
-        )
+        left, right = _last_rows(a.ns), _last_rows(b.ns)
+        times = a.ns[left]
+        common, i, j = np.intersect1d(times, b.ns[right], assume_unique=True, return_indices=True)
         needed = int(_SPAN * np.ptp(times)) if len(times) else 0
         if len(common) < min(2, len(times)) or (len(times) and np.ptp(common) < needed):
             return f"{len(common)} times in common, over less than {Tag(needed)}", none, none
         return "", left[i], right[j]
-    inside = np.flatnonzero(b.rows.ns <= end)
+    inside = np.flatnonzero(b.ns <= end)
     mine, theirs = _keys(a), _keys(b)[inside]
     n = min(len(mine), len(theirs))
     differ = np.flatnonzero((mine[:n] != theirs[:n]).any(axis=1))
@@ -211,8 +210,8 @@ def _paired(a: TrackData, b: TrackData, end: int, tags: Pairing) -> tuple[str, I
 
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
-    steps = [track.integer(k) if k in track.integers else 0 * track.rows.ns for k in _KEYS]
-    return np.stack([track.rows.ns, *steps], axis=1)
+    steps = [track.integer(k) if k in track.integers else 0 * track.ns for k in _KEYS]
+    return np.stack([track.ns, *steps], axis=1)
 
 
 def _key_text(keys: NDArray[np.int64], row: int) -> str:

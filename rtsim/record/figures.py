@@ -105,7 +105,7 @@ def trajectories(
 def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
     """Rows to draw, and when what they say takes effect [s]: a message at its arrival."""
     if "arrival" not in track.integers:
-        return np.arange(len(track)), track.rows.ns / NS_PER_S
+        return np.arange(len(track)), track.ns / NS_PER_S
     arrival = track.integer("arrival")
     order = np.argsort(arrival, kind="stable")
     order = order[arrival[order] >= 0]

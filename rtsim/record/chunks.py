@@ -13,6 +13,7 @@ import struct
 import weakref
 import zlib
 from array import array
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ BROKEN = (McapError, struct.error, ValueError, OverflowError, RuntimeError, zsta
 _LZ4_DENSEST = 256  # no LZ4 block unpacks to more than 255 times its size
 _PIECE = 1 << 20
 _ALIKE = RECORD.size + 2  # type, length and channel
-_LOOKED = 8  # messages looked at together at first
+_LOOKED = 64  # messages looked at together at first
 _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
@@ -139,10 +140,9 @@ class Chunks:
 
 @dataclass
 class Messages:
-    """The messages of one topic, in the order of the file: how many stand in which chunk."""
+    """The messages of one topic, in the order of the file: where they stand, run by run."""
 
     chunks: Chunks
-    channels: set[int] = field(default_factory=set)
     count: int = 0
     size: int | None = None
     """Of a payload; ``None`` before the first."""
@@ -152,38 +152,36 @@ class Messages:
     """Bytes of all payloads."""
     _where: array[int] = field(default_factory=lambda: array("q"))
     _first: array[int] = field(default_factory=lambda: array("q"))
-    """Of each chunk that has some: its number, and how many came before."""
+    _at: array[int] = field(default_factory=lambda: array("q"))
+    """Of each run: the chunk, how many messages came before, and where in the chunk."""
 
     def add(self, chunk: int, run: Run) -> None:
         """Some that follow the others."""
-        if not self._where or self._where[-1] != chunk:
-            self._where.append(chunk)
-            self._first.append(self.count)
+        self._where.append(chunk)
+        self._first.append(self.count)
+        self._at.append(run.at)
         self.uneven |= self.size not in (None, run.size)
         self.size = run.size
         self.count += run.many
         self.total += run.many * run.size
 
-    def runs(self, first: int = 0) -> Iterator[tuple[int, bytes, Run]]:
-        """From the chunk that holds message ``first`` on: number, data, and where in it."""
-        begin = max(0, int(np.searchsorted(self._first, first, side="right")) - 1)
+    def runs(self, first: int = 0) -> Iterator[tuple[int, int, bytes, int]]:
+        """From that with message ``first`` on: its number, how many, and data with where in it."""
+        begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
-            data, at = self.chunks.data(self._where[k]), self._first[k]
-            last = self._first[k + 1] if k + 1 < len(self._first) else self.count
-            for run in runs(data):
-                if isinstance(run, Run) and run.channel in self.channels:
-                    yield at, data, run
-                    at += run.many
-                if at >= last:
-                    break  # what comes then may be damaged
+            number = self._first[k]
+            behind = self._first[k + 1] if k + 1 < len(self._first) else self.count
+            yield number, behind - number, self.chunks.data(self._where[k]), self._at[k]
 
     def each(self) -> Iterator[tuple[int, bytes]]:
         """Time and payload of every one."""
-        for _, data, run in self.runs():
-            stride = HEAD + run.size
-            for at in range(run.at, run.at + run.many * stride, stride):
+        for _, many, data, at in self.runs():
+            for _ in range(many):
+                _, length = RECORD.unpack_from(data, at)
                 _, _, time, _ = MESSAGE.unpack_from(data, at + RECORD.size)
-                yield time, data[at + HEAD : at + stride]
+                stop = at + RECORD.size + length
+                yield time, data[at + HEAD : stop]
+                at = stop
 
 
 def runs(data: bytes) -> Iterator[Run | Declared]:
@@ -208,20 +206,22 @@ def runs(data: bytes) -> Iterator[Run | Declared]:
 
 def _alike(data: bytes, at: int, stride: int) -> int:
     """How many messages of that channel and length follow each other from there."""
-    mine, count, look = data[at : at + _ALIKE], 1, _LOOKED
-    if data[at + stride : at + stride + _ALIKE] != mine:
+    if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
         return 1
+    count, look = 1, _LOOKED
     while True:
         begin = at + count * stride
         there = min(look, (len(data) - begin) // stride)
         if not there:
             return count
-        heads = np.frombuffer(data, np.uint8, there * stride, begin).reshape(there, stride)
-        same = (heads[:, :_ALIKE] == np.frombuffer(mine, np.uint8)).all(axis=1)
+        same = np.ones(there, np.bool_)
+        for part in (0, _ALIKE - 8):  # two words cover it
+            words = np.ndarray(there, "<u8", data, begin + part, (stride,))
+            same &= words == int.from_bytes(data[at + part : at + part + 8], "little")
         if not same.all():
             return count + int(same.argmin())
         count += there
-        look *= _LOOKED
+        look = len(data)
 
 
 def _declared(body: bytes) -> Declared:

@@ -150,7 +150,6 @@ class _Walk:
         into = self.out.topics.setdefault(topic, Messages(self.out.chunks))
         if self.channels.setdefault(number, into) is not into:
             raise ValueError(f"channel {number} is declared twice, last as {topic}")
-        into.channels.add(number)
 
     def _check_end(self) -> None:
         """What follows the data is an index that can be rebuilt: worth a word, no more."""

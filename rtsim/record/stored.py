@@ -130,11 +130,10 @@ class StoredWords:
         wire = self._spec.wire
         kind = np.dtype([*layout, ("row", wire)] if wire.itemsize else layout)
         assert kind.itemsize == HEAD + (self._messages.size or 0)
-        for at, data, run in self._messages.runs(first):
-            if at >= stop:
+        for number, many, data, at in self._messages.runs(first):
+            if number >= stop:
                 return
-            if at + run.many > first:
-                yield at, np.frombuffer(data, kind, run.many, run.at)
+            yield number, np.frombuffer(data, kind, many, at)
 
 
 Table: TypeAlias = Words | StoredWords

@@ -101,7 +101,7 @@ def _frames(recording: Recording) -> list[_Frame]:
     track = recording.track(TIMING)
     frames: list[_Frame] = []
     arrived = -1
-    columns = (track.rows.ns, track.integer("wake_lateness"), track.integer("margin"))
+    columns = (track.ns, track.integer("wake_lateness"), track.integer("margin"))
     for ns, woken, margin in zip(*(column.tolist() for column in columns), strict=True):
         frames.append(_Frame(ns, arrived, max(0, woken)))
         arrived = -1 if margin == NO_SAMPLE else tolerance - margin

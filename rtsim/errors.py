@@ -12,6 +12,7 @@
     ├── ZenoError            one instant would never end
     ├── OverrunError         the loop fell behind further than its policy allows
     ├── RecordingError       a recording cannot be written or read
+    ├── TrustError           a file of somebody else would have code run
     └── CheckpointError      a checkpoint cannot be taken, written, read or gone on from
 """
 
@@ -75,3 +76,7 @@ class RecordingError(RtsimError):
 
 class CheckpointError(RtsimError):
     """A checkpoint cannot be taken, written, read or gone on from."""
+
+
+class TrustError(RtsimError):
+    """A file names code that the user did not name, and that is not known to be theirs."""

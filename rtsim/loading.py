@@ -17,6 +17,7 @@ from typing import Any
 
 from rtsim.compiling import own_frames
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.file_hash import file_hash
 from rtsim.scenario import Scenario
 
 BUILT_IN = {
@@ -46,11 +47,19 @@ def known_scenarios() -> dict[str, str]:
     return found
 
 
+def file_of(reference: str) -> Path | None:
+    """The Python file that ``reference`` names; ``None`` for a scenario that is called by name."""
+    path, _, function = reference.partition(".py")
+    named = reference.endswith(".py") or function.startswith(":")
+    return Path(path + ".py") if named else None
+
+
 def find_maker(reference: str) -> Maker:
     """The function behind ``name`` or ``path/to/file.py[:function]``."""
-    path, _, function = reference.partition(".py")
-    if reference.endswith(".py") or function.startswith(":"):
-        return _from_file(Path(path + ".py"), function.lstrip(":") or "scenario")
+    path = file_of(reference)
+    if path is not None:
+        _, _, function = reference.partition(".py")
+        return _from_file(path, function.lstrip(":") or "scenario")
     scenarios = known_scenarios()
     if reference not in scenarios:
         raise _unknown(reference, sorted(scenarios))
@@ -124,6 +133,7 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
 
     Arguments are read as their defaults are typed; values as numbers, several separated by commas.
     """
+    hashed = _hash_of(reference)  # of what is about to run, before it can change anything
     maker = find_maker(reference)
     settings = dict(settings or {})
     parameters = _parameters(maker, reference)
@@ -144,8 +154,17 @@ def load_scenario(reference: str, settings: Mapping[str, str] | None = None) -> 
     for key, text in settings.items():
         if "." in key:
             scenario.set(key, _numbers(key, text))
-    scenario.origin = {"reference": _from_anywhere(reference), "settings": settings}
+    scenario.origin = {"reference": _from_anywhere(reference), "settings": settings, **hashed}
     return scenario
+
+
+def _hash_of(reference: str) -> dict[str, str]:
+    """What a file holds, so that who runs it again knows it before."""
+    path = file_of(reference)
+    try:
+        return {} if path is None else {"sha256": file_hash(path)}
+    except OSError:
+        return {}  # said where it is loaded
 
 
 def _from_anywhere(reference: str) -> str:

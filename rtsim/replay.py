@@ -22,13 +22,14 @@ from rtsim.loading import load_scenario
 from rtsim.parts import ControllerPart, InletPart
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
-from rtsim.record.tape import MemoryRecorder
+from rtsim.record.spare import recorder_for_again
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import Fed, simulate
 from rtsim.source_hash import source_hash
 from rtsim.tag import NS_PER_S, Tag
 from rtsim.trace import COMMAND, INSERTED, request_topic
+from rtsim.trust import scenario_to_load
 
 
 def rerun(
@@ -46,7 +47,7 @@ def rerun(
     :class:`RecordingError` where the recording does not say enough, and whatever keeps the run
     from being repeated here (:func:`ended_by_itself`).
     """
-    recorder = MemoryRecorder()
+    recorder = recorder_for_again(recording)
     scenario = scenario or scenario_of(recording)
     start = start or continued(recording)
     try:
@@ -140,7 +141,8 @@ def scenario_from(
 ) -> Scenario:
     """Build the scenario that ``header`` tells of; ``instead`` gives what replaced a controller.
 
-    Raises :class:`RecordingError`, naming ``source``, where that was run from Python.
+    Raises :class:`RecordingError`, naming ``source``, where that was run from Python, and
+    :class:`TrustError` where it names code that may not be run.
     """
     origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
     if not origin.get("reference"):
@@ -148,7 +150,8 @@ def scenario_from(
             f"{source} does not say which scenario it was made of: it was run from Python; "
             "use rtsim.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
         )
-    scenario = load_scenario(str(origin["reference"]), dict(origin.get("settings", {})))
+    reference = scenario_to_load(origin, source)
+    scenario = load_scenario(reference, dict(origin.get("settings", {})))
     scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
         latency = None if how["latency"] is None else from_plain(how["latency"])
@@ -175,7 +178,7 @@ def changed_since(header: Mapping[str, Any], scenario: Scenario) -> list[str]:
 def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key in sorted(then.keys() | now.keys()):
-            if path or key not in ("origin", "until"):
+            if (path or key not in ("origin", "until")) and key != "sha256":
                 _differences(f"{path}.{key}", then.get(key), now.get(key), out)
     elif then != now:
         why = f" ({BUILD_CHANGED})" if path.endswith(".key") else ""

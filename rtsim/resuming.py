@@ -94,10 +94,10 @@ def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
         if name not in recording.tracks:
             return False
         row = checkpoint.rows.get(name, 0) - int(before.get(name, 0)) - 1
-        values = recording.rows(name).floats
-        if row >= len(values):
+        track = recording.track(name)
+        if row >= len(track):
             return False  # it was cut off before
-        if row >= 0 and np.array(plant["values"]).tobytes() != values[row].tobytes():
+        if row >= 0 and np.array(plant["values"]).tobytes() != track.values(row).tobytes():
             return False
     return True
 

@@ -9,6 +9,7 @@ import click
 
 from hitl.building.build import FLAGS
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.trusting import trust_option
 
 
 @click.command()
@@ -17,10 +18,12 @@ from rtsim.cli.common import NO, json_option, reports_errors, show_json
 @click.option("--silence", default=10.0, show_default=True, help="Wall s a step may take.")
 @json_option
 @reports_errors
+@trust_option
 def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
     """Run the steps of the saved case FILE through a fresh worker.
 
-    Exit status 1 where it fails again, 0 where it does not.
+    Exit status 1 where it fails again, 0 where it does not.  The C is compiled and run: where it is
+    not known to be yours, that takes --trust (docs/trust.md).
     """
     from hitl.controllers.rerunning import load_and_rerun
 

@@ -137,7 +137,7 @@ class Covered:
     ) -> Covered:
         """Of the rows that both have, which ``paired`` holds."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
-        last = max((int(t.rows.ns.max()) for t in tracks), default=-1)
+        last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: ended(flight) for side, flight in flights.items()}
         compared = sum(bool(r.rows) for r in results)
         return cls(compared, sum(len(t) for t in tracks), last, ends)

@@ -98,7 +98,7 @@ def first_late(flown: Recording) -> int | None:
 def _answered(flown: Recording, controller: str, ns: int) -> bool:
     """Under the policy that stretches time it is, and nothing differs."""
     track = flown.tracks.get(f"messages/{controller}")
-    return track is not None and bool((track.rows.ns == ns).any())
+    return track is not None and bool((track.ns == ns).any())
 
 
 def _overlap(
@@ -121,7 +121,7 @@ def _overlap(
 def _end(recording: Recording) -> int:
     """The last time (ns) of what is deterministic; -1 where nothing flew."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
-    return max((int(t.rows.ns.max()) for t in tracks), default=-1)
+    return max((int(t.ns.max()) for t in tracks), default=-1)
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
@@ -137,7 +137,7 @@ def _paired(a: TrackData, b: TrackData, end: int, cut: int | None, sides: Sides)
 
 
 def _considered(track: TrackData, end: int, cut: int | None) -> TrackData:
-    ns = track.rows.ns
+    ns = track.ns
     return _only(track, np.flatnonzero(ns <= end if cut is None else ns < cut))
 
 
@@ -147,14 +147,14 @@ def _only(track: TrackData, rows: Index) -> TrackData:
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
     """(n, 3): ns, microstep, side."""
-    ns = track.rows.ns
+    ns = track.ns
     step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
     return np.stack([ns, step, _sides(track)], axis=1)
 
 
 def _sides(track: TrackData) -> NDArray[np.int64]:
     """(n,): 1 for x+."""
-    return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.rows.ns
+    return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.ns
 
 
 def _problem(

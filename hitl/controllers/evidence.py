@@ -73,4 +73,5 @@ class Evidence:
             inputs=inputs,
             forgotten=self.history.forgotten,
             error=error,
+            sha256=interface.sha256,
         )

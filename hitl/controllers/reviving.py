@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hitl.boards import parse_url
 from hitl.building.build import FLAGS
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
+from hitl.controllers.trusting import check_c
 from rtsim.errors import CheckpointError
+from rtsim.trust import check_device
+
+_THE_RUN = "the recorded run"
 
 
 def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
@@ -34,12 +39,18 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
             f"{about['url']} is a board in real time, whose own clock went on; go on from Python: "
             "simulate(scenario, start=checkpoint)"
         )
-    return BoardController(_reference(about), values, url=str(about["url"]))
+    url = str(about["url"])
+    if not parse_url(url).emulated:
+        check_device(url, _THE_RUN)
+    return BoardController(_reference(about), values, url=url)
 
 
 def _reference(about: Mapping[str, Any]) -> str:
+    """Of the interface file, where its C may be compiled and run."""
     variant = about.get("variant")
-    return f"{about['interface']}:{variant}" if variant else str(about["interface"])
+    reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
+    check_c(reference, about.get("sha256"), _THE_RUN)
+    return reference
 
 
 def _kind(about: Mapping[str, Any]) -> str:

@@ -124,8 +124,19 @@ class Interface:
     def describe(self) -> dict[str, object]:
         """For a recording's header."""
         return {
-            "interface": str(self.path), "variant": self.variant, "schema": f"{self.schema:016x}"
-        }  # fmt: skip
+            "interface": str(self.path),
+            "variant": self.variant,
+            "schema": f"{self.schema:016x}",
+            "sha256": self.sha256,
+        }
+
+    @property
+    def sha256(self) -> str:
+        """Of the bytes of this file and of its sources, in hexadecimal; nothing is compiled."""
+        out = hashlib.sha256()
+        for path in (self.path, *self.sources):
+            out.update(hashlib.sha256(path.read_bytes()).digest())
+        return out.hexdigest()
 
 
 def load_interface(reference: str | Path) -> Interface:

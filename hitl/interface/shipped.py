@@ -15,3 +15,8 @@ def found(path: Path) -> Path:
         shipped = FIRMWARE.joinpath(*path.parts[1:])
         return shipped if shipped.exists() else path
     return path
+
+
+def ships(path: Path) -> bool:
+    """It is one of these files."""
+    return FIRMWARE.resolve() in path.resolve().parents

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,20 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 def show_json(data: object) -> None:
     """Strict JSON: what is not finite becomes text ("nan", "inf")."""
     click.echo(layout(_finite(data)))
+
+
+def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
+    """The same of an object whose first entry, ``name``, may be longer than memory: row by row."""
+    deeper = " " * 4
+    gap = ""
+    click.echo(f'{{\n  "{name}": [', nl=False)
+    for row in rows:
+        click.echo(f"{gap}\n{deeper}{layout(_finite(row), deeper)}", nl=False)
+        gap = ","
+    click.echo("\n  ]" if gap else "]", nl=False)
+    for key, value in rest.items():
+        click.echo(f',\n  "{key}": {layout(_finite(value), "  ")}', nl=False)
+    click.echo("\n}")
 
 
 def _finite(data: Any) -> Any:

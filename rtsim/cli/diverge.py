@@ -13,6 +13,7 @@ from rtsim.cli.common import NO, json_option, reports_errors, show_json
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.trusting import trust_options
 from rtsim.diverging import Verdict
 from rtsim.diverging import diverge as find
 from rtsim.diverging.feeding import Fed
@@ -36,6 +37,7 @@ _MOST = 20
 @click.option("--all", "show_all", is_flag=True, help="Every value, also those that agree.")
 @json_option
 @reports_errors
+@trust_options
 def diverge(
     a: Path,
     b: Path | None,

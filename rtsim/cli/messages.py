@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
-from rtsim.cli.common import json_option, reports_errors, seconds, show_json
+from rtsim.cli.common import json_option, reports_errors, seconds, show_json_rows
 from rtsim.cli.recordings import say_cut_off
-from rtsim.cli.tables import Column, console, print_table
+from rtsim.cli.tables import Column, console, print_long_table
 from rtsim.errors import ScenarioError, UnknownName
-from rtsim.record.reading import Recording
+from rtsim.record.reading import Recording, TrackData
 
 _STATUS = {0: "", 1: "lost", 2: "copy"}
 _PREFIX = "messages/"
+_PIECE = 1 << 20
+"""Bytes of rows of a topic that are in memory at once."""
+_ORDER = (
+    "initiated", "initiated_step", "completed", "completed_step", "arrival", "arrival_step",
+)  # fmt: skip
 _COLUMNS = (
     Column("topic"),
     Column("seq", number=True, drop=1),
@@ -42,14 +54,15 @@ def messages(
     if limit < 0:
         raise ScenarioError(f"--limit {limit}; give a whole number >= 0, 0 for all rows")
     recorded = Recording.open(recording)
-    rows = message_rows(recorded, topic, inputs, changes)
-    hidden = max(0, len(rows) - limit) if limit else 0
-    rows = rows[: limit or None]
+    found = Found.of(recorded, topic, inputs, changes)
+    hidden = max(0, found.count - limit) if limit else 0
+    rows = itertools.islice(found.rows(), limit or None)
     if as_json:
-        show_json({"messages": rows, "hidden": hidden, "truncated": recorded.truncated})
+        last = {"hidden": hidden, "truncated": recorded.truncated}
+        show_json_rows("messages", rows, last)
         return
     say_cut_off(recorded)
-    print_table(console(), "Messages", _COLUMNS, [_cells(row) for row in rows])
+    print_long_table(console(), "Messages", _COLUMNS, map(_cells, rows))
     if hidden:
         console().print(f"{hidden} more; raise --limit")
 
@@ -65,25 +78,105 @@ def message_rows(
     recording: Recording, pattern: str, inputs: bool, changes: bool
 ) -> list[dict[str, Any]]:
     """Every message that matches, by the tag at which it was initiated."""
-    found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
-    chosen = [t for t in topics if fnmatch(t, pattern) and (inputs or not t.endswith(".inputs"))]
-    if not chosen:
-        raise UnknownName("topic", pattern, topics, str(recording.source))
-    for name in chosen:
-        track = recording.track(_PREFIX + name)
-        columns = {c: track.integer(c) for c in track.integers}
-        values = track.rows.floats
-        before: bytes | None = None
-        for i in range(len(track)):
-            content = values[i].tobytes()
-            is_new, before = content != before, content
-            if changes and not is_new:
-                continue
-            stamps = {c: int(v[i]) for c, v in columns.items()}
-            row = {"topic": name, **stamps, "status": _STATUS.get(stamps["status"], "?")}
-            row["payload"] = dict(zip(track.signals.columns, map(float, values[i]), strict=True))
-            order = ("initiated", "completed", "arrival")
-            key = (*((stamps[k], stamps[f"{k}_step"]) for k in order), name, stamps["sequence"])
-            found.append((key, row))
-    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+    return list(Found.of(recording, pattern, inputs, changes).rows())
+
+
+@dataclass(frozen=True)
+class Found:
+    """The messages that match, which may be more than fit into memory."""
+
+    topics: Sequence[_Topic]
+
+    @classmethod
+    def of(cls, recording: Recording, pattern: str, inputs: bool, changes: bool) -> Found:
+        topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
+        chosen = [
+            t for t in topics if fnmatch(t, pattern) and (inputs or not t.endswith(".inputs"))
+        ]
+        if not chosen:
+            raise UnknownName("topic", pattern, topics, str(recording.source))
+        return cls([_Topic.of(name, recording.track(_PREFIX + name), changes) for name in chosen])
+
+    @property
+    def count(self) -> int:
+        return sum(topic.count for topic in self.topics)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """By the tag at which each was initiated."""
+        for _, row in heapq.merge(*(t.rows() for t in self.topics), key=_by_key):
+            yield row
+
+
+Key: TypeAlias = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """The messages of one; ``shown`` says which, where that is not all."""
+
+    name: str
+    track: TrackData
+    shown: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, name: str, track: TrackData, changes: bool) -> _Topic:
+        return cls(name, track, _changed(track) if changes else None)
+
+    @property
+    def count(self) -> int:
+        return len(self.track) if self.shown is None else int(self.shown.sum())
+
+    def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """In their order, each with what it is ordered by.
+
+        They were recorded when they were complete, so what comes first may stand later: each piece
+        waits for the least of all that follow.
+        """
+        least = self._least()
+        waiting: list[tuple[Key, dict[str, Any]]] = []
+        at = 0
+        for k, piece in enumerate(self.track.pieces(_PIECE)):
+            chosen = slice(None) if self.shown is None else self.shown[at : at + len(piece.ns)]
+            at += len(piece.ns)
+            both = piece.integers[chosen].tolist(), piece.floats[chosen].tolist()
+            waiting += [self._row(*row) for row in zip(*both, strict=True)]
+            waiting.sort(key=_by_key)
+            done = bisect_right(waiting, least[k + 1], key=_by_key) if k + 1 < len(least) else None
+            yield from waiting[:done]
+            waiting = [] if done is None else waiting[done:]
+
+    def _row(self, stamps: list[int], values: list[float]) -> tuple[Key, dict[str, Any]]:
+        row: dict[str, Any] = {"topic": self.name}
+        row |= zip(self.track.integers, stamps, strict=True)
+        key = (*(row[k] for k in _ORDER), self.name, row["sequence"])
+        row["status"] = _STATUS.get(row["status"], "?")
+        row["payload"] = dict(zip(self.track.signals.columns, values, strict=True))
+        return key, row
+
+    def _least(self) -> list[Key]:
+        """Of each piece and all that follow it, what comes first."""
+        columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
+        out: list[Key] = []
+        for piece in self.track.pieces(_PIECE):
+            keys = piece.integers[:, columns]
+            first = keys[np.lexsort(keys.T[::-1])[0]].tolist()
+            out.append((*first[:-1], self.name, first[-1]))
+        return list(itertools.accumulate(reversed(out), min))[::-1]
+
+
+def _by_key(pair: tuple[Key, dict[str, Any]]) -> Key:
+    return pair[0]
+
+
+def _changed(track: TrackData) -> NDArray[np.bool_]:
+    """Which say something else than the one before, bit for bit."""
+    out = [np.empty(0, np.bool_)]
+    before: NDArray[np.int64] | None = None
+    for piece in track.pieces():
+        bits = np.ascontiguousarray(piece.floats).view(np.int64)
+        last = bits[:1] - 1 if before is None else before
+        out.append((bits != np.concatenate([last, bits[:-1]])).any(axis=1))
+        if before is None:
+            out[-1][0] = True
+        before = bits[-1:]
+    return np.concatenate(out)

@@ -15,6 +15,7 @@ from rtsim.cli.common import json_option, reports_errors, seconds, show_json
 from rtsim.cli.flight import Flight, fly
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.tables import console
+from rtsim.cli.trusting import trust_options
 from rtsim.cli.viewing import view_options
 from rtsim.cli.watching import watch
 from rtsim.errors import RecordingError, ScenarioError
@@ -59,6 +60,7 @@ _AMPLIFIED = (
 @click.option("--force", is_flag=True, help="With --then: write over an older recording.")
 @json_option
 @reports_errors
+@trust_options
 @view_options
 def replay(
     recording: Path,

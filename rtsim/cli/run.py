@@ -24,11 +24,13 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.processes import outputs_at_end, print_outputs
+from rtsim.cli.trusting import trust_options
 from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.errors import ScenarioError
 from rtsim.parts import ControllerPart
 from rtsim.pilot.launching import Window
 from rtsim.scenario import Scenario
+from rtsim.trust import anything_given
 
 
 @click.command(cls=Viewable)
@@ -43,6 +45,7 @@ from rtsim.scenario import Scenario
 )
 @json_option
 @reports_errors
+@trust_options
 @place_options
 @quiet_option
 def run(
@@ -67,6 +70,8 @@ def run(
         overrun = flight.overrun if typed("overrun") else FOR_A_PERSON
         here = window.served is None
         flight = replace(flight, pace=pace, overrun=overrun, watched=here)
+    if start is None and anything_given():
+        raise ScenarioError("--scenario and --trust go with --from CHECKPOINT; leave them out")
     if start is not None:
         go_on(flight, latencies, start, viewed, as_json)
     given: Given = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ _GAP = 2
 _READABLE = 26
 """A folded column is this wide before others are dropped for it: a verdict in one line."""
 _UNLIMITED = 10_000
+_PAGE = 1000
+"""Rows of a long table that are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,48 @@ def print_table(
     out.width = max(width, needed)
     out.print(table, crop=False)
     out.width = width
+
+
+def print_long_table(
+    out: Console, title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]
+) -> None:
+    """The same for any number of rows, of which a page at a time is in memory.
+
+    The heads stand on the first page; each is as wide as the widest up to it.
+    """
+    pages = _pages(rows)
+    page = next(pages)
+    print_table(out, title, columns, page)
+    least = [_width(c, [row[i] for row in page]) for i, c in enumerate(columns)]
+    chosen = _fitting(columns, least, out.width)
+    for page in pages:
+        here = [_width(c, [row[i] for row in page]) for i, c in enumerate(columns)]
+        least = [max(pair) for pair in zip(least, here, strict=True)]
+        cells = [[row[i] for i in chosen] for row in page]
+        _print_page(out, [columns[i] for i in chosen], [least[i] for i in chosen], cells)
+
+
+def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    """At least one."""
+    left = iter(rows)
+    yield list(itertools.islice(left, _PAGE))
+    while page := list(itertools.islice(left, _PAGE)):
+        yield page
+
+
+def _print_page(
+    out: Console, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[str]]
+) -> None:
+    """Rows without heads: each in a line, which a terminal folds where it is narrower."""
+    gap = " " * _GAP
+    lines = [
+        gap.join(
+            cell.rjust(width) if column.number else cell.ljust(width)
+            for column, width, cell in zip(columns, widths, row, strict=True)
+        )
+        for row in rows
+    ]
+    out.file.write("\n".join(lines) + "\n")
 
 
 def fitted(

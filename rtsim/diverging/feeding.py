@@ -86,7 +86,7 @@ class Teller:
         track = self._track(name)
         if track is None:
             return None
-        ns, steps = track.rows.ns, track.integer("step")
+        ns, steps = track.ns, track.integer("step")
         here = steps <= tag.step if after else steps < tag.step
         if not after and "side" in track.integers:
             here |= track.integer("side") == 0
@@ -114,7 +114,7 @@ class Teller:
         if track is None or signal not in track.signals:
             return [(source, None)]
         where = track.signals.slice(signal)
-        values = track.signals.initial() if row is None else track.rows.floats[row]
+        values = track.signals.initial() if row is None else track.values(row)
         found = values[where]
         names = (f"{part}.{column}" for column in track.signals[signal].columns)
         return [(n, float(v)) for n, v in zip(names, found, strict=True)]
@@ -124,7 +124,7 @@ class Teller:
         track = self._track(plant)
         if track is None:
             return None, {}
-        rows = np.flatnonzero(track.rows.ns < tag.ns)
+        rows = np.flatnonzero(track.ns < tag.ns)
         if not len(rows):
             return None, {}
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
@@ -138,7 +138,7 @@ class Teller:
         return {n: v for n, v in found.items() if n.partition(".")[2] not in known}
 
     def _all_of(self, track: TrackData, plant: str, row: int) -> Named:
-        values = track.rows.floats[row]
+        values = track.values(row)
         sources: Mapping[str, str] = self.part(plant).get("inputs", {})
         return {
             f"{plant}.{column}": (float(v), str(sources.get(signal, "")))
@@ -162,7 +162,7 @@ class Teller:
         if not len(rows):
             return {}
         wired: Mapping[str, str] = self.part(controller).get("inputs", {})
-        values = track.rows.floats[rows[-1]]
+        values = track.values(int(rows[-1]))
         return {
             f"{controller}.{column}": (float(v), str(wired.get(signal, "")))
             for (column, signal), v in zip(_signals(track).items(), values, strict=True)

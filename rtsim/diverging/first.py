@@ -21,6 +21,7 @@ from rtsim.diverging.values import Pair, Value
 from rtsim.record.ending import died_of
 from rtsim.record.ending import in_words as in_words_of_end
 from rtsim.record.event import Event
+from rtsim.record.exact import first_unequal
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
 from rtsim.tag import START, Tag
@@ -97,8 +98,8 @@ def _in_track(
         pair = Pair("columns", _but(mine, theirs), _but(theirs, mine))
         return Place(START, "layout", a.name, "columns", (pair,))
     n = min(len(a), len(b))
-    rows = np.flatnonzero((a.words[:n] != b.words[:n]).any(axis=1))
-    row = int(rows[0]) if len(rows) else n
+    unequal = first_unequal(a, b)
+    row = n if unequal is None else unequal[0]
     if row == n and len(a) == len(b):
         return None
     if row == n and whole[int(len(b) < len(a))].truncated:
@@ -132,7 +133,7 @@ class _Row:
         if row >= len(track):
             return None
         head = 1 + len(track.integers)
-        floats = track.words[row, head:].view(np.float64)
+        floats = track.values(row)
         integers = tuple(int(v) for v in track.words[row, :head])
         named = dict(zip(("ns", *track.integers), integers, strict=True))
         if "sequence" in named:
@@ -266,7 +267,7 @@ def failure(a: Recording, b: Recording) -> Place | None:
         for recording in (a, b)
         for track in recording.tracks.values()
         if track.spec.deterministic
-        for ns in track.rows.ns[track.rows.ns > last.ns][:1]
+        for ns in track.ns[track.ns > last.ns][:1]
     ]
     event = next(e for e in ends if e is not None and e.tag == last)
     pair = Pair("error", *texts)
@@ -281,7 +282,7 @@ def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:
             if not track.spec.deterministic or not len(track):
                 continue
             step = "step" if "step" in track.integers else "initiated_step"
-            ns, steps = track.rows.ns, track.integer(step)
+            ns, steps = track.ns, track.integer(step)
             inside = np.flatnonzero((ns < tag.ns) | ((ns == tag.ns) & (steps < tag.step)))
             if len(inside):
                 row = inside[np.lexsort((steps[inside], ns[inside]))[-1]]

@@ -164,7 +164,10 @@ class Flight:
             before = mine.tracks.get(name)
             if before is None:
                 return track
-            return replace(track, words=np.concatenate([before.words[:rows], track.words]))
+            return replace(
+                track,
+                words=np.concatenate([np.asarray(before.words[:rows]), np.asarray(track.words)]),
+            )
 
         tracks = {n: joined(n, t) if t.spec.deterministic else t for n, t in flown.tracks.items()}
         events = mine.events[: max(0, start.events - told)] + flown.events

@@ -58,7 +58,7 @@ class Playback:
         """What stood at the inlets."""
         out: dict[str, float] = {}
         for track in self._inputs:
-            row = int(np.searchsorted(track.rows.ns, ns, side="right")) - 1
+            row = int(np.searchsorted(track.ns, ns, side="right")) - 1
             values = track.rows.floats[row] if row >= 0 else track.signals.initial()
             out.update(zip(track.signals.columns, values.tolist(), strict=True))
         return out

@@ -191,15 +191,15 @@ def _covered(pairs: Iterable[Paired]) -> Covered:
     return Covered(
         sum(len(p.left) for p in with_rows),
         sum(len(p.track) for p in all_pairs),
-        min((int(p.track.rows.ns[p.left].min()) for p in with_rows), default=0),
-        max((int(p.track.rows.ns[p.left].max()) for p in with_rows), default=0),
+        min((int(p.track.ns[p.left].min()) for p in with_rows), default=0),
+        max((int(p.track.ns[p.left].max()) for p in with_rows), default=0),
     )
 
 
 def _end(recording: Recording) -> int:
     """The last time of a deterministic track, in ns."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
-    return max((int(t.rows.ns.max()) for t in tracks), default=0)
+    return max((int(t.ns.max()) for t in tracks), default=0)
 
 
 def _checked(
@@ -254,7 +254,8 @@ def _compare_track(
 
 def _values(track: TrackData, column: Signal | str) -> Values:
     if isinstance(column, Signal):
-        return track.rows.floats[:, track.signals.slice(column.name)]
+        found = track.column(column.name)
+        return found if column.shape else found[:, None]
     return track.integer(column)[:, None]
 
 

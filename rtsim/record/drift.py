@@ -86,7 +86,7 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
     x, y = _matrix(mine, column)[:n], _matrix(theirs, column)[:n]
     pair = Pair(mine, np.arange(n), result.name, mine.signals[column], result.tolerance)
     gaps = np.maximum.accumulate(pair.measure(x, y).gap.max(axis=1))
-    ns = mine.rows.ns[:n]
+    ns = mine.ns[:n]
     begin = int(np.searchsorted(ns, first.ns))
     rows = np.unique(np.linspace(begin, n - 1, _POINTS + 1).round().astype(np.intp))
     points = tuple((int(ns[row]) / NS_PER_S, float(gaps[row])) for row in rows)

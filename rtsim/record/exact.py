@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.stored import pieces
 from rtsim.tag import START, Tag
 
 
@@ -57,17 +58,25 @@ def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
     if mine != theirs:
         return Difference(START, a.name, "*", ", ".join(mine), ", ".join(theirs))
     n = min(len(a), len(b))
-    unequal = a.words[:n] != b.words[:n]
-    rows = np.flatnonzero(unequal.any(axis=1))
-    if len(rows):
-        row = int(rows[0])
-        column = int(unequal[row].argmax())
+    if (unequal := first_unequal(a, b)) is not None:
+        row, column = unequal
         tag = min(a.tag(row), b.tag(row))
         return Difference(tag, a.name, mine[column], _text(a, row, column), _text(b, row, column))
     if len(a) > n:
         return Difference(a.tag(n), a.name, "*", f"{len(a)} rows", f"{len(b)} rows")
     if len(b) > n and not prefix:
         return Difference(b.tag(n), a.name, "*", f"{len(a)} rows", f"{len(b)} rows")
+    return None
+
+
+def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
+    """Row and column of the first word that differs, of the rows that both have."""
+    for first, (ours, theirs) in pieces(a.words, b.words):
+        unequal = ours != theirs
+        rows = np.flatnonzero(unequal.any(axis=1))
+        if len(rows):
+            row = int(rows[0])
+            return first + row, int(unequal[row].argmax())
     return None
 
 

@@ -17,7 +17,7 @@ from plotly.subplots import make_subplots
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED, Span
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.thinning import thin
+from rtsim.record.thinning import Thinning, thin
 from rtsim.signals import Vector
 from rtsim.tag import NS_PER_S
 from rtsim.timing.frames import NO_SAMPLE
@@ -84,12 +84,10 @@ def trajectories(
         horizontal_spacing=0.07,
     )  # fmt: skip
     order, seconds = _effective(track)
-    thinned = False
+    thinning = Thinning(seconds)
     shape = "linear" if "side" in track.integers else "hv"
     for i, name in enumerate(names):
-        values = track.column(name)[order]
-        t, y = thin(seconds, values)
-        thinned |= len(t) < len(seconds)
+        t, y = thinning.of(track.column(name)[order])
         line = {"color": BLUE, "width": 1.3, "shape": shape}
         mode = "lines+markers" if len(t) < 3 else "lines"
         trace = go.Scatter(x=t, y=y, mode=mode, line=line, name=titles[i], showlegend=False)
@@ -99,13 +97,13 @@ def trajectories(
     figure.update_xaxes(showticklabels=True, tickfont_size=10)
     figure.update_yaxes(tickfont_size=10, exponentformat="power", minexponent=5)
     figure.update_layout(height=_ROW_PX * rows + 60)
-    return plot_html(figure, when_opened=when_opened), thinned
+    return plot_html(figure, when_opened=when_opened), thinning.thins
 
 
 def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
     """Rows to draw, and when what they say takes effect [s]: a message at its arrival."""
     if "arrival" not in track.integers:
-        return np.arange(len(track)), track.rows.ns / NS_PER_S
+        return np.arange(len(track)), track.ns / NS_PER_S
     arrival = track.integer("arrival")
     order = np.argsort(arrival, kind="stable")
     order = order[arrival[order] >= 0]

@@ -132,7 +132,7 @@ def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDAr
 def _waited_for(recording: Recording, controller: str) -> bool:
     """Whether somebody stood there when the answers came."""
     answers = recording.track(f"messages/{controller}")
-    at_once = bool((answers.integer("completed") == answers.rows.ns).all())
+    at_once = bool((answers.integer("completed") == answers.ns).all())
     return at_once and recording.header.get("pace") == "max"
 
 

@@ -62,7 +62,7 @@ def said(recording: Recording, after_ns: int = 0) -> list[Said]:
         for _, part in _processes(recording)
         for topic in part.get("messages", ())
         for track in _track(recording, str(topic))
-        if (later := track.rows.ns >= after_ns).any()
+        if (later := track.ns >= after_ns).any()
         for column in track.signals.columns
     ]
 
@@ -134,7 +134,7 @@ def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
     """From when [ns] each value holds: a row's time, or a message's arrival, where it had one."""
     values = single(track, column)
     if "arrival" not in track.integers:
-        return track.rows.ns, values
+        return track.ns, values
     arrival = track.integer("arrival")
     order = np.argsort(arrival, kind="stable")
     order = order[arrival[order] >= 0]

@@ -49,13 +49,13 @@ def _unpaired(a: TrackData, problem: str) -> Paired:
 
 
 def _at_common_times(a: TrackData, b: TrackData, window: Window) -> Paired:
-    left, right = _last_rows(a.rows.ns), _last_rows(b.rows.ns)
-    left = left[a.rows.ns[left] <= window.end]
-    times = a.rows.ns[left]
+    left, right = _last_rows(a.ns), _last_rows(b.ns)
+    left = left[a.ns[left] <= window.end]
+    times = a.ns[left]
     if not len(times):
-        more = int((b.rows.ns <= window.end).sum())
+        more = int((b.ns <= window.end).sum())
         return _unpaired(a, f"{more} rows in the candidate, none in the baseline" if more else "")
-    common, i, j = np.intersect1d(times, b.rows.ns[right], assume_unique=True, return_indices=True)
+    common, i, j = np.intersect1d(times, b.ns[right], assume_unique=True, return_indices=True)
     needed = int(_SPAN * np.ptp(times))
     if len(common) < min(2, len(times)) or np.ptp(common) < needed:
         return _unpaired(a, f"{len(common)} times in common, over less than {Tag(needed)}")
@@ -64,8 +64,8 @@ def _at_common_times(a: TrackData, b: TrackData, window: Window) -> Paired:
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: Window) -> Paired:
     """Of a run that ended early the last rows may be missing: they are not compared."""
-    inside = np.flatnonzero(b.rows.ns <= window.end)
-    left = np.flatnonzero(a.rows.ns <= window.end)
+    inside = np.flatnonzero(b.ns <= window.end)
+    left = np.flatnonzero(a.ns <= window.end)
     mine, theirs = _keys(a)[left], _keys(b)[inside]
     n = min(len(mine), len(theirs))
     differ = np.flatnonzero((mine[:n] != theirs[:n]).any(axis=1))
@@ -78,8 +78,8 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: Window) -> Paired:
 
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
-    steps = [track.integer(k) if k in track.integers else 0 * track.rows.ns for k in KEYS]
-    return np.stack([track.rows.ns, *steps], axis=1)
+    steps = [track.integer(k) if k in track.integers else 0 * track.ns for k in KEYS]
+    return np.stack([track.ns, *steps], axis=1)
 
 
 def _key_text(keys: NDArray[np.int64], row: int) -> str:

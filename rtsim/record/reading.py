@@ -1,14 +1,15 @@
 """Recordings as numpy arrays by signal name.
 
 ``rec["f16.altitude"]`` is one column, ``rec.rows("f16")`` everything of a track.  A recording that
-was cut off opens up to there, and says so in ``truncated``.
+was cut off opens up to there, and says so in ``truncated``.  The rows of a large file stay in it:
+columns, single rows and ranges of time are read when they are asked for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,11 +19,18 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from rtsim.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.record.chunks import SMALL, Messages
 from rtsim.record.event import Event
-from rtsim.record.salvage import Messages, Salvaged, salvage
-from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, TrackSpec, Words, unsealed
+from rtsim.record.salvage import Salvaged, salvage
+from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, TrackSpec, unsealed
+from rtsim.record.stored import PIECE, StoredWords, Table, pieces
 from rtsim.signals import Signals, Vector
 from rtsim.tag import NS_PER_S, Duration, Tag, to_ns
+
+_LEAST_EVENTS = 1 << 20
+_EVENTS_DENSEST = 16
+"""So many times the size of its file what the events of a recording say may be, beyond a MiB."""
+_MOST_COLUMNS = 4 * MOST_COLUMNS
 
 
 class Rows(NamedTuple):
@@ -35,10 +43,14 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackData:
-    """One track of a recording; ``words`` is (n, width), as :class:`TrackSpec` lays it out."""
+    """One track of a recording; ``words`` is (n, width), as :class:`TrackSpec` lays it out.
+
+    Where the file is large, they are in it still: ``ns``, ``column``, ``values`` and ``pieces``
+    read as much as they give, ``rows`` reads everything.
+    """
 
     spec: TrackSpec
-    words: Words
+    words: Table
 
     def __len__(self) -> int:
         return len(self.words)
@@ -60,21 +72,42 @@ class TrackData:
         return self.spec.about
 
     @property
+    def _head(self) -> int:
+        return 1 + len(self.spec.integers)
+
+    @property
     def rows(self) -> Rows:
-        head = 1 + len(self.spec.integers)
-        return Rows(self.words[:, 0], self.words[:, 1:head], self.words[:, head:].view(np.float64))
+        words, head = np.asarray(self.words), self._head
+        return Rows(words[:, 0], words[:, 1:head], words[:, head:].view(np.float64))
+
+    @property
+    def ns(self) -> NDArray[np.int64]:
+        """Of each row, its simulated time."""
+        out: NDArray[np.int64] = self.words[:, 0]
+        return out
+
+    def values(self, row: int) -> Vector:
+        """The doubles of one row."""
+        out: Vector = self.words[row, self._head :].view(np.float64)
+        return out
+
+    def pieces(self, size: int = PIECE) -> Iterator[Rows]:
+        """All rows in their order, ``size`` bytes or a row at a time."""
+        for _, (words,) in pieces(self.words, size=size):
+            yield replace(self, words=words).rows
 
     def column(self, name: str) -> Vector:
         """One column by name as doubles (n,), or (n, size) for a signal that is an array."""
-        rows = self.rows
         if name in self.signals:
-            where = self.signals.slice(name)
-            found = rows.floats[:, where]
+            where, head = self.signals.slice(name), self._head
+            found: Vector = self.words[:, head + where.start : head + where.stop].view(np.float64)
             return found if self.signals[name].shape else found[:, 0]
         if name in self.signals.columns:
-            return rows.floats[:, self.signals.columns.index(name)]
+            at = self._head + self.signals.columns.index(name)
+            one: Vector = self.words[:, at].view(np.float64)
+            return one
         if name in self.integers:
-            return rows.integers[:, self.integers.index(name)].astype(np.float64)
+            return self.integer(name).astype(np.float64)
         known = (*self.signals.names, *self.signals.columns, *self.integers)
         raise UnknownName("signal", name, dict.fromkeys(known), f"track {self.name}")
 
@@ -82,7 +115,8 @@ class TrackData:
         """One integer column, exactly."""
         if name not in self.integers:
             raise UnknownName("integer column", name, self.integers, f"track {self.name}")
-        return self.rows.integers[:, self.integers.index(name)]
+        out: NDArray[np.int64] = self.words[:, 1 + self.integers.index(name)]
+        return out
 
     def tag(self, row: int) -> Tag:
         """The tag of a row; microstep 0 where the track has none."""
@@ -134,11 +168,11 @@ class Recording:
         for track in self.tracks.values():
             if "side" not in track.integers:
                 continue
-            times = track.rows.ns
+            times = track.ns
             first, behind = np.searchsorted(times, [ns, ns + 1])
             near.update(times[max(0, first - 1) : first + 1].tolist())
             if first < behind:
-                row = track.rows.floats[first if side == "-" else behind - 1]
+                row = track.values(int(first if side == "-" else behind - 1))
                 names = [f"{track.name}.{column}" for column in track.signals.columns]
                 out.update(zip(names, row.tolist(), strict=True))
         if not out:
@@ -153,7 +187,7 @@ class Recording:
 
     def time(self, track: str) -> NDArray[np.int64]:
         """The rows' simulated times in ns (n,)."""
-        return self.track(track).rows.ns
+        return self.track(track).ns
 
     def rows(self, track: str) -> Rows:
         return self.track(track).rows
@@ -161,7 +195,7 @@ class Recording:
     @property
     def end_ns(self) -> int:
         """The last time that any row or event holds."""
-        ends = [int(t.words[:, 0].max()) for t in self.tracks.values() if len(t)]
+        ends = [int(t.ns.max()) for t in self.tracks.values() if len(t)]
         return max([*ends, *(e.tag.ns for e in self.events)], default=0)
 
     @property
@@ -189,16 +223,33 @@ class Recording:
 
         def first(track: TrackData) -> TrackData:
             complete = "completed" in track.integers
-            at = track.integer("completed") if complete else track.rows.ns
+            at = track.integer("completed") if complete else track.ns
             return replace(track, words=track.words[at <= ns])
 
         tracks = {name: first(track) for name, track in self.tracks.items()}
         return replace(self, tracks=tracks, events=[e for e in self.events if e.tag.ns <= ns])
 
+    def between(self, first: Duration, last: Duration) -> Recording:
+        """The rows and events from ``first`` to ``last`` s, both included; the rest is not read."""
+        begin, end = to_ns(first, "first"), to_ns(last, "last")
+
+        def some(track: TrackData) -> TrackData:
+            return replace(track, words=track.words[(track.ns >= begin) & (track.ns <= end)])
+
+        tracks = {name: some(track) for name, track in self.tracks.items()}
+        return replace(
+            self, tracks=tracks, events=[e for e in self.events if begin <= e.tag.ns <= end]
+        )
+
     @property
     def trace_rows(self) -> int:
         """Rows of the deterministic tracks: what a replay makes again."""
         return sum(len(t) for t in self.tracks.values() if t.spec.deterministic)
+
+    @property
+    def large(self) -> bool:
+        """More than is kept in memory at once."""
+        return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def digest(self) -> str:
         """SHA-256 over every bit of every deterministic track: equal traces, equal digests."""
@@ -208,7 +259,8 @@ class Recording:
             if track.spec.deterministic:
                 layout = [name, track.integers, track.signals.columns, len(track)]
                 out.update(json.dumps(layout).encode())
-                out.update(np.ascontiguousarray(track.words, "<i8").tobytes())
+                for _, (words,) in pieces(track.words):
+                    out.update(np.ascontiguousarray(words, "<i8").data)
         return out.hexdigest()
 
 
@@ -247,9 +299,8 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     if header is None:
         raise RecordingError(f"{path} is damaged: the checksum of its header does not fit")
     footer = unsealed(parts.metadata.get(FOOTER, {}))
-    specs = [TrackSpec.from_json(data) for data in header["tracks"]]
-    tracks = {s.name: _track(s, parts.topics.get(s.name, Messages())) for s in specs}
-    events, damage = _events(parts.topics.get(EVENT_TOPIC, Messages()))
+    tracks = {s.name: _track(s, parts) for s in _specs(path, header)}
+    events, damage = _events(path, parts)
     broken = broken or damage
     if broken is None and footer is None:
         broken = "the run was cut off before its end"
@@ -260,14 +311,44 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     return replace(recording, truncated=f"{broken}; {kept}")
 
 
-def _track(spec: TrackSpec, messages: Messages) -> TrackData:
-    times = np.array(messages.times, np.uint64).astype(np.int64)
-    return TrackData(spec, spec.decode(times, b"".join(messages.payloads)))
+def _specs(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
+    """The tracks; few bytes can declare arrays of any size."""
+    out: list[TrackSpec] = []
+    columns = 0
+    for data in header["tracks"]:
+        spec = TrackSpec.from_json(data)
+        columns += spec.width
+        if columns > _MOST_COLUMNS:
+            raise RecordingError(
+                f"{path} is refused: it declares more than {_MOST_COLUMNS} columns; "
+                "it was made to fill memory"
+            )
+        out.append(spec)
+    return out
 
 
-def _events(messages: Messages) -> tuple[list[Event], str | None]:
+def _track(spec: TrackSpec, parts: Salvaged) -> TrackData:
+    messages = parts.topics.get(spec.name, Messages(parts.chunks))
+    size = spec.wire.itemsize
+    if messages.count and (messages.uneven or messages.size != size):
+        raise RecordingError(
+            f"track {spec.name}: {messages.count} rows of {size} bytes expected, got "
+            f"{messages.total} bytes; the file was not written by this version of rtsim"
+        )
+    words = StoredWords(spec, messages)
+    return TrackData(spec, np.asarray(words) if parts.chunks.small else words)
+
+
+def _events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
+    messages = parts.topics.get(EVENT_TOPIC, Messages(parts.chunks))
+    most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
+    if messages.total > most:
+        raise RecordingError(
+            f"{path} is refused: its events are {messages.total} bytes, at most {most} are "
+            "accepted; it was made to fill memory"
+        )
     out: list[Event] = []
-    for ns, data in zip(messages.times, messages.payloads, strict=True):
+    for ns, data in messages.each():
         try:
             out.append(Event.decode(ns, data))
         except DecodeError as error:

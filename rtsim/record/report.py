@@ -7,6 +7,7 @@ the page says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,8 @@ def _message_rows(track: TrackData) -> list[tuple[Any, ...]]:
     """Sort key, then the cells, of the first messages."""
     k = {name: i for i, name in enumerate(track.integers)}
     out = []
-    for row in track.rows.integers[:MOST_ROWS].tolist():
+    first = replace(track, words=np.asarray(track.words[:MOST_ROWS]))
+    for row in first.rows.integers.tolist():
         tags = [Tag(row[k[s]], row[k[f"{s}_step"]]) for s in ("initiated", "completed", "arrival")]
         arrived = tags[2].ns >= 0
         latency = f"{(tags[2].ns - tags[0].ns) / 1e6:.3f}" if arrived else ""

@@ -34,6 +34,7 @@ Words: TypeAlias = NDArray[np.int64]
 
 _FIXED64 = 1  # wire type
 _TAG_WIDTHS = ((1, 15), (16, 2047), (2048, 262143))  # field numbers whose tag is 1, 2, 3 bytes long
+MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class TrackSpec:
                 f"a track cannot be called {self.name!r}; "
                 f"give a name of 1 to 200 characters other than {EVENT_TOPIC!r}"
             )
+        if len(self.integers) + self.signals.size > MOST_COLUMNS:
+            raise ScenarioError(f"track {self.name} has more columns than a message can hold")
         for names in (self.integers, self.signals.columns):
             twice = sorted(n for n, many in Counter(names).items() if many > 1)
             if twice:
@@ -62,8 +65,6 @@ class TrackSpec:
                     f"track {self.name}: two columns are called {', '.join(twice)}; "
                     "rename one of the signals"
                 )
-        if len(self.integers) + self.signals.size > _TAG_WIDTHS[-1][1]:
-            raise ScenarioError(f"track {self.name} has more columns than a message can hold")
 
     @property
     def width(self) -> int:
@@ -142,22 +143,30 @@ class TrackSpec:
             )
         words = np.empty((len(ns), self.width), np.int64)
         words[:, 0] = ns
-        if not size:
-            return words
-        rows = np.frombuffer(payload, self.wire)
-        at = 1
+        if size:
+            self.decode_columns(np.frombuffer(payload, self.wire), 1, words[:, 1:])
+        return words
+
+    def decode_columns(self, rows: NDArray[np.void], first: int, into: Words) -> None:
+        """Columns of ``rows`` (n,), messages on the wire, from column ``first`` >= 1 of a row on.
+
+        As many as ``into`` (n, k) takes; :class:`RecordingError` where one is not this layout.
+        """
+        at, last = 1, first + into.shape[1]
         for name in self.wire.names or ():
             group = rows[name]
-            if not np.array_equal(
-                group["tag"], np.broadcast_to(self._blank[name]["tag"], group["tag"].shape)
-            ):
-                raise RecordingError(
-                    f"track {self.name}: its rows do not follow its own schema; "
-                    "the file was not written by this version of rtsim"
-                )
-            words[:, at : at + group.shape[1]] = group["value"]
-            at += group.shape[1]
-        return words
+            behind = at + group.shape[1]
+            if at < last and first < behind:
+                these = slice(max(first, at) - at, min(last, behind) - at)
+                expected = self._blank[name]["tag"][:, these]
+                if (group["tag"][:, these] != expected).any():
+                    raise RecordingError(
+                        f"track {self.name}: its rows do not follow its own schema; "
+                        "the file was not written by this version of rtsim"
+                    )
+                begin = at + these.start - first
+                into[:, begin : begin + these.stop - these.start] = group["value"][:, these]
+            at = behind
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -14,27 +14,47 @@ _KEPT = 5  # rows that a bucket keeps at most: first, least, greatest, one NaN, 
 
 
 def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
-    """At most about ``5 * buckets`` of the points (t, y), both (n,), in their order.
+    """At most about ``5 * buckets`` of the points (t, y), both (n,), in their order."""
+    return Thinning(t, buckets).of(y)
+
+
+class Thinning:
+    """Of all that has its points at the times ``t``.
 
     The time is cut into equal buckets; of each the first, the last, the least and the greatest
     point are kept, and one NaN, so that extremes and gaps stay visible.
     """
-    if len(t) <= _KEPT * buckets:
-        return t, y
-    keep: list[int] = []
-    edges = np.linspace(t.min(), t.max(), buckets + 1)
-    bucket = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, buckets - 1)
-    for rows in _runs(bucket):
-        part = y[rows]
-        finite = np.isfinite(part)
-        local = {0, len(part) - 1}
-        if finite.any():
-            inside = np.flatnonzero(finite)
-            local |= {int(inside[part[inside].argmin()]), int(inside[part[inside].argmax()])}
-        if not finite.all():
-            local.add(int(np.argmin(finite)))
-        keep += [rows.start + i for i in sorted(local)]
-    return t[keep], y[keep]
+
+    def __init__(self, t: Vector, buckets: int = BUCKETS) -> None:
+        self._t = t
+        self.thins = len(t) > _KEPT * buckets
+        """Fewer points than these are left as they are."""
+        self._buckets: list[slice] = []
+        if self.thins:
+            edges = np.linspace(t.min(), t.max(), buckets + 1)
+            self._buckets = _runs(_bucket_of(t, edges))
+
+    def of(self, y: Vector) -> tuple[Vector, Vector]:
+        """Times and values that are kept."""
+        if not self.thins:
+            return self._t, y
+        keep: list[int] = []
+        for rows in self._buckets:
+            part = y[rows]
+            finite = np.isfinite(part)
+            local = {0, len(part) - 1}
+            if finite.any():
+                inside = np.flatnonzero(finite)
+                local |= {int(inside[part[inside].argmin()]), int(inside[part[inside].argmax()])}
+            if not finite.all():
+                local.add(int(np.argmin(finite)))
+            keep += [rows.start + i for i in sorted(local)]
+        return self._t[keep], y[keep]
+
+
+def _bucket_of(t: Vector, edges: Vector) -> NDArray[np.intp]:
+    last = len(edges) - 2
+    return np.clip(np.searchsorted(edges, t, side="right") - 1, 0, last)
 
 
 def _runs(bucket: NDArray[np.intp]) -> list[slice]:

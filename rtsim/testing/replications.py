@@ -66,7 +66,7 @@ def held_average(
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:
-        ns = track.rows.ns
+        ns = track.ns
         last = int(ns[-1]) if len(ns) else 0
         return line_average(ns, single(track, column), to_ns(after), last)
     return average(recording, track, column, to_ns(after), before)
@@ -79,7 +79,7 @@ def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
         raise ScenarioError(
             f"{name} is no message, and a mean over rows depends on the steps; use held_average"
         )
-    values = single(track, column)[track.rows.ns > to_ns(after)]
+    values = single(track, column)[track.ns > to_ns(after)]
     if not len(values):
         raise ScenarioError(f"no message of {name} after {after} s; run longer")
     return float(values.mean())

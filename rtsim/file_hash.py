@@ -1,0 +1,80 @@
+"""A hash over the bytes of a Python file and of the local modules that it imports.
+
+Nothing is imported to know it, so that it can be asked before a file is run.  Modules are found by
+the import statements in the text, in the folder of the file and on the path; what is installed, and
+the standard library, does not enter.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_INSTALLED = {"site-packages", "dist-packages"}
+_NOT_LOCAL = {*sys.stdlib_module_names, "rtsim", "hitl"}
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+MOST_FILES = 1000
+
+
+def file_hash(path: Path) -> str:
+    """64 hex digits; raises :class:`OSError` where the file cannot be read."""
+    found = {"": path.read_bytes()}
+    _follow(found[""], "", [str(path.resolve().parent), *sys.path], found)
+    out = hashlib.sha256()
+    for name in sorted(found):
+        out.update(f"{name} {hashlib.sha256(found[name]).hexdigest()}\n".encode())
+    return out.hexdigest()
+
+
+def _follow(source: bytes, package: str, folders: list[str], found: dict[str, bytes]) -> None:
+    """Add what ``source`` imports to ``found``, and what that imports."""
+    try:
+        tree = ast.parse(source)
+    except _UNREADABLE:
+        return
+    for name in _imported(tree, package):
+        for module, path in _files(name, folders):
+            if module not in found and len(found) < MOST_FILES:
+                try:
+                    found[module] = path.read_bytes()
+                except OSError:
+                    continue
+                inside = module if path.name == "__init__.py" else module.rpartition(".")[0]
+                _follow(found[module], inside, folders, found)
+
+
+def _imported(tree: ast.AST, package: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            base = ".".join([*(parents if node.level else []), *filter(None, [node.module])])
+            if base:
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
+    """The module and the packages that it is in, as far as they are local."""
+    parts = name.split(".")
+    if parts[0] in _NOT_LOCAL:
+        return
+    where: list[str] | None = folders
+    for k in range(len(parts)):
+        module = ".".join(parts[: k + 1])
+        spec = PathFinder.find_spec(module, where)
+        if spec is None:
+            return
+        if spec.has_location and spec.origin is not None:
+            path = Path(spec.origin)
+            if _INSTALLED & set(path.parts) or path.suffix != ".py":
+                return
+            yield module, path
+        if spec.submodule_search_locations is None:
+            return
+        where = list(spec.submodule_search_locations)

@@ -1,0 +1,284 @@
+"""The chunks of an MCAP file: unpacked when somebody asks, and cut into runs of messages.
+
+A recording may be larger than memory.  So what was unpacked is kept while all of it is small, and
+unpacked again otherwise; and what a chunk claims is held against what its bytes can hold.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import struct
+import weakref
+import zlib
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any, NamedTuple
+
+import lz4.frame  # type: ignore[import-untyped]
+import numpy as np
+import zstandard
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.records import Chunk
+from numpy.typing import NDArray
+
+from rtsim.errors import RecordingError
+
+SMALL = 1 << 26
+"""A file that unpacks to no more stays in memory."""
+LARGEST_CHUNK = 1 << 26
+DENSEST = 1024
+"""What lies beyond ``SMALL`` packs no better than that: a thousand signals that never move."""
+MOST_CACHED = 1 << 23
+RECORD = struct.Struct("<BQ")
+MESSAGE = struct.Struct("<HIQQ")
+HEAD = RECORD.size + MESSAGE.size
+"""Bytes of a message before its payload."""
+BROKEN = (McapError, struct.error, ValueError, OverflowError, RuntimeError, zstandard.ZstdError)
+_LZ4_DENSEST = 256  # no LZ4 block unpacks to more than 255 times its size
+_PIECE = 1 << 20
+_ALIKE = RECORD.size + 2  # type, length and channel
+_LOOKED = 64  # messages looked at together at first
+_CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
+
+
+class Run(NamedTuple):
+    """Messages of one channel and one length, end to end from ``at``."""
+
+    channel: int
+    at: int
+    many: int
+    size: int
+    """Of a payload."""
+
+
+class Declared(NamedTuple):
+    """A channel."""
+
+    channel: int
+    topic: str
+
+
+class Chunks:
+    """What was found in ``file``, by number.  The file is closed when nobody holds this any more.
+
+    ``name`` is what errors call it.
+    """
+
+    def __init__(self, name: str, file: IO[bytes]) -> None:
+        self.name, self.file = name, file
+        self.unpacked = 0
+        """Bytes of all chunks so far."""
+        self._at, self._length = array("q"), array("q")
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._kept_bytes = 0
+        self._then = _state(file)
+        self.columns: dict[int, tuple[int, NDArray[np.int64]]] = {}
+        """For who reads columns of it: the last that were read together, and which is the first."""
+        weakref.finalize(self, file.close)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @property
+    def small(self) -> bool:
+        """All of it is in memory."""
+        return self.unpacked <= SMALL
+
+    def add(self, at: int, body: bytes, read: int) -> bytes:
+        """The data of a chunk that stands ``at``, after ``read`` bytes of the file.
+
+        ``ValueError`` where it is damaged, :class:`RecordingError` where it is no recording's.
+        """
+        chunk = whole(Chunk, body)
+        _check_size(chunk)
+        if self.unpacked + chunk.uncompressed_size > SMALL + DENSEST * read:
+            raise RecordingError(
+                f"{self.name} is refused: its first {read} bytes claim to unpack to "
+                f"{self.unpacked + chunk.uncompressed_size}, and no recording packs as tightly; "
+                "it was made to fill memory"
+            )
+        data = _checked(chunk)
+        self.unpacked += len(data)
+        self._at.append(at)
+        self._length.append(len(body))
+        self._keep(len(self._at) - 1, data)
+        return data
+
+    def data(self, number: int) -> bytes:
+        """The same once more."""
+        found = self._kept.get(number)
+        if found is not None:
+            self._kept.move_to_end(number)
+            return found
+        try:
+            self.file.seek(self._at[number])
+            chunk = whole(Chunk, self.file.read(self._length[number]))
+            data = _checked(chunk) if _state(self.file) != self._then else _unpacked(chunk)
+        except OSError as error:
+            raise RecordingError(f"cannot read {self.name}: {error.strerror}") from error
+        except BROKEN as error:
+            raise RecordingError(
+                f"{self.name} was changed while it was read ({error}); read it again"
+            ) from error
+        self._keep(number, data)
+        return data
+
+    def _keep(self, number: int, data: bytes) -> None:
+        self._kept[number] = data
+        self._kept_bytes += len(data)
+        most = SMALL if self.small else MOST_CACHED
+        while self._kept_bytes > most and len(self._kept) > 1:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+
+
+@dataclass
+class Messages:
+    """The messages of one topic, in the order of the file: where they stand, run by run."""
+
+    chunks: Chunks
+    count: int = 0
+    size: int | None = None
+    """Of a payload; ``None`` before the first."""
+    uneven: bool = False
+    """Not all payloads have that size."""
+    total: int = 0
+    """Bytes of all payloads."""
+    _where: array[int] = field(default_factory=lambda: array("q"))
+    _first: array[int] = field(default_factory=lambda: array("q"))
+    _at: array[int] = field(default_factory=lambda: array("q"))
+    """Of each run: the chunk, how many messages came before, and where in the chunk."""
+
+    def add(self, chunk: int, run: Run) -> None:
+        """Some that follow the others."""
+        self._where.append(chunk)
+        self._first.append(self.count)
+        self._at.append(run.at)
+        self.uneven |= self.size not in (None, run.size)
+        self.size = run.size
+        self.count += run.many
+        self.total += run.many * run.size
+
+    def runs(self, first: int = 0) -> Iterator[tuple[int, int, bytes, int]]:
+        """From that with message ``first`` on: its number, how many, and data with where in it."""
+        begin = max(0, bisect_right(self._first, first) - 1)
+        for k in range(begin, len(self._where)):
+            number = self._first[k]
+            behind = self._first[k + 1] if k + 1 < len(self._first) else self.count
+            yield number, behind - number, self.chunks.data(self._where[k]), self._at[k]
+
+    def each(self) -> Iterator[tuple[int, bytes]]:
+        """Time and payload of every one."""
+        for _, many, data, at in self.runs():
+            for _ in range(many):
+                _, length = RECORD.unpack_from(data, at)
+                _, _, time, _ = MESSAGE.unpack_from(data, at + RECORD.size)
+                stop = at + RECORD.size + length
+                yield time, data[at + HEAD : stop]
+                at = stop
+
+
+def runs(data: bytes) -> Iterator[Run | Declared]:
+    """What a chunk holds, in its order; ``ValueError`` where that cannot be."""
+    at, end = 0, len(data)
+    while at < end:
+        opcode, length = RECORD.unpack_from(data, at)
+        stop = at + RECORD.size + length
+        if stop > end:
+            raise ValueError("a message longer than its chunk")
+        if opcode == Opcode.MESSAGE:
+            if length < MESSAGE.size:
+                raise ValueError(f"a message of {length} bytes")
+            (channel,) = struct.unpack_from("<H", data, at + RECORD.size)
+            count = _alike(data, at, stop - at)
+            yield Run(channel, at, count, length - MESSAGE.size)
+            stop = at + count * (stop - at)
+        elif opcode == Opcode.CHANNEL:
+            yield _declared(data[at + RECORD.size : stop])
+        at = stop
+
+
+def _alike(data: bytes, at: int, stride: int) -> int:
+    """How many messages of that channel and length follow each other from there."""
+    if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
+        return 1
+    count, look = 1, _LOOKED
+    while True:
+        begin = at + count * stride
+        there = min(look, (len(data) - begin) // stride)
+        if not there:
+            return count
+        same = np.ones(there, np.bool_)
+        for part in (0, _ALIKE - 8):  # two words cover it
+            words = np.ndarray(there, "<u8", data, begin + part, (stride,))
+            same &= words == int.from_bytes(data[at + part : at + part + 8], "little")
+        if not same.all():
+            return count + int(same.argmin())
+        count += there
+        look = len(data)
+
+
+def _declared(body: bytes) -> Declared:
+    channel, _, length = _CHANNEL.unpack_from(body)
+    topic = body[_CHANNEL.size : _CHANNEL.size + length]
+    if len(topic) != length:
+        raise ValueError("a channel whose name is cut off")
+    return Declared(channel, str(topic, "utf-8"))
+
+
+def whole(kind: Any, body: bytes) -> Any:
+    """``body`` as one record, to its last byte."""
+    stream = ReadDataStream(io.BytesIO(body))
+    record = kind.read(stream)
+    if stream.count != len(body):
+        raise ValueError(f"{len(body) - stream.count} bytes too many")
+    return record
+
+
+def _state(file: IO[bytes]) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
+
+
+def _checked(chunk: Chunk) -> bytes:
+    data = _unpacked(chunk)
+    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
+        raise ValueError("its checksum does not fit")
+    return data
+
+
+def _check_size(chunk: Chunk) -> int:
+    size: int = chunk.uncompressed_size
+    if size > LARGEST_CHUNK:
+        raise ValueError(f"a chunk that claims {size} bytes; at most {LARGEST_CHUNK} are accepted")
+    return size
+
+
+def _unpacked(chunk: Chunk) -> bytes:
+    """Its data, in memory that grows with what is there and not with what it claims."""
+    size = _check_size(chunk)
+    data: bytes = chunk.data
+    if chunk.compression == "lz4":
+        if size > _LZ4_DENSEST * len(data):
+            raise ValueError(f"a chunk of {len(data)} bytes that claims {size}")
+        data = lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1)
+    elif chunk.compression == "zstd":
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            parts = list(itertools.takewhile(len, _pieces(reader, size + 1)))
+        data = b"".join(parts)
+    elif chunk.compression:
+        raise ValueError(f"compression {chunk.compression!r} is not known")
+    if len(data) != size:
+        raise ValueError(f"a chunk of {len(data)} bytes that claims {size}")
+    return data
+
+
+def _pieces(reader: IO[bytes], most: int) -> Iterator[bytes]:
+    for _ in range(most // _PIECE + 1):
+        yield reader.read(_PIECE)

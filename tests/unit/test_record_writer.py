@@ -188,8 +188,10 @@ def test_a_full_disk_is_one_clear_error(
 
     monkeypatch.setattr(subprocess, "Popen", limited)
     recorder = FileRecorder(tmp_path / "full.mcap", ticking())
-    with pytest.raises(RecordingError, match=r"full\.mcap: File too large"):
+    with pytest.raises(RecordingError, match=r"full\.mcap: File too large") as told:
         fly(recorder, rows=20_000)
+    assert "\n" not in str(told.value)
+    assert not getattr(told.value, "__notes__", [])
     assert (tmp_path / "full.mcap").stat().st_size <= limit
     if rows is None:
         with pytest.raises(RecordingError, match=r"full\.mcap"):

@@ -22,7 +22,8 @@ class Mutant(NamedTuple):
 
     @property
     def told(self) -> str:
-        return f"{self.module}, in {self.within or 'the module'}:\n    - {self.was}\n    + {self.now}"
+        within = self.within or "the module"
+        return f"{self.module}, in {within}:\n    - {self.was}\n    + {self.now}"
 
 
 class Tables(NamedTuple):

@@ -66,9 +66,7 @@ class Session:
         for job, item in items.items():
             (spec,) = item.mutations
             within = spec.definition_name or ""
-            changes.append(
-                Change(job, spec.operator_name, within, spec.start_pos, spec.occurrence)
-            )
+            changes.append(Change(job, spec.operator_name, within, spec.start_pos, spec.occurrence))
         return [items[change.job] for change in chosen(changes, self.source, every, seed)]
 
     def run(self, every: int, seed: int, until_ns: int, again: bool) -> Iterator[str]:

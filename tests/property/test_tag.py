@@ -136,6 +136,8 @@ def test_no_number_of_seconds_is_further_off_than_half_a_nanosecond(seconds: Fra
         (-Fraction(LONGEST_NS, NS_PER_S), r"-4.61169e\+09 s is beyond the 4,611,686,018 s"),
         ("1e999", "duration 1e999 s is beyond"),  # a float cannot hold it
         ("-1e309", "duration -1e309 s is beyond"),
+        ("1e290", r"duration 1e\+290 s is beyond"),
+        (f"1.{'0' * 34}e309", f"duration 1.{'0' * 34}e309 s is beyond"),
     ],
 )
 def test_what_is_no_time_says_so(value: object, said: str) -> None:

@@ -276,6 +276,15 @@ def test_what_is_in_flight_is_saved_in_its_order_and_goes_on() -> None:
     assert not any(m.payload.flags.writeable for m in theirs)
 
 
+def test_what_is_saved_before_anything_was_sent_and_of_what_came_from_outside() -> None:
+    bus, _ = bus_of(t=ZERO)
+    assert bus.save() == {"sequence": {"t": 0}, "last_arrival": {"t": [-1, 0]}, "flight": []}
+    bus.inject("t", Tag(3, 1), np.array([4.0]))
+    (row,) = bus.save()["flight"]
+    assert (row["sequence"], row["copy"], row["status"]) == (0, 0, DELIVERED)
+    assert row["initiated"] == row["completed"] == row["arrival"] == [3, 1]
+
+
 def test_what_was_saved_does_not_change_with_the_run() -> None:
     bus, _ = bus_of(t=Fixed(1e-8))
     at(bus, "t", 0)

@@ -106,6 +106,8 @@ def test_what_is_a_tolerance_is_taken_in_its_order() -> None:
 
 
 def test_the_default_is_that_of_the_type_and_of_one_count() -> None:
+    assert 0.0 < DOUBLE.absolute < SINGLE.absolute <= 1e-6
+    assert 0.0 < DOUBLE.relative < SINGLE.relative <= 1e-5
     assert by_type(Signal("y")) == DOUBLE
     assert by_type(Signal("y", type="float32")) == SINGLE
     assert by_type(Signal("y", type="int16")) == by_type(Signal("y", type="bool")) == EXACT

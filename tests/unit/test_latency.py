@@ -143,6 +143,30 @@ def test_a_draw_that_is_no_number_is_refused(bad: float) -> None:
         drawn(Gamma(1.0, 1.0), bad)
 
 
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (Fixed, (0,)), (Uniform, (0.0, 1.0)), (TruncatedNormal, (1.0, 0.1, 0.0, 2.0)),
+        (Gamma, (1.0, 1.0, 0.0)), (SerialLine, (9600, 10, 0)), (Empirical, ((1,), "")),
+        (Reorder, (ZERO, 0.5, 1)),
+    ],
+)  # fmt: skip
+def test_a_model_stays_what_it_was_made(model: Any, given: tuple[object, ...]) -> None:
+    """A scenario is described by its models: who changed one would fly another scenario."""
+    made = model(*given)
+    assert made == model(*given)
+    with pytest.raises(TypeError):
+        model(*given, False)  # what it promises of the order is not for sale
+    with pytest.raises(AttributeError):
+        made.ordered = False
+
+
+def test_what_spoils_a_message_stays_what_it_was_made() -> None:
+    for made in (Loss(ZERO, 0.5), Duplicate(ZERO, 0.5)):
+        with pytest.raises(AttributeError):
+            made.probability = 0.9  # type: ignore[misc]
+
+
 # -- what spoils a message
 
 

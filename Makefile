@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help run fly test test-system test-oldest test-all system unit-system realtime-system
 .PHONY: lint style types types-shown contracts unit unit-all realtime realtime-all bench clean
-.PHONY: setup setup-fly setup-dev setup-bench
+.PHONY: setup setup-fly setup-dev setup-bench setup-mutants mutants
 .NOTPARALLEL:
 
 help:
@@ -37,6 +37,8 @@ help:
 	@echo "               a sample of the tests with each dependency at its lower bound (in"
 	@echo "               $(VENV)-oldest; needs Python 3.11)"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
+	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
+	@echo "               --every 1': all of rtsim/bus.py; it goes on where it was stopped)"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV)* and all caches; recordings in $(RUNS)/ stay"
 	@echo "PYTHON=...     which Python to use; otherwise the newest suitable one"
@@ -49,6 +51,8 @@ setup-dev:
 	@tools/setup.sh dev
 setup-bench:
 	@tools/setup.sh bench
+setup-mutants:
+	@tools/setup.sh mutants
 
 run: setup
 	@mkdir -p $(RUNS)
@@ -126,10 +130,16 @@ test-oldest:
 	$(OLDEST)/bin/python -m tools.oldest -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
 	    -m "not realtime and not full and not system"
 
+# One small change at a time to what decides verdicts: would a test notice?  Hours for all of it;
+# MUTANTS names modules and options, and what was tried is not tried again.
+MUTANTS ?= --every 10
+mutants: setup-mutants
+	$(BIN)/python -m tools.mutants $(MUTANTS)
+
 bench: setup-bench
 	$(BIN)/python -m tools.bench
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest .mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf build dist rtsim.egg-info
 	find rtsim hitl tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

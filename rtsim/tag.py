@@ -63,8 +63,9 @@ def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
             "write 0.02, '1/50' or Fraction(1, 50)"
         ) from error
     if abs(exact) * NS_PER_S >= LONGEST_NS:
+        told = f"{float(exact):g}" if abs(exact) < 10**300 else str(value)[:40]
         raise ScenarioError(
-            f"{what} {float(exact):g} s is beyond the {LONGEST_NS // NS_PER_S:,} s (146 years) "
+            f"{what} {told} s is beyond the {LONGEST_NS // NS_PER_S:,} s (146 years) "
             "that times in ns can hold; give a smaller one"
         )
     return exact

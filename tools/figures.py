@@ -142,6 +142,31 @@ def check_shots(root: ET.Element, wanted: tuple[str, ...]) -> Iterator[list[str]
         yield [shot.attrib["name"], *values, max((signal["tol"] for signal in kept), key=float)]
 
 
+def tables(root: ET.Element) -> Iterator[list[str]]:
+    """A line for each table: its name, what it is over, its breakpoints; then its rows.
+
+    A row begins with its own breakpoint, and with nothing where the table is over one variable.
+    Digits are as published.
+    """
+    points = {e.attrib["bpID"]: _values(e) for e in root.iter() if _kind(e) == "breakpointDef"}
+    for table in (e for e in root.iter() if _kind(e) == "griddedTableDef"):
+        over = [e.attrib["bpID"] for e in table.iter() if _kind(e) == "bpRef"]
+        columns, values = points[over[-1]], _values(table)
+        rows = points[over[0]] if len(over) > 1 else [""]
+        if len(values) != len(rows) * len(columns):
+            raise ValueError(f"{table.attrib['name']} has {len(values)} values over {over}")
+        yield [table.attrib["name"], " ".join(over), *columns]
+        for k, row in enumerate(rows):
+            yield ["", row, *values[k * len(columns) : (k + 1) * len(columns)]]
+
+
+def _values(node: ET.Element) -> list[str]:
+    """The numbers of a list of breakpoints, or of a table."""
+    wanted = ("bpVals", "dataTable")
+    text = "".join("".join(e.itertext()) for e in node.iter() if _kind(e) in wanted)
+    return text.replace(",", " ").split()
+
+
 def _signal(node: ET.Element) -> dict[str, str]:
     return {_kind(child): (child.text or "").strip() for child in node}
 
@@ -182,6 +207,7 @@ def main(folder: Path) -> None:
         _write(f"nesc_{name}.csv", trajectory(find(f"Atmos_{name}.csv"), columns))
     for part, wanted in SHOTS.items():
         _write(f"f16_{part}_shots.csv", check_shots(root(f"F16_{part}.dml"), wanted))
+        _write(f"f16_{part}_tables.csv", tables(root(f"F16_{part}.dml")))
     for name, (file, wanted) in ANSWERS.items():
         _write(name, answers(FIGURES / name, Definition(root(file)), wanted))
     constants = Definition(root("F16_control.dml")).constants

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "hitl" / "boards" / "avr8js" / "package-lock.json"
 GROUPS = {
     "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
-    "oldest": ("dev", "sil", "pitl", "pilot", "foxglove"),
+    "mutants": ("dev", "mutants"), "oldest": ("dev", "sil", "pitl", "pilot", "foxglove"),
 }  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
 LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}
@@ -28,6 +28,7 @@ LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}
 PURPOSE = {
     "dev": "the tests",
     "bench": "comparisons in the bench",
+    "mutants": "mutants",
     "pilot": "the window",
     "pitl": "boards",
 }

@@ -144,13 +144,33 @@ def test_save_and_restore_in_flight(
 
 def test_a_lost_message_delays_no_other() -> None:
     """Losing does not move the delays of what does arrive: both are always drawn."""
-    times = [(1_000_000, 0)] * 200
-    every = drive(Uniform(0.0, 0.02), times)
-    some = {m.sequence: m for m in drive(Loss(Uniform(0.0, 0.02), 0.0), times)}
-    assert len(every) == len(some)
+    times = [(30_000_000, 0)] * 200  # further apart than any delay, so that none waits for another
+    every = {m.sequence: m.arrival for m in drive(Loss(Uniform(0.0, 0.02), 0.0), times)}
     lossy = drive(Loss(Uniform(0.0, 0.02), 0.4), times)
     lost = sum(m.status == LOST for m in lossy)
     assert 40 < lost < 120
+    assert len(set(every.values())) == len(every) == 200
+    for message in lossy:
+        if message.status != LOST:
+            assert message.arrival == every[message.sequence]
+
+
+@pytest.mark.parametrize("spoiled", [0.3, 1.0])
+def test_what_a_decorator_does_to_one_message_moves_no_delay_of_another(spoiled: float) -> None:
+    inner = Uniform(0.0, 0.02)
+    for model, extra in (
+        (Duplicate(inner, spoiled, gap=0.005), 5_000_000),
+        (Reorder(inner, spoiled, extra=0.05), 50_000_000),
+    ):
+        plain, streams = (RandomStreams(3).stream("x") for _ in range(2))
+        quiet = type(model)(inner, 0.0, 0.01)
+        seen = set()
+        for _ in range(50):
+            (delay,) = quiet.delays(plain, 8)
+            delays = model.delays(streams, 8)
+            assert delays in ((delay,), (delay, delay + extra), (delay + extra,))
+            seen.add(len(delays) > 1 or delays[0] != delay)
+        assert seen == ({True} if spoiled == 1.0 else {True, False})
 
 
 @given(
@@ -179,9 +199,21 @@ def test_means_are_what_the_parameters_say() -> None:
         assert abs(float(np.mean(drawn)) - mean) < 5 * deviation / 4000**0.5
 
 
-def test_serial_line_counts_ten_bits_a_byte() -> None:
-    (delay,) = SerialLine(9600).delays(RandomStreams(0).stream("x"), 12)
-    assert delay == 12_500_000
+@pytest.mark.parametrize(
+    ("line", "size", "ns"),
+    [
+        (SerialLine(9600), 12, 12_500_000),
+        (SerialLine(9600), 1, 1_041_667),  # 1041666.67 ns: the last bit is not there before
+        (SerialLine(115200), 1, 86_806),  # 86805.56
+        (SerialLine(115200), 8, 694_445),  # 694444.44: up, not to the nearest
+        (SerialLine(115200, overhead=6), 2, 694_445),
+        (SerialLine(115200, bits_per_byte=11), 1, 95_487),  # with parity: 95486.11
+        (SerialLine(10), 1, 1_000_000_000),
+        (SerialLine(9600), 0, 0),
+    ],
+)
+def test_serial_line_counts_ten_bits_a_byte(line: SerialLine, size: int, ns: int) -> None:
+    assert line.delays(RandomStreams(0).stream("x"), size) == (ns,)
 
 
 class Backwards:

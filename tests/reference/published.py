@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,33 @@ def table(name: str) -> Columns:
     """The columns of ``name``.csv by name, each (rows,)."""
     rows = records(name)
     return {column: np.array([float(row[column]) for row in rows]) for column in rows[0]}
+
+
+class Table(NamedTuple):
+    """Values over breakpoints: (columns,) over one variable, or (rows, columns) over two."""
+
+    over: tuple[NDArray[np.float64], ...]
+    values: NDArray[np.float64]
+
+
+def tables(name: str) -> dict[str, Table]:
+    """What ``name``.csv holds: a line with a table's name and its columns, then its rows."""
+    found: dict[str, list[list[str]]] = {}
+    with (FIGURES / f"{name}.csv").open(newline="", encoding="utf-8") as lines:
+        for line in csv.reader(lines, strict=True):
+            if line[0]:
+                found[line[0]] = rows = [line[1:]]
+            else:
+                rows.append(line[1:])
+    return {key: _table(*rows) for key, rows in found.items()}
+
+
+def _table(heading: list[str], *rows: list[str]) -> Table:
+    columns = np.array(heading[1:], float)
+    values = np.array([row[1:] for row in rows], float)
+    if len(heading[0].split()) == 1:
+        return Table((columns,), values[0])
+    return Table((np.array([row[0] for row in rows], float), columns), values)
 
 
 def groups(name: str, *sizes: int) -> list[NDArray[np.float64]]:

@@ -6,12 +6,17 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from rtsim.record.file import FileRecorder
+from rtsim.record.tape import NullRecorder
+from rtsim.tag import Tag
 from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
 from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case
@@ -136,9 +141,45 @@ def test_tables_keep_every_bit() -> None:
     assert "over_alpha[12][10]" in header
 
 
-def test_a_flight_counts_until_its_recording_is_finished() -> None:
-    assert speed.fly("13.1", recording=True, until=0.2) > 0.0
-    assert speed.fly("13.1", recording=False, until=0.2) > 0.0
+@pytest.mark.parametrize("recording", [True, False])
+def test_a_flight_counts_until_its_recording_is_finished(
+    recording: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From when all is ready to when the recording is closed, and neither less nor more."""
+    told: list[str] = []
+    clock = {"ns": 0}
+
+    def takes(seconds: float, what: str) -> None:
+        told.append(what)
+        clock["ns"] += round(seconds * 1e9)
+
+    base: Any = FileRecorder if recording else NullRecorder
+    start, finish = base.start, base.finish
+    monkeypatch.setattr(
+        base, "start", lambda self, header: (takes(100.0, "start"), start(self, header))[1]
+    )
+    monkeypatch.setattr(
+        base, "finish", lambda self, footer: (takes(0.3, "finish"), finish(self, footer))[1]
+    )
+
+    def simulate(flown: object, *, recorder: Any) -> SimpleNamespace:
+        assert isinstance(recorder, base)
+        recorder.start({"scenario": type(flown).__name__})
+        takes(0.1, "flight")
+        recorder.finish({})
+        takes(1000.0, "afterwards")
+        return SimpleNamespace(ended=Tag(200_000_000))
+
+    monkeypatch.setattr(speed, "stopwatch", lambda: clock["ns"])
+    monkeypatch.setattr(speed, "simulate", simulate)
+    took = 0.1 + (0.3 if recording else 0.0)
+    assert speed.fly("13.1", recording=recording, until=0.2) == pytest.approx(0.2 / took)
+    assert told[-2:] == ["finish", "afterwards"] if recording else ["flight", "afterwards"]
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_a_flight_of_the_bench_is_flown(recording: bool) -> None:
+    assert speed.fly("13.1", recording=recording, until=0.2) > 0.0
 
 
 def test_memory_is_sampled_for_loop_and_writer() -> None:

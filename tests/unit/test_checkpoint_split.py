@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_parts import OWN, SOLVED, cut, gone_on, gone_on_elsewhere, rest, split_tags
+from checkpoint_parts import (
+    OWN,
+    SOLVED,
+    cut,
+    gone_on,
+    gone_on_elsewhere,
+    rest,
+    scenario,
+    split_tags,
+)
 
 from rtsim.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.errors import ControllerError, RtsimError
-from rtsim.loading import BUILT_IN
+from rtsim.loading import BUILT_IN, load_scenario
+from rtsim.record.tape import MemoryRecorder
+from rtsim.simulation import simulate
 
 NAMES = sorted([*BUILT_IN, *OWN])
 FEW = [name for name in NAMES if name not in SOLVED] + ["ball-abm4", "ball-lsoda", "orbit-dp54"]
@@ -50,6 +62,32 @@ def test_what_is_cut_has_messages_requests_and_noise_under_way(tmp_path: Path) -
     assert any(state["tasks"]["c"]["counts"][1] for state in states)
     assert any(plant["ns"] < state["ns"] for state in states for plant in state["plants"].values())
     assert {"noise/gust", "transport/s", "compute/c"} <= set(states[0]["streams"]["streams"])
+
+
+def test_what_is_counted_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    """Of a run that was cut, the footer says what the footer of the whole one says."""
+    whole = cut("noisy", split_tags("noisy", tmp_path, 6), tmp_path)
+    assert whole.footer is not None
+    at_cut = set()
+    for path in tmp_path.glob(f"*{SUFFIX}"):
+        recorder = MemoryRecorder()
+        start = Checkpoint.open(path)
+        simulate(scenario("noisy", tmp_path), seed=99, recorder=recorder, start=start)
+        footer = recorder.recording().footer
+        assert footer is not None
+        for what in ("late", "missed", "ended", "reason", "error"):
+            assert footer[what] == whole.footer[what], what
+        at_cut.add(start.state["tasks"]["c"]["counts"][1])
+    assert max(at_cut) > 0
+    assert whole.footer["missed"] > max(at_cut), "some are missed before the cut, some behind it"
+
+
+def test_each_count_of_a_controller_is_restored_as_itself() -> None:
+    tasks = [simulate(load_scenario("unstable"), until=1).system.controllers[0] for _ in range(2)]
+    tasks[0].lates, tasks[0].missed = 3, 5
+    tasks[1].restore(json.loads(json.dumps(tasks[0].save())))
+    assert (tasks[1].lates, tasks[1].missed) == (3, 5)
+    assert tasks[1].save() == tasks[0].save()
 
 
 def _less(saved: Any, *path: str) -> None:

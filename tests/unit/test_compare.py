@@ -190,8 +190,27 @@ def test_stamps_are_compared_exactly() -> None:
     a, b = run(FLAT, stamps=[2**62 + 1, 0]), run(FLAT, stamps=[2**62, 0])
     result = signal(compare(a, b), "messages/m.arrival")
     assert (result.ok, result.max_abs) == (False, 1.0)
+    assert (result.first, result.first_failed, result.rows) == (Tag(0), Tag(0), 2)
     extremes = run(FLAT, stamps=[2**63 - 1]), run(FLAT, stamps=[-(2**63)])
     assert signal(compare(*extremes), "messages/m.arrival").max_abs == 2.0**64
+    same = signal(compare(a, run(FLAT, stamps=[2**62 + 1, 0])), "messages/m.arrival")
+    assert (same.ok, same.max_abs, same.first) == (True, 0.0, None)
+
+
+def test_a_tolerance_for_all_signals_excuses_no_stamp() -> None:
+    """``"*"`` is every signal; a message that arrives at another time is another message."""
+    a, b = run(FLAT, stamps=[3, 4]), run(FLAT, stamps=[3, 5])
+    everything = {"*": (10.0, 0.0)}
+    result = compare(a, b, everything)
+    assert not result.ok
+    assert [r.name for r in result.failures] == ["messages/m.arrival"]
+    assert signal(result, "messages/m.arrival").tolerance == (0.0, 0.0)
+    assert signal(result, "p.h").tolerance == (10.0, 0.0)
+    assert not compare(a, b, {"messages/m.arrival": (0.0, 0.0), **everything}).ok
+    for meant in ("messages/m.arrival", "messages/*", "*.arrival"):
+        assert compare(a, b, {meant: (1.0, 0.0)}).ok
+        assert compare(a, b, {meant: (1.0, 0.0), **everything}).ok
+        assert not compare(a, b, {meant: (0.5, 0.0)}).ok
 
 
 def test_machines_and_tables_can_read_it() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semantics_parts import MS
 
-from rtsim.latency import Fixed, Uniform
+from rtsim.latency import Fixed, Reorder, Uniform
 from rtsim.random_streams import RandomStreams
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
@@ -72,6 +72,35 @@ def test_what_is_held_back_is_overtaken_and_nothing_else_is() -> None:
     ns, u = recording.rows("driven").ns, recording["driven.u"]
     at = {int(n) // MS: float(v) for n, v in zip(ns, u, strict=True)}
     assert [at[ms] for ms in (550, 610, 660, 710)] == [5, 7, 6, 8]
+
+
+@pytest.mark.parametrize("kind", ["drop", "delay", "duplicate", "reorder", "burst"])
+def test_a_fault_that_has_not_struck_leaves_the_order_of_the_link(kind: str) -> None:
+    """A link on which messages overtake stays one, and one on which none does stays that."""
+    more = {"delay": {"delay": 0.1}, "reorder": {"extra": 0.1}, "burst": {"length": 2}}
+    waiting = fault(kind, at=100, **more.get(kind, {}))
+    for transport, overtakes in (
+        (Reorder(Fixed(0.01), 0.5, 0.25), True),
+        (Uniform(0.0, 0.3), False),
+    ):
+        plain, faulty = (
+            arrivals(flown(ramp(law=count, transport=transport), *faults, seed=4))
+            for faults in ((), (waiting,))
+        )
+        at = [ms for _, ms in plain]
+        assert (at != sorted(at)) is overtakes  # type: ignore[type-var]
+        assert faulty == plain
+
+
+def test_after_a_fault_has_struck_the_link_has_its_own_order_again() -> None:
+    transport = Reorder(Fixed(0.01), 0.5, 0.25)
+    struck = fault("drop", at=0.2, count=1)
+    plain, faulty = (
+        arrivals(flown(ramp(law=count, transport=transport, until=3), *faults, seed=4))
+        for faults in ((), (struck,))
+    )
+    assert [a for a in faulty if a[0] != 2] == [a for a in plain if a[0] != 2]
+    assert (2, None) in faulty
 
 
 def test_a_lost_message_is_recorded_with_its_content_and_the_last_one_holds() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tools.figures import Definition, answers, check_shots, main, trajectory
+from tools.figures import Definition, answers, check_shots, main, tables, trajectory
 
 LAW = ET.fromstring("""
 <DAVEfunc xmlns="http://daveml.org/2010/DAVEML" xmlns:m="http://www.w3.org/1998/Math/MathML">
@@ -33,6 +33,18 @@ SHOTS = ET.fromstring("""
     <signal><signalName>y</signalName><signalValue>7</signalValue><tol>9</tol></signal>
   </checkOutputs>
 </staticShot></checkData></DAVEfunc>
+""")
+TABLES = ET.fromstring("""
+<DAVEfunc>
+  <breakpointDef bpID="A"><bpVals> -5., 0.0, 5 </bpVals></breakpointDef>
+  <breakpointDef bpID="B"><description>of 2</description><bpVals>10.,20</bpVals></breakpointDef>
+  <griddedTableDef name="one"><breakpointRefs><bpRef bpID="A"/></breakpointRefs>
+    <dataTable><!-- of 3 --> .10,-.2, 3.</dataTable></griddedTableDef>
+  <griddedTableDef name="two">
+    <breakpointRefs><bpRef bpID="B"/><bpRef bpID="A"/></breakpointRefs>
+    <dataTable>1,2,3,
+    4,5,6</dataTable></griddedTableDef>
+</DAVEfunc>
 """)
 
 
@@ -61,6 +73,22 @@ def test_check_shots_are_taken_digit_for_digit() -> None:
         ["name", "mach", "x", "tol"],
         ["idle, low", "0.50", "1.250", "0.01"],
     ]
+
+
+def test_tables_are_taken_digit_for_digit() -> None:
+    assert list(tables(TABLES)) == [
+        ["one", "A", "-5.", "0.0", "5"],
+        ["", "", ".10", "-.2", "3."],
+        ["two", "B A", "-5.", "0.0", "5"],
+        ["", "10.", "1", "2", "3"],
+        ["", "20", "4", "5", "6"],
+    ]
+
+
+def test_a_table_that_lacks_a_value_is_refused() -> None:
+    short = ET.fromstring(ET.tostring(TABLES).replace(b"4,5,6", b"4,5"))
+    with pytest.raises(ValueError, match=r"two has 5 values over \['B', 'A'\]"):
+        list(tables(short))
 
 
 def test_a_trajectory_keeps_its_digits_and_only_its_columns(tmp_path: Path) -> None:

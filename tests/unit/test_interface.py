@@ -168,7 +168,9 @@ WRONG = [
     ('unit = "m"', "scale = 2.0", 14, "scale and bias are for integers, not float64"),
     ('unit = "m"', 'overflow = "saturate"', 14, "for integers that are set, not for a float64"),
     ('unit = "m"', "low = 2.0", 14, "initial 1.5 is outside of its range [2, inf]"),
+    ('unit = "m"', "high = 1.0", 14, "initial 1.5 is outside of its range [-inf, 1]"),
     ('unit = "m"', "low = nan", 14, "no value lies between"),
+    ('unit = "m"', "high = nan", 14, "no value lies between"),
     ('unit = "m"', "low = 1.0, high = 0.0", 14, "no value lies between low = 1 and high = 0"),
     ('unit = "m"', 'low = "lots"', 14, "'lots' is not a number"),
     ('unit = "m"', 'low = "9**9999999"', 14, "is not a number"),
@@ -201,6 +203,8 @@ WRONG = [
     ("[outputs.command]", "[outputs]\na_1 = {}\n[outputs.a]", 19, "a_1 is an element of a_1 too"),
     ("initial = 2.0", "initial = 0.4", 22, "initial 0.4 is outside of its range [0.5, 3]"),
     ("initial = 2.0", 'initial = 2.0, type = "int8", bias = 300', 22, "with scale 1 and bias 300"),
+    ("initial = 2.0", "initial = 3.5", 22, "initial 3.5 is outside of its range [0.5, 3]"),
+    ("initial = 2.0", "shape = [2], initial = [2, 4]", 22, "initial 4.0 is outside of its range"),
     ("initial = 2.0", "set_by_caller = 1", 22, "set_by_caller = 1; write true or false"),
     ("[parameters]", "[inputs.z]\nset_by_caller = true\n[parameters]", 21, "true or false, for a"),
     ('period = "1/100"', 'period = "1/100"\nany_period = 1', 3, "any_period = 1; write true or"),
@@ -246,6 +250,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes(content)
         with pytest.raises(InterfaceError, match=text):
             load_interface(tmp_path / name)
+
+
+@pytest.mark.parametrize("value", ["0.5", "3.0", "3"])
+def test_an_initial_value_may_be_at_either_end_of_its_range(folder: Path, value: str) -> None:
+    gain = load(folder, changed("initial = 2.0", f"initial = {value}")).parameters["gain"]
+    assert gain.initial == float(value)
 
 
 def test_an_avr_has_no_float64(folder: Path) -> None:

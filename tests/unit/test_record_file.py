@@ -180,8 +180,25 @@ def test_tracks_are_declared_once_and_before_the_start() -> None:
         recorder.track("r", (), Signals("x"))
 
 
-def test_the_null_recorder_takes_everything() -> None:
-    fly(NullRecorder())
+def test_the_null_recorder_takes_everything(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All that others take, for as long as it lasts, and it keeps and writes nothing."""
+    monkeypatch.chdir(tmp_path)
+    recorder = NullRecorder()
+    track = recorder.track("p", ("step",), Signals("x", "y"), {"source": "law"})
+    assert (track.name, track.integers, track.signals.columns) == ("p", ("step",), ("x", "y"))
+    held = len(track._full), len(track._spare), track._row
+    for i in range(10_000):  # far more than a block holds
+        track.append(i, (i,), np.zeros(2))
+    track.append_many(np.arange(7), (0,), np.zeros((7, 2)))
+    assert track.rows == 10_007, "it counts what it does not keep"
+    assert (len(track._full), len(track._spare), track._row) == held
+    assert not any(len(batch) for batch in track.take())
+    fly(recorder)
+    fly(recorder)  # a track of a name that it has had: it does not even keep the names
+    assert not hasattr(recorder, "recording")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_many_columns_and_none(tmp_path: Path) -> None:

@@ -14,16 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from record_samples import fly, ticking
 
 from rtsim.clock import stopwatch
 from rtsim.errors import RecordingError
 from rtsim.record.file import FileRecorder
-from rtsim.record.frames import Frame, FrameBuffer, Kind, pack
+from rtsim.record.frames import HEAD, LONGEST, Frame, FrameBuffer, Kind, pack
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
+from rtsim.record.tape import MemoryRecorder
 from rtsim.record.writer import serve
 from rtsim.signals import Signals
 from rtsim.tag import NS_PER_S
@@ -41,10 +42,48 @@ def test_frames_come_through_byte_by_byte() -> None:
         assert buffer.left == 0
 
 
-@given(st.binary(max_size=60))
+FRAME = st.builds(
+    lambda kind, track, length, data: HEAD.pack(kind, track, length) + data,
+    st.sampled_from([0, *Kind, 6, 255]),
+    st.integers(0, 2**16 - 1),
+    st.sampled_from([0, 1, 5, LONGEST, LONGEST + 1, 2**32 - 1]),
+    st.binary(max_size=8),
+)
+
+
+@given(st.one_of(st.binary(max_size=60), st.lists(FRAME, max_size=4).map(b"".join)))
+@example(HEAD.pack(0, 0, 0))
+@example(HEAD.pack(6, 0, 0))
+@example(HEAD.pack(5, 0, LONGEST))
+@example(HEAD.pack(5, 0, LONGEST + 1))
 def test_bad_frames_are_refused_in_words(data: bytes) -> None:
-    with contextlib.suppress(RecordingError):
-        list(FrameBuffer().feed(data))
+    """Frames up to the first that is none, and then what it is; a frame that is cut is none yet."""
+    expected, at, wrong = [], 0, ""
+    while len(data) - at >= HEAD.size and not wrong:
+        kind, track, length = HEAD.unpack_from(data, at)
+        end = at + HEAD.size + length
+        if not 1 <= kind <= 5 or length > LONGEST:
+            wrong = f"malformed frame: kind {kind}, length {length}"
+        elif end > len(data):
+            break
+        else:
+            expected.append(Frame(Kind(kind), track, data[end - length : end]))
+            at = end
+    buffer = FrameBuffer()
+    found = []
+    with pytest.raises(RecordingError, match=f"^{wrong}$") if wrong else contextlib.nullcontext():
+        found += buffer.feed(data)  # what came before the bad one counts
+    if not wrong:
+        assert found == expected
+        assert buffer.left == len(data) - at
+
+
+def test_frames_before_a_bad_one_are_handed_out() -> None:
+    good = Frame(Kind.ROWS, 3, b"abc")
+    frames = FrameBuffer().feed(pack(good.kind, good.track, good.data) + HEAD.pack(9, 0, 0))
+    assert next(frames) == good
+    with pytest.raises(RecordingError, match="malformed frame: kind 9, length 0"):
+        next(frames)
 
 
 def test_the_writer_ends_the_file_when_its_input_ends(tmp_path: Path) -> None:
@@ -135,10 +174,11 @@ def test_a_killed_writer_ends_the_recording_and_not_the_run(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
-@pytest.mark.parametrize("limit", [100, 20_000, 300_000])
+@pytest.mark.parametrize(("limit", "rows"), [(100, None), (20_000, 0), (300_000, 1)])
 def test_a_full_disk_is_one_clear_error(
-    tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, limit: int, rows: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``rows``: whether some of them fit; with ``None`` not even the file's head does."""
     # The limit is the writer's alone: set in its process before it runs anything.
     popen = subprocess.Popen
 
@@ -148,12 +188,23 @@ def test_a_full_disk_is_one_clear_error(
 
     monkeypatch.setattr(subprocess, "Popen", limited)
     recorder = FileRecorder(tmp_path / "full.mcap", ticking())
-    with pytest.raises(RecordingError, match=r"full\.mcap: File too large"):
+    with pytest.raises(RecordingError, match=r"full\.mcap: File too large") as told:
         fly(recorder, rows=20_000)
-    if limit > 10_000:
-        read = Recording.open(tmp_path / "full.mcap")
-        assert read.truncated is not None
-        assert len(read.tracks["f16"]) > 0 or limit == 20_000
+    assert "\n" not in str(told.value)
+    assert not getattr(told.value, "__notes__", [])
+    assert (tmp_path / "full.mcap").stat().st_size <= limit
+    if rows is None:
+        with pytest.raises(RecordingError, match=r"full\.mcap"):
+            Recording.open(tmp_path / "full.mcap")
+        return
+    read = Recording.open(tmp_path / "full.mcap")
+    assert read.truncated is not None
+    assert read.footer is None
+    kept = len(read.tracks["f16"])
+    assert min(kept, 1) == rows
+    whole = MemoryRecorder()
+    fly(whole, rows=20_000)
+    assert np.array_equal(read.tracks["f16"].words, whole.recording().tracks["f16"].words[:kept])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

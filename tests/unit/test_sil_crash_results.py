@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -91,6 +92,39 @@ def test_a_crash_in_the_loop_alone_is_told_there() -> None:
         for text in (shown(result), result.in_words):
             assert text.count(STACK) == 1
             assert "again: rtsim sil case c" in text
+
+
+def test_a_crash_fails_although_every_value_agrees() -> None:
+    """Of C that dies when it is ended, or after its last answer: there is no row that could say so.
+
+    An error is enough, whatever was compared.
+    """
+    good = held(fine, fine)
+    assert good.ok
+    assert good.flight is not None
+    flight = replace(good.flight, error="controller (process 22) ended with exit status 1")
+    crashed = replace(good, flight=flight)
+    assert flight.comparison.ok
+    assert not flight.ok
+    assert not crashed.ok
+    assert "does not do what its design does" in crashed.statement
+    assert "exit status 1" in crashed.in_words
+    assert flight.to_json()["ok"] is False
+    assert crashed.to_json()["ok"] is False
+    with pytest.raises(AssertionError, match="exit status 1"):
+        crashed.assert_ok()
+
+
+def test_a_loop_that_fails_alone_and_one_that_was_not_flown() -> None:
+    good = held(fine, fine)
+    assert good.flight is not None
+    bad = held(from_step(3, lambda y: -y), fine)
+    assert not bad.ok
+    assert bad.flight is not None
+    assert bad.flight.ok, "what flies is fine"
+    assert replace(good, flight=None).ok
+    assert not replace(bad, flight=None).ok
+    assert not replace(good, flight=held(fine, from_step(3, lambda y: -y)).flight).ok
 
 
 def test_each_controller_has_one_line_and_each_crash_its_own_text() -> None:

@@ -1,0 +1,142 @@
+"""Which rule counts for an output of the C, and for the signals of the loop it flies in."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hitl.comparison.tolerances import (
+    DOUBLE,
+    IN_THE_LOOP,
+    SINGLE,
+    by_type,
+    checked,
+    declared,
+    fitting,
+    for_tracks,
+    in_the_loop,
+    of_output,
+    refuse_unknown,
+)
+from rtsim.errors import ScenarioError
+from rtsim.record.comparison import compare
+from rtsim.record.tape import MemoryRecorder
+from rtsim.record.verdict import EXACT, Tolerance
+from rtsim.signals import Signal, Signals
+
+LOOSE, TIGHT = Tolerance(1.0, 0.0), Tolerance(1e-6, 0.0)
+DEFAULT = Tolerance(0.5, 0.25)
+NAMES = ("force", "controller.force", "messages/controller.force")
+
+
+@pytest.mark.parametrize("pattern", [*NAMES, "f*", "controller.*", "messages/*"])
+def test_of_several_rules_that_fit_an_output_the_last_one_counts(pattern: str) -> None:
+    for wildcard in ("*", "f*", "*.force"):
+        if wildcard != pattern:
+            later = {wildcard: LOOSE, pattern: TIGHT}
+            assert of_output(later, "controller", "force", DEFAULT) == TIGHT
+            earlier = {pattern: TIGHT, wildcard: LOOSE}
+            assert of_output(earlier, "controller", "force", DEFAULT) == LOOSE
+
+
+def test_a_rule_for_another_output_leaves_the_default() -> None:
+    rules = {"torque": LOOSE, "other.force": LOOSE, "messages/other.*": LOOSE, "Force": LOOSE}
+    assert of_output(rules, "controller", "force", DEFAULT) == DEFAULT
+    assert of_output({}, "controller", "force", DEFAULT) == DEFAULT
+
+
+def flight(force: float) -> MemoryRecorder:
+    """A message of 1 N and a state; the message may be off."""
+    recorder = MemoryRecorder()
+    message = recorder.track("messages/controller", (), Signals("force [N]"))
+    plant = recorder.track("plant", (), Signals("x [m]"))
+    recorder.start({})
+    message.append(0, (), np.array([1.0 + force]))
+    plant.append(0, (), np.array([2.0]))
+    return recorder
+
+
+@pytest.mark.parametrize("pattern", NAMES)
+def test_the_last_rule_counts_in_the_loop_too(pattern: str) -> None:
+    """As ``compare`` reads what it is given."""
+    known = ["messages/controller.force", "plant.x"]
+    a, b = flight(0.0).recording(), flight(1e-3).recording()
+
+    def agrees(rules: dict[str, Tolerance]) -> bool:
+        given = for_tracks(rules, {"controller": ["force"]}, known)
+        return compare(a, b, {"*": Tolerance(), **given}).ok
+
+    assert agrees({pattern: LOOSE})
+    assert not agrees({pattern: TIGHT})
+    for wildcard in ("messages/*", "*force"):
+        assert not agrees({wildcard: LOOSE, pattern: TIGHT})
+        assert agrees({pattern: TIGHT, wildcard: LOOSE})
+        # A rule that is repeated under another name of the output stands where it was said last.
+        assert not agrees({pattern: LOOSE, wildcard: LOOSE, NAMES[0]: TIGHT, NAMES[1]: TIGHT})
+        assert agrees({NAMES[0]: TIGHT, wildcard: TIGHT, NAMES[1]: LOOSE})
+
+
+def test_a_rule_of_the_loop_means_the_tracks_that_there_are() -> None:
+    known = ["messages/controller.force", "plant.x"]
+    outputs = {"controller": ["force", "unrecorded"]}
+    assert for_tracks({"unrecorded": LOOSE}, outputs, known) == {}
+    assert for_tracks({"*": LOOSE}, outputs, known) == {"*": LOOSE}
+    assert for_tracks({"plant.*": LOOSE}, outputs, known) == {"plant.*": LOOSE}
+    assert for_tracks({"force": LOOSE}, outputs, known) == {NAMES[2]: LOOSE}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [(math.nan, 0.0), (0.0, math.nan), (-1e-9, 0.0), (0.0, -1.0), (1.0,), (1.0, 0.0, 0.0), ()],
+)
+def test_what_is_no_tolerance_is_refused(wrong: tuple[float, ...]) -> None:
+    with pytest.raises(ScenarioError, match=r"of 'force' is not \(absolute, relative\) >= 0"):
+        checked({"x": (0.0, 0.0), "force": wrong})  # type: ignore[dict-item]
+
+
+def test_what_is_a_tolerance_is_taken_in_its_order() -> None:
+    given = {"b": (1.0, 2.0), "a": Tolerance(0.0, 0.0), "c": (math.inf, 0.0)}
+    assert list(checked(given).items()) == [
+        ("b", Tolerance(1.0, 2.0)), ("a", EXACT), ("c", Tolerance(math.inf, 0.0)),
+    ]  # fmt: skip
+    assert checked(None) == {}
+
+
+def test_the_default_is_that_of_the_type_and_of_one_count() -> None:
+    assert 0.0 < DOUBLE.absolute < SINGLE.absolute <= 1e-6
+    assert 0.0 < DOUBLE.relative < SINGLE.relative <= 1e-5
+    assert by_type(Signal("y")) == DOUBLE
+    assert by_type(Signal("y", type="float32")) == SINGLE
+    assert by_type(Signal("y", type="int16")) == by_type(Signal("y", type="bool")) == EXACT
+    for scale in (0.25, -0.25):
+        counts = by_type(Signal("y", type="int16"), scale)
+        assert counts.relative == 0.0
+        assert 0.25 < counts.absolute < 0.25 * (1 + 1e-8)
+
+
+def test_the_default_of_the_loop_is_the_loosest_of_its_outputs() -> None:
+    times = tuple(IN_THE_LOOP * v for v in DOUBLE)
+    assert in_the_loop([]) == times
+    assert in_the_loop([Tolerance(2.0, 1e-15), SINGLE]) == (IN_THE_LOOP * 2.0, IN_THE_LOOP * 1e-5)
+
+
+def test_rules_of_interface_files_are_gathered() -> None:
+    files = [
+        SimpleNamespace(interface=SimpleNamespace(tolerances={"a": (1.0, 0.0), "b": (2.0, 0.0)})),
+        SimpleNamespace(),
+        SimpleNamespace(interface=SimpleNamespace(tolerances={"b": (3.0, 0.5)})),
+    ]
+    assert declared(files) == {"a": Tolerance(1.0, 0.0), "b": Tolerance(3.0, 0.5)}
+
+
+def test_a_rule_that_fits_nothing_is_refused_and_others_are_sorted_out() -> None:
+    rules = {"force": LOOSE, "plant.*": TIGHT}
+    assert fitting(rules, ["force", "torque"]) == {"force": LOOSE}
+    refuse_unknown(rules, ["force", "plant.x"])
+    with pytest.raises(
+        ScenarioError, match=r"no signal fits 'plant\.\*'; signals look like a, b, c$"
+    ):
+        refuse_unknown({"a": LOOSE, **rules, "force": LOOSE}, ["a", "a", "b", "c", "d", "force"])

@@ -1,0 +1,228 @@
+"""A controller's task by itself: when it asks, when an answer is due, late or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from controller_task_parts import MS, Answers, Stand, after, at_once
+
+from rtsim.controller_task import Request
+from rtsim.errors import ControllerError, ScenarioError, ShapeError
+from rtsim.latency import ZERO, Fixed, Loss
+from rtsim.tag import Tag
+from rtsim.tasks import FAR
+
+# -- asked and answered
+
+
+def test_without_a_latency_it_is_answered_within_its_tick() -> None:
+    one = at_once(5.0)
+    one.task.react(Tag(10 * MS, 3), one.environment)
+    assert one.controller.sent == [(Tag(10 * MS, 3), [2.0, -3.0])]
+    assert one.samples == [("c", Tag(10 * MS, 3), [2.0, -3.0], 0)]
+    (message,) = one.messages
+    assert (message.initiated, message.completed) == (Tag(10 * MS, 3), Tag(10 * MS, 3))
+    assert message.payload.tolist() == [5.0]
+    assert one.task.request is None
+    assert (one.task.sequence, one.task.due_ns, one.events) == (1, FAR, [])
+
+
+def test_with_one_the_answer_is_due_at_the_first_microstep_of_its_time() -> None:
+    one = after(4, 5.0)
+    one.now = 77
+    one.task.react(Tag(10 * MS, 3), one.environment)
+    assert one.task.request == Request(Tag(10 * MS, 3), Tag(14 * MS, 0), 77)
+    assert one.task.due_ns == 14 * MS
+    assert not one.messages
+    one.due()
+    (message,) = one.messages
+    assert (message.initiated, message.completed) == (Tag(10 * MS, 3), Tag(14 * MS, 0))
+    assert (one.task.request, one.task.due_ns) == (None, FAR)
+
+
+def test_requests_are_counted_and_busy_ticks_are_missed() -> None:
+    one = after(15)
+    one.tick(0)
+    one.tick(10)
+    assert one.told == [(10, "Missed")]
+    assert "c: c is still busy with the request of 0.000000000 s" in one.events[0][2]
+    assert one.events[0][3] == {}
+    assert (one.task.missed, one.task.lates, one.task.sequence) == (1, 0, 1)
+    one.due()
+    one.tick(20)
+    assert (one.task.missed, one.task.sequence) == (1, 2)
+    assert [n for *_, n in one.samples] == [0, 1]
+
+
+def test_a_request_begins_as_one_in_time() -> None:
+    fresh = Request(Tag(1), Tag(2), 3)
+    assert (fresh.late, fresh.asked) == (False, 0)
+
+
+def test_what_it_measures_of_a_step_is_told_with_the_answer() -> None:
+    controller = Answers()
+    controller.stamps = lambda: (4, 5)  # type: ignore[attr-defined]
+    one = Stand(controller, compute=Fixed("0.004"))
+    one.tick(10)
+    assert one.stamped == []
+    one.due()
+    assert one.stamped == [("c", Tag(10 * MS), (4, 5))]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("late", "later", "late policy 'later' of c; choose one of hold, fail, stretch"),
+        ("failure", "stop", "failure policy 'stop' of c; choose one of end, hold"),
+        ("offset_ns", -1, "task c has an offset of -1 ns"),
+    ],
+)
+def test_a_policy_that_is_none(name: str, value: object, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        at_once(**{name: value})
+
+
+def test_a_computation_takes_one_time() -> None:
+    for compute in (Loss(ZERO, 1.0), _Twice()):
+        with pytest.raises(ControllerError, match=r"compute latency of c gave [02] delays; a comp"):
+            at_once(compute=compute).tick(0)
+
+
+class _Twice:
+    ordered = True
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        return (1, size_bytes)
+
+
+def test_its_computation_is_drawn_by_the_bytes_of_its_inputs() -> None:
+    class Sized:
+        ordered = True
+
+        def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+            return (size_bytes,)
+
+    one = at_once(compute=Sized())
+    one.tick(0)
+    assert one.task.due_ns == 16
+    assert list(one.environment.streams.save()["streams"]) == ["compute/c"]
+
+
+# -- what is no answer
+
+
+def test_an_answer_of_another_shape_is_refused() -> None:
+    for answer in (np.zeros(2), 3, np.zeros((1, 1))):
+        with pytest.raises(ShapeError, match=r"c answered .* with shape .*; expected \(1,\): y"):
+            at_once(answer).tick(0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_answer_that_is_not_finite_names_the_signal_and_its_inputs(bad: float) -> None:
+    said = rf"c answered {bad} for y at 0\.010000000 s; its inputs were u=2, v=-3"
+    with pytest.raises(ControllerError, match=said):
+        at_once(bad).tick(10)
+
+
+def test_one_that_knows_more_explains_it() -> None:
+    controller = Answers(np.nan)
+    controller.explained = lambda tag, error: ControllerError(f"{tag}: {error}, more")  # type: ignore[attr-defined]
+    with pytest.raises(ControllerError, match=r"^0\.010000000 s: c answered nan for y, more$"):
+        Stand(controller).tick(10)
+
+
+# -- late
+
+
+def test_as_fast_as_possible_one_that_is_inside_is_waited_for_and_counts_as_late() -> None:
+    one = after(4, None)
+    one.now = 1000
+    one.tick(0)
+    one.now = 1500
+    one.due()
+    assert one.controller.asked == [(Tag(0), 10.0)]
+    assert one.told == [(4, "Late")]
+    text, values = one.events[0][2:]
+    assert text == "c: c: no answer after 500 ns, allowed 4000000 ns"
+    assert values == {"allowed": 4e6, "actual": 500.0}
+    assert (one.task.lates, one.task.missed, one.task.due_ns) == (1, 0, FAR)
+    assert one.task.request == Request(Tag(0), Tag(4 * MS), 1000, True, 1)
+
+
+def test_on_a_paced_clock_there_is_what_is_left_of_the_time() -> None:
+    for now, left in ((1000, 0.004), (1000 + 3 * MS, 0.001), (1000 + 9 * MS, 0.0)):
+        one = after(4, paced=True)
+        one.now = 1000
+        one.tick(0)
+        one.now = now
+        one.due()
+        assert one.controller.asked == [(Tag(0), left)]
+
+
+def test_a_late_answer_is_discarded_at_the_next_tick_which_asks_anew() -> None:
+    one = after(4, None, 7.0, 8.0)
+    one.tick(0)
+    one.due()
+    one.tick(10)
+    assert one.told == [(4, "Late"), (10, "Discarded")]
+    assert one.events[1][2] == "c: the answer of 0.000000000 s was late"
+    assert one.controller.asked[1] == (Tag(0), 0.0)
+    one.due()
+    assert [m.payload.tolist() for m in one.messages] == [[8.0]]
+    assert one.messages[0].initiated == Tag(10 * MS)
+    assert one.task.missed == 0
+
+
+def test_one_that_is_still_not_there_makes_the_tick_missed() -> None:
+    one = after(4, None, None, None, 7.0)
+    one.tick(0)
+    one.due()
+    one.tick(10)
+    one.tick(20)
+    assert one.told == [(4, "Late"), (10, "Missed"), (20, "Missed")]
+    assert one.task.request is not None
+    assert one.task.request.asked == 3
+    one.tick(30)
+    assert one.told[3:] == [(30, "Discarded")]
+    assert (one.task.lates, one.task.missed) == (1, 2)
+
+
+def test_late_may_end_the_run() -> None:
+    one = after(4, None, late="fail")
+    one.tick(0)
+    with pytest.raises(ControllerError, match=r"no answer .*\(request of 0.0+ s\); allow more, or"):
+        one.due()
+    assert one.told == [(4, "Late")]
+
+
+def test_late_may_stretch_the_time_until_it_answers() -> None:
+    one = after(4, None, 6.0, late="stretch")
+    one.tick(0)
+    one.due()
+    assert one.controller.asked[1] == (Tag(0), 10.0)
+    assert one.stretched == [4 * MS]
+    assert [m.payload.tolist() for m in one.messages] == [[6.0]]
+    assert one.task.lates == 1
+    silent = after(4, None, None, late="stretch")
+    silent.tick(0)
+    with pytest.raises(ControllerError, match=r"c did not answer the request of .* within 10 s"):
+        silent.due()
+
+
+def test_one_outside_that_says_nothing_while_no_clock_runs_is_silent_and_not_late() -> None:
+    controller = Answers(None)
+    controller.outside, controller.silence = True, 2.5  # type: ignore[misc,attr-defined]
+    one = Stand(controller, compute=Fixed("0.004"))
+    one.tick(0)
+    with pytest.raises(ControllerError, match=r"did not answer the request of .* within 2\.5 s"):
+        one.due()
+    assert (one.task.lates, one.events) == (0, [])
+    controller.ahead, controller.silent = [None], lambda tag: ControllerError(f"hush {tag.ns}")  # type: ignore[attr-defined]
+    one.task.request = Request(Tag(5), Tag(6), 0)
+    with pytest.raises(ControllerError, match="hush 5"):
+        one.due()
+    paced = Stand(controller, compute=Fixed("0.004"), paced=True)
+    controller.ahead = [None]
+    paced.tick(0)
+    paced.due()
+    assert paced.told == [(4, "Late")]

@@ -1,0 +1,353 @@
+"""When a fault acts, asked item by item; and what it makes of a message."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim.faults.activity import FAR_NS, Activity
+from rtsim.faults.at_messages import FaultyTransport
+from rtsim.faults.description import Fault
+from rtsim.faults.present import Present
+from rtsim.latency import Fixed, LatencyModel, Reorder
+from rtsim.random_streams import RandomStreams
+from rtsim.tag import Tag
+
+MS = 1_000_000
+
+
+def fault(kind: str = "drop", **entries: Any) -> Fault:
+    return Fault.of({"name": "f", "where": "link", "kind": kind, **entries})
+
+
+def stream() -> np.random.Generator:
+    return RandomStreams(1).stream("fault/f")
+
+
+def activity(kind: str = "drop", holds: Any = None, **entries: Any) -> Activity:
+    return Activity(fault(kind, **entries), stream(), holds)
+
+
+def struck(one: Activity, ms: range) -> list[int]:
+    return [k for k in ms if one.strikes(k * MS)]
+
+
+# -- triggers, one item each ms
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ({}, range(12)),
+        ({"at": 0.004}, range(4, 12)),
+        ({"at": 0.004, "until": 0.009}, range(4, 9)),
+        ({"until": 0.005}, range(5)),
+        ({"at": 0.004, "duration": 0.003}, range(4, 7)),
+        ({"at": 0.004, "count": 3}, range(4, 7)),
+        ({"at": 0.0045, "count": 1}, (5,)),
+        ({"at": 0.0045, "duration": 0.002}, (5, 6)),
+        ({"at": 0.004, "duration": 0.009, "until": 0.006}, (4, 5)),
+        ({"every": 0.004, "count": 1}, (4, 8)),
+        ({"every": 0.004, "duration": 0.002}, (4, 5, 8, 9)),
+        ({"every": 0.004, "at": 0.001, "count": 2}, (1, 2, 5, 6, 9, 10)),
+        ({"every": 0.004, "at": 0, "count": 1, "until": 0.008}, (0, 4)),
+        ({"every": 0.003, "duration": 0.005}, range(3, 12)),
+    ],
+)
+def test_items_that_are_struck(entries: dict[str, Any], expected: range | tuple[int, ...]) -> None:
+    assert struck(activity(**entries), range(12)) == list(expected)
+
+
+def test_a_time_that_went_by_without_an_item_is_over() -> None:
+    one = activity(at=0.002, duration=0.003)
+    assert not one.strikes(1 * MS)
+    assert not one.strikes(5 * MS), "it began at 2 ms and was over at 5 ms"
+    assert not one.strikes(6 * MS)
+    assert one.activations == 0
+    late = activity(at=0.002, duration=0.003)
+    assert late.strikes(4 * MS)
+    assert (late.began, late.since) == (2 * MS, 2 * MS), "it began when it was to"
+
+
+def test_one_of_each_period_even_where_no_item_came_in_some() -> None:
+    one = activity(every=0.004, count=1)
+    assert [one.strikes(ms * MS) for ms in (3, 4, 5, 13, 14, 15, 16)] == [
+        False, True, False, True, False, False, True,
+    ]  # fmt: skip
+    assert one.activations == 3
+
+
+def test_chance_is_drawn_once_for_each_item_that_could_begin() -> None:
+    drawn = stream().random(200)
+    one = activity(probability=0.3)
+    expected = [k for k in range(40) if drawn[k] < 0.3]
+    assert struck(one, range(40)) == expected
+    assert one.stream.random() == drawn[40]
+    lasting = activity(probability=0.3, count=2, at=0.005, until=0.03)
+    at, expected, k = 5, [], 0
+    while at < 30:
+        if drawn[k] < 0.3:
+            expected += [at, at + 1]
+            at += 2
+        else:
+            at += 1
+        k += 1
+    assert struck(lasting, range(40)) == [ms for ms in expected if ms < 30]
+
+
+def test_a_condition_begins_when_it_becomes_true_and_lasts_while_it_is() -> None:
+    now = {"ms": 0}
+    true_at = {2, 3, 6, 7, 8}
+
+    def held(**entries: Any) -> list[int]:
+        one = activity(holds=lambda: now["ms"] in true_at, when="p.x > 0", **entries)
+        out = []
+        for ms in range(12):
+            now["ms"] = ms
+            if one.strikes(ms * MS):
+                out.append(ms)
+        return out
+
+    assert held() == [2, 3, 6, 7, 8]
+    assert held(count=1) == [2, 6]
+    assert held(duration=0.003) == [2, 3, 4, 6, 7, 8]
+    assert held(at=0.003) == [3, 6, 7, 8], "before that nobody looks"
+    assert held(until=0.007) == [2, 3, 6]
+
+
+# -- what it says of itself
+
+
+def test_it_says_when_an_activation_begins_and_ends_and_of_how_many_items() -> None:
+    one = activity(at=0.002, duration=0.003)
+    seen = []
+    for ms in range(8):
+        one.strikes(ms * MS)
+        seen.append((one.begins, one.ended, one.ended_ns // MS))
+    assert [ms for ms in range(8) if seen[ms][0]] == [2]
+    assert [(ms, seen[ms][1:]) for ms in range(8) if seen[ms][1]] == [(5, (3, 5))]
+    counted = activity(at=0.002, count=2)
+    assert struck(counted, range(2, 4)) == [2, 3]
+    assert (counted.ended, counted.ended_ns, counted.items) == (2, 3 * MS, 2)
+
+
+@pytest.mark.parametrize(
+    ("entries", "over"),
+    [
+        ({"duration": 0.003}, 5),  # its time was over before the item that was asked for
+        ({"until": 0.004}, 4),
+        ({"duration": 0.003, "until": 0.004}, 4),
+        ({"duration": 0.02, "until": 0.004}, 4),
+    ],
+)
+def test_it_was_over_when_its_time_was(entries: dict[str, float], over: int) -> None:
+    one = activity(at=0.002, **entries)
+    assert one.strikes(2 * MS)
+    assert not one.strikes(9 * MS)
+    assert (one.ended, one.ended_ns) == (1, over * MS)
+
+
+# -- by command
+
+
+def test_a_command_begins_one_and_its_own_trigger_does_not_end_it() -> None:
+    one = activity(at=0.002, until=0.004)
+    assert struck(one, range(6)) == [2, 3]
+    one.start(6 * MS)
+    assert struck(one, range(7, 10)) == [7, 8, 9]
+    assert (one.since, one.by_hand) == (6 * MS, True)
+    one.clear()
+    assert struck(one, range(10, 13)) == []
+    assert (one.cleared, one.by_hand) == (True, False)
+    one.start(13 * MS)
+    assert struck(one, range(13, 15)) == [13, 14]
+    assert one.activations == 3
+
+
+def test_one_that_is_under_way_is_not_begun_again() -> None:
+    one = activity(count=3)
+    assert one.strikes(0)
+    one.start(1 * MS)
+    assert struck(one, range(1, 6)) == [1, 2]
+    assert one.activations == 1
+
+
+def test_one_by_command_lasts_as_long_as_it_says() -> None:
+    for entries, expected in (({"duration": 0.002}, [5, 6]), ({"count": 3}, [5, 6, 7])):
+        one = activity(at=9, **entries)
+        one.start(5 * MS)
+        assert struck(one, range(5, 12)) == expected
+
+
+def test_what_is_cleared_before_it_was_asked_for_does_not_begin() -> None:
+    one = activity(at=0.005)
+    one.start(1 * MS)
+    one.clear()
+    assert struck(one, range(1, 9)) == []
+
+
+# -- when to look again
+
+
+@pytest.mark.parametrize(
+    ("entries", "edges"),
+    [
+        ({"at": 0.004}, [4]),
+        ({"at": 0.004, "until": 0.009}, [4, 9]),
+        ({"until": 0.009}, [9]),
+        ({"every": 0.004, "count": 1}, [4, 8, 12, 16]),
+        ({"every": 0.004, "at": 0.001, "count": 1, "until": 0.007}, [1, 5, 7, 9, 13, 17]),
+        ({"at": 0.004, "duration": 0.003}, [4]),
+    ],
+)
+def test_its_edges(entries: dict[str, Any], edges: list[int]) -> None:
+    one, ns, found = activity(**entries), -1, []
+    while (ns := one.next_edge(ns)) < 18 * MS:
+        found.append(ns // MS)
+    assert [ms for ms in found if ms > 0] == edges
+
+
+def test_the_end_of_an_activation_is_an_edge() -> None:
+    one = activity(at=0.004, duration=0.003)
+    assert one.strikes(5 * MS)
+    assert one.next_edge(5 * MS) == 7 * MS
+    assert one.next_edge(7 * MS) == FAR_NS
+
+
+# -- what is kept
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"at": 0.004, "duration": 0.004},
+        {"at": 0.004, "count": 5},
+        {"every": 0.003, "count": 2},
+        {"until": 0.008},
+        {"when": "p.x > 0"},
+    ],
+)
+def test_one_that_was_saved_goes_on_as_if_nothing_was(entries: dict[str, Any]) -> None:
+    now = {"ms": 0}
+
+    def made() -> Activity:
+        holds = (lambda: 3 <= now["ms"] < 9) if "when" in entries else None
+        return activity(holds=holds, **entries)
+
+    def told(one: Activity, ms: int) -> tuple[Any, ...]:
+        now["ms"] = ms
+        found = one.strikes(ms * MS)
+        return found, one.begins, one.ended, one.since, one.items, one.activations
+
+    for cut in range(1, 12):
+        whole, gone_on = made(), made()
+        for ms in range(cut):
+            told(whole, ms)
+        gone_on.restore(json.loads(json.dumps(whole.save())))
+        assert [told(whole, ms) for ms in range(cut, 14)] == [
+            told(gone_on, ms) for ms in range(cut, 14)
+        ]
+
+
+def test_commands_are_kept_too() -> None:
+    for orders in (["start"], ["start", "clear"], ["clear"]):
+        one, other = activity(at=9), activity(at=9)
+        for order in orders:
+            one.start(3 * MS) if order == "start" else one.clear()
+        other.restore(json.loads(json.dumps(one.save())))
+        assert struck(one, range(4, 8)) == struck(other, range(4, 8))
+        assert one.save() == other.save()
+
+
+# -- messages
+
+
+class Link:
+    """Messages of a link with faults, and the events that it tells."""
+
+    def __init__(self, *faults: Fault, inner: LatencyModel | None = None) -> None:
+        self.present = Present()
+        self.told: list[tuple[Tag, str, str, dict[str, float]]] = []
+        self.present.event = lambda tag, kind, source, text, values: self.told.append(
+            (tag, kind, f"{source}: {text}", values)
+        )
+        activities = [Activity(one, stream()) for one in faults]
+        self.transport = FaultyTransport(inner or Fixed("0.010"), activities, self.present)
+
+    def send(self, ms: int) -> tuple[int, ...]:
+        self.present.ns = ms * MS
+        return self.transport.delays(np.random.default_rng(1), 8)
+
+
+def named(name: str, kind: str, **entries: Any) -> Fault:
+    return Fault.of({"name": name, "where": "link", "kind": kind, **entries})
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "delays"),
+    [
+        ("drop", {}, ()),
+        ("burst", {"length": 1}, ()),
+        ("delay", {"delay": 0.003}, (13 * MS,)),
+        ("duplicate", {}, (10 * MS, 10 * MS)),
+        ("duplicate", {"gap": 0.002}, (10 * MS, 12 * MS)),
+        ("reorder", {"extra": 0.005}, (15 * MS,)),
+    ],
+)
+def test_what_becomes_of_a_message(
+    kind: str, entries: dict[str, float], delays: tuple[int, ...]
+) -> None:
+    link = Link(named("f", kind, at=0.002, **entries))
+    assert link.send(1) == (10 * MS,)
+    assert link.send(2) == delays
+
+
+def test_faults_act_one_after_the_other() -> None:
+    slow, twice = named("a", "delay", delay=0.003), named("b", "duplicate", gap=0.002)
+    assert Link(slow, twice).send(0) == (13 * MS, 15 * MS)
+    assert Link(twice, slow).send(0) == (13 * MS, 15 * MS)
+    assert Link(named("a", "drop"), twice).send(0) == ()
+
+
+@pytest.mark.parametrize("inner", [Fixed(0), Reorder(Fixed(0), 0.5, 1)])
+def test_only_a_message_that_is_held_back_gives_up_its_place(inner: LatencyModel) -> None:
+    held = named("f", "reorder", extra=0.005, at=0.002, count=1)
+    link = Link(held, named("g", "delay", delay=0.1), inner=inner)
+    assert link.transport.ordered is inner.ordered
+    for ms, ordered in ((1, True), (2, False), (3, True)):
+        link.send(ms)
+        assert link.transport.ordered is (ordered and inner.ordered)
+
+
+def test_what_is_told_of_an_activation() -> None:
+    link = Link(named("f", "delay", delay=0.003, at=0.002, duration=0.002))
+    for ms in range(6):
+        link.send(ms)
+    begun, ended = link.told
+    assert begun[:3] == (Tag(2 * MS), "Fault", "f: delay at link: message 2 takes longer")
+    assert begun[3] == {
+        "sequence": 2.0, "copies": 1.0, "delay": 0.013, "delay without it": 0.010,
+    }  # fmt: skip
+    assert ended == (Tag(4 * MS), "FaultEnded", "f: delay at link is over", {"items": 2.0})
+
+
+def test_what_is_told_of_one_that_is_lost_and_of_one_that_was_lost_already() -> None:
+    link = Link(named("f", "drop", count=1), named("g", "duplicate", count=1))
+    link.send(0)
+    assert [values for *_, values in link.told] == [
+        {"sequence": 0.0, "copies": 0.0, "delay without it": 0.010},
+        {"sequence": 0.0, "copies": 0.0},
+    ]
+
+
+def test_the_number_of_a_message_is_kept() -> None:
+    one, other = (Link(named("f", "drop", at=0.003, count=1)) for _ in range(2))
+    for ms in range(3):
+        one.send(ms)
+    other.transport.restore(json.loads(json.dumps(one.transport.save())))
+    assert [one.send(3), one.send(4)] == [other.send(3), other.send(4)] == [(), (10 * MS,)]
+    assert one.told == other.told
+    assert other.told[0][3]["sequence"] == 3.0

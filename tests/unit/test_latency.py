@@ -1,0 +1,324 @@
+"""Each latency model by itself: what it draws, at its limits too, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim.errors import LatencyError, ScenarioError
+from rtsim.latency import (
+    ZERO,
+    Duplicate,
+    Empirical,
+    Fixed,
+    Gamma,
+    LatencyModel,
+    Loss,
+    Reorder,
+    SerialLine,
+    TruncatedNormal,
+    Uniform,
+    allowing,
+    draw,
+    from_plain,
+    latency_in_words,
+    latency_of,
+    to_plain,
+)
+from rtsim.random_streams import RandomStreams
+from rtsim.tag import LONGEST_NS
+
+MS = 1_000_000
+
+
+class Scripted:
+    """Stands for a stream: answers what it is told to, and keeps what it was asked for."""
+
+    def __init__(self, *answers: float) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[object, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def answer(*arguments: object) -> float:
+            self.asked.append((name, *arguments))
+            return self.answers.pop(0)
+
+        return answer
+
+
+def drawn(model: LatencyModel, *answers: float, size: int = 8) -> tuple[int, ...]:
+    stream = Scripted(*answers)
+    delays = model.delays(stream, size)  # type: ignore[arg-type]
+    assert not stream.answers, "it draws as often as it says"
+    return delays
+
+
+class Model:
+    ordered = True
+
+    def __init__(self, delays: object) -> None:
+        self.said = delays
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> Any:  # noqa: ARG002
+        return self.said
+
+
+# -- what is drawn, and by whom
+
+
+def test_what_a_link_draws_is_checked() -> None:
+    def of(delays: object) -> tuple[int, ...]:
+        return draw(Model(delays), RandomStreams(1), "s", 8, "topic t")
+
+    assert of(()) == ()
+    assert of((0, LONGEST_NS - 1)) == (0, LONGEST_NS - 1)
+    for wrong in ([1], 1, None):
+        with pytest.raises(LatencyError, match=r"Model on topic t returned .*; it returns a tuple"):
+            of(wrong)
+    for wrong in (-1, LONGEST_NS, 1.0, True, np.int64(1)):
+        with pytest.raises(LatencyError, match=r"Model on topic t returned a delay of .* ns; a d"):
+            of((0, wrong))
+
+
+def test_a_fixed_latency_makes_no_stream_and_any_other_draws_from_its_own() -> None:
+    streams = RandomStreams(1)
+    assert draw(Fixed(0.5), streams, "s", 8, "l") == (500 * MS,)
+    assert draw(ZERO, streams, "s", 8, "l") == (0,)
+    assert streams.save()["streams"] == {}
+    found = draw(Uniform(0.0, 1.0), streams, "s", 8, "l")
+    assert found == Uniform(0.0, 1.0).delays(RandomStreams(1).stream("s"), 8)
+    assert list(streams.save()["streams"]) == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("model", "answers", "delays"),
+    [
+        (Fixed("1/3"), (), (333_333_333,)),
+        (Uniform(0.0, 0.02), (0.0123456789,), (12_345_679,)),
+        (Uniform(0.5, 0.5), (0.5,), (500 * MS,)),
+        (Gamma(2.0, 0.003, minimum=0.001), (0.0042,), (5_200_000,)),
+        (Empirical((7, 5, 3)), (1,), (5,)),
+        (TruncatedNormal(0.01, 0.005), (0.5,), (10 * MS,)),
+        (TruncatedNormal(0.0, 1.0, low=0.0, high=0.25), (1.0 - 1e-16,), (250 * MS,)),
+        (TruncatedNormal(1.0, 0.1, low=0.9), (0.0,), (900 * MS,)),
+        (TruncatedNormal(0.01, 0.005), (0.0,), (0,)),
+    ],
+)
+def test_a_draw_becomes_the_nearest_nanosecond(
+    model: LatencyModel, answers: tuple[float, ...], delays: tuple[int, ...]
+) -> None:
+    assert drawn(model, *answers) == delays
+    assert model.ordered is True
+
+
+def test_each_model_asks_its_stream_for_what_it_says() -> None:
+    for model, asked in (
+        (Uniform(0.25, 0.5), ("uniform", 0.25, 0.5)),
+        (Gamma(2.0, 0.003), ("gamma", 2.0, 0.003)),
+        (Empirical((1, 2, 3)), ("integers", 3)),
+    ):
+        stream = Scripted(0)
+        model.delays(stream, 8)  # type: ignore[arg-type]
+        assert stream.asked == [asked]
+
+
+def test_a_truncated_normal_draws_between_the_shares_of_its_ends() -> None:
+    """Five deviations are next to all; what is cut away is never drawn."""
+    stream = Scripted(0.5, 0.5)
+    TruncatedNormal(1.0, 0.1, low=0.9, high=1.2).delays(stream, 8)  # type: ignore[arg-type]
+    TruncatedNormal(1.0, 0.1, low=0.9).delays(stream, 8)  # type: ignore[arg-type]
+    (_, low, high), (_, same, all_above) = stream.asked
+    assert (low, high) == (pytest.approx(0.158655, rel=1e-5), pytest.approx(0.97725, rel=1e-5))
+    assert (same, all_above) == (low, 1.0)
+    assert drawn(TruncatedNormal(1.0, 0.1), 1.0) == (pytest.approx(1.8e9, rel=0.03),)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_draw_that_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(LatencyError, match=f"a latency of {bad} s was drawn; check the model's"):
+        drawn(Gamma(1.0, 1.0), bad)
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (Fixed, (0,)), (Uniform, (0.0, 1.0)), (TruncatedNormal, (1.0, 0.1, 0.0, 2.0)),
+        (Gamma, (1.0, 1.0, 0.0)), (SerialLine, (9600, 10, 0)), (Empirical, ((1,), "")),
+        (Reorder, (ZERO, 0.5, 1)),
+    ],
+)  # fmt: skip
+def test_a_model_stays_what_it_was_made(model: Any, given: tuple[object, ...]) -> None:
+    """A scenario is described by its models: who changed one would fly another scenario."""
+    made = model(*given)
+    assert made == model(*given)
+    with pytest.raises(TypeError):
+        model(*given, False)  # what it promises of the order is not for sale
+    with pytest.raises(AttributeError):
+        made.ordered = False
+
+
+def test_what_spoils_a_message_stays_what_it_was_made() -> None:
+    for made in (Loss(ZERO, 0.5), Duplicate(ZERO, 0.5)):
+        with pytest.raises(AttributeError):
+            made.probability = 0.9  # type: ignore[misc]
+
+
+# -- what spoils a message
+
+
+@pytest.mark.parametrize(("inner", "ordered"), [(Fixed(0.5), True), (Reorder(ZERO, 0.5, 1), False)])
+def test_losing_and_doubling_keep_the_order_of_the_link(inner: LatencyModel, ordered: bool) -> None:
+    assert Loss(inner, 0.5).ordered is ordered
+    assert Duplicate(inner, 0.5).ordered is ordered
+    assert Reorder(inner, 0.5, 1).ordered is False
+
+
+def test_below_its_probability_a_message_is_spoiled() -> None:
+    inner = Fixed(0.5)
+    for chance, spoiled in ((0.0, True), (0.29, True), (0.3, False), (0.9, False)):
+        assert drawn(Loss(inner, 0.3), chance) == (() if spoiled else (500 * MS,))
+        doubled = drawn(Duplicate(inner, 0.3, gap=0.25), chance)
+        assert doubled == ((500 * MS, 750 * MS) if spoiled else (500 * MS,))
+        held = drawn(Reorder(inner, 0.3, extra=0.25), chance)
+        assert held == ((750 * MS,) if spoiled else (500 * MS,))
+    assert drawn(Loss(inner, 0.0), 0.0) == (500 * MS,), "0 is never"
+    assert drawn(Loss(inner, 1.0), 1.0 - 2**-53) == (), "and 1 is always"
+    assert drawn(Duplicate(inner, 1.0), 0.5) == (500 * MS, 500 * MS), "at once, without a gap"
+
+
+def test_the_chance_is_drawn_before_the_delay_whatever_comes_of_it() -> None:
+    for model in (Loss, Duplicate):
+        for chance in (0.0, 0.9):
+            stream = Scripted(chance, 0.25)
+            model(Uniform(0.0, 1.0), 0.5).delays(stream, 8)  # type: ignore[arg-type]
+            assert [name for name, *_ in stream.asked] == ["random", "uniform"]
+
+
+def test_the_wire_time_of_an_inner_line_is_that_of_the_payload() -> None:
+    for model in (Loss(SerialLine(10), 0.0), Duplicate(SerialLine(10), 0.0)):
+        assert drawn(model, 0.5, size=3) == (3_000 * MS,)
+    assert drawn(Reorder(SerialLine(10), 0.0, 1), 0.5, size=3) == (3_000 * MS,)
+
+
+# -- what was measured
+
+
+def test_measured_delays_are_drawn_alike() -> None:
+    stream = RandomStreams(1).stream("x")
+    model = Empirical.of([3.0, 5, np.int64(9)], "by hand")  # type: ignore[list-item]
+    assert model.samples == (3, 5, 9)
+    assert all(type(s) is int for s in model.samples)
+    count = Counter(model.delays(stream, 8)[0] for _ in range(3000))
+    assert sorted(count) == [3, 5, 9]
+    assert min(count.values()) > 900
+
+
+@pytest.mark.parametrize(
+    ("share", "sample"),
+    [(0.0, 1), (0.01, 1), (0.25, 1), (0.26, 2), (0.5, 2), (0.75, 3), (0.76, 9), (1.0, 9)],
+)
+def test_a_quantile_is_the_smallest_that_enough_do_not_exceed(share: float, sample: int) -> None:
+    assert Empirical((9, 1, 3, 2)).quantile(share) == sample
+
+
+def test_a_tenth_of_ten_is_one_sample_whatever_a_float_makes_of_it() -> None:
+    ten = Empirical(tuple(range(10)))
+    assert [ten.quantile(k / 10) for k in range(1, 11)] == list(range(10))
+    assert Empirical(tuple(range(100))).quantile(0.07) == 6, "0.07 * 100 is more than 7"
+
+
+def test_measured_delays_are_told_in_short() -> None:
+    a, b = Empirical((5, 3), "run.mcap"), Empirical((3, 5), "run.mcap")
+    assert repr(a).startswith("Empirical(2 samples, 3 to 5 ns, sha256 ")
+    assert repr(a).endswith(", run.mcap)")
+    assert repr(a) != repr(b)
+    assert repr(Empirical((5, 3))).endswith(f"{repr(a)[39:55]})")
+    assert len(repr(Empirical((5, 3)))) == len("Empirical(2 samples, 3 to 5 ns, sha256 )") + 16
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Fixed(-1e-9), r"Fixed latency = -1e-09 s is negative; a latency is >= 0"),
+        (lambda: Fixed("x"), "Fixed latency 'x' is not a number of seconds"),
+        (lambda: Uniform(0.2, 0.1), r"Uniform\(0.2, 0.1\): need 0 <= low <= high, in s"),
+        (lambda: Uniform(-1e-9, 0.1), "need 0 <= low <= high"),
+        (lambda: Uniform(0.0, math.inf), "need 0 <= low <= high"),
+        (lambda: Uniform(math.nan, 1.0), "need 0 <= low <= high"),
+        (lambda: TruncatedNormal(0.1, 0.0), "need deviation > 0 and 0 <= low < high"),
+        (lambda: TruncatedNormal(0.1, 1.0, -1e-9), "need deviation > 0 and 0 <= low < high"),
+        (lambda: TruncatedNormal(0.1, 1.0, 0.5, 0.5), "need deviation > 0 and 0 <= low < high"),
+        (lambda: TruncatedNormal(0.1, 1e-3, 5.0, 6.0), r"\[5.0, 6.0\] s holds next to nothing"),
+        (lambda: TruncatedNormal(-1.0, 0.1), "holds next to nothing of a normal"),
+        (lambda: Gamma(0.0, 1.0), r"Gamma\(0.0, 1.0, 0.0\): need shape and scale > 0, minimum"),
+        (lambda: Gamma(1.0, 0.0), "need shape and scale > 0"),
+        (lambda: Gamma(1.0, 1.0, -1e-9), "minimum >= 0 s"),
+        (
+            lambda: SerialLine(0),
+            r"SerialLine\(baud=0, bits_per_byte=10, overhead=0\): need baud > 0",
+        ),
+        (lambda: SerialLine(-1), "need baud > 0"),
+        (lambda: SerialLine(1, bits_per_byte=0), "bits > 0"),
+        (lambda: SerialLine(1, overhead=-1), "overhead >= 0"),
+        (lambda: Empirical(()), "without samples"),
+        (lambda: Empirical((5, -1)), "holds -1 ns; samples are >= 0"),
+        (lambda: Empirical((5, LONGEST_NS)), f"holds {LONGEST_NS} ns, which no run lasts"),
+        (lambda: Loss(ZERO, 1.0000001), "Loss probability = 1.0000001 is not a probability"),
+        (lambda: Loss(ZERO, -1e-9), "Loss probability = -1e-09 is not a probability"),
+        (lambda: Loss(ZERO, math.nan), "Loss probability = nan is not a probability; give 0 to 1"),
+        (lambda: Duplicate(ZERO, 2), "Duplicate probability = 2"),
+        (lambda: Duplicate(ZERO, 0.5, -1), "Duplicate gap = -1 s is negative"),
+        (lambda: Reorder(ZERO, 2, 0), "Reorder probability = 2"),
+        (lambda: Reorder(ZERO, 0.5, -1), "Reorder extra = -1 s is negative"),
+    ],
+)
+def test_what_no_link_can_do_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        make()
+
+
+def test_the_least_of_what_a_link_can_do_is_taken() -> None:
+    assert Empirical((0, LONGEST_NS - 1)).samples == (0, LONGEST_NS - 1)
+    Gamma(1e-9, 1e-9, 0.0)
+    TruncatedNormal(0.0, 1e-9)
+    SerialLine(1, bits_per_byte=1, overhead=0)
+    Uniform(0.0, 0.0)
+    Reorder(ZERO, 1.0, 0)
+
+
+# -- what is given from outside
+
+
+def test_what_is_allowed_is_a_model() -> None:
+    measured = Empirical((1, 2))
+    assert allowing(measured) is measured
+    assert allowing("1/2") == Fixed("1/2")
+    assert latency_of("a", {"a": 0.5}) == 0.5
+    assert latency_of("b", {"a": 0.5}) is None
+    assert latency_of("b", 0.25) == 0.25
+    assert latency_of("b", None) is None
+
+
+def test_in_words() -> None:
+    assert latency_in_words(0) == "0 s"
+    assert latency_in_words(Empirical((1,))) == "measured: by hand"
+    assert latency_in_words({"a": 0.5, "b": 0.5}) == "0.5 s"
+    assert latency_in_words({"a": 0.5, "b": 1}) == "a: 0.5 s, b: 1 s"
+
+
+def test_a_header_tells_all_that_a_replay_needs() -> None:
+    measured = Empirical((1, 2), "run.mcap")
+    assert to_plain(measured) == {"source": "run.mcap", "samples": [1, 2]}
+    assert from_plain(to_plain(measured)) == measured
+    assert from_plain({"samples": [3]}) == Empirical((3,))
+    assert from_plain(to_plain(0.5)) == "0.5"
+    for wrong in (None, 3, {}, {"samples": 3}, {"samples": [1, 2.0]}, {"samples": [True]}):
+        with pytest.raises(LatencyError, match="neither a text nor a list of samples in ns"):
+            from_plain(wrong)

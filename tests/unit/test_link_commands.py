@@ -197,11 +197,10 @@ def test_serve_wants_firmware() -> None:
 
 # flash
 
-AVRDUDE = """#!{python}
-import os, sys
-with open(os.environ["TOLD"], "w") as file: file.write("\\n".join(sys.argv[1:]))
-print("avrdude: stk500_getsync(): not in sync", file=sys.stderr)
-sys.exit(int(os.environ.get("ENDS", "0")))
+AVRDUDE = r"""#!/bin/sh
+printf '%s\n' "$@" > "$TOLD"
+echo "avrdude: stk500_getsync(): not in sync" >&2
+exit "${ENDS:-0}"
 """
 
 
@@ -210,7 +209,7 @@ def avrdude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One that notes what it was called with; where it does."""
     program, told = tmp_path / "bin" / "avrdude", tmp_path / "told"
     program.parent.mkdir()
-    program.write_text(AVRDUDE.format(python=sys.executable))
+    program.write_text(AVRDUDE)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setenv("TOLD", str(told))

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from c_parts import with_gcc
 
+from hitl.building.arguments import check_arguments
 from hitl.building.build import build
-from hitl.building.toolchain import Toolchain, find_toolchain
-from hitl.building.unit import check
+from hitl.building.toolchain import Toolchain, find_toolchain, named
+from hitl.building.unit import SUPPORT, check
+from hitl.firmware.flags import MACHINE
 from hitl.interface import Interface, InterfaceError, load_interface
 
 HEADER = """\
@@ -138,6 +140,30 @@ def _signed() -> bool:
     import platform
 
     return platform.machine() in ("x86_64", "i686")
+
+
+@pytest.mark.system("avr-gcc")
+@pytest.mark.parametrize(
+    ("statement", "x", "y", "text"),
+    [
+        ("y = wide(x)", "float32", "float32", ""),
+        ("y = whole(x)", "int16", "int16", ""),
+        ("y = longer(x)", "int32", "int32", ""),
+        ("y = whole(x)", "int32", "int16", "x is int32 here and int in C"),
+        ("y = step(x)", "int16", "float32", "x is int16 here and float in C"),
+    ],
+)
+def test_a_boards_compiler_has_numbers_of_its_own(
+    tmp_path: Path, statement: str, x: str, y: str, text: str
+) -> None:
+    """Its double has 4 bytes, its int has 2; it is of another age too."""
+    interface = made(tmp_path, statement, x, y)
+    flags = [*MACHINE, "-std=gnu11", f"-I{SUPPORT}", f"-I{tmp_path}"]
+    if not text:
+        check_arguments(interface, named("avr-gcc"), flags)
+        return
+    with pytest.raises(InterfaceError, match=text):
+        check_arguments(interface, named("avr-gcc"), flags)
 
 
 # -- the width of the code

@@ -104,6 +104,11 @@ def test_the_boards_compiler_is_heard_too(motor: Path) -> None:
         made = firmware(f"{motor}:float")
         assert "left shift count >= width of type" in made.warnings
         assert made.warnings.count("warning:") == 1
+    told = rtsim("board", "build", f"{motor}:float")
+    assert (told.exit_code, told.stderr) == (0, made.warnings)
+    told = rtsim("board", "build", f"{motor}:float", "--warnings", "error")
+    assert told.exit_code == 1
+    assert "the compiler warns of motor (--warnings error):" in told.stderr
     source.write_text(source.read_text().replace("1 << 20", "1l << 20"))
     assert firmware(f"{motor}:float").warnings == ""
 

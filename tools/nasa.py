@@ -67,10 +67,6 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
         ending = Ending.of(flown).to_json()
         show_json({**told, "quantities": quantities, "ended": ending})
         sys.exit(outcome.value)
-    title = (
-        f"F-16 case {case_of(flown)} against NASA's sim_05 at {one.times} times, 0 to "
-        f"{one.until_s:g} s of {one.of_s:g} s"
-    )
     rows = [
         (
             h.quantity,
@@ -81,7 +77,8 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
         )
         for h in held
     ]
-    print_table(console(), title, _TABLE, rows)
+    print_table(console(), f"F-16 case {case_of(flown)} against NASA's sim_05", _TABLE, rows)
+    console().print(f"compared at {one.times} times, 0 to {one.until_s:g} s of {one.of_s:g} s")
     console().print(f"{recording} {Ending.of(flown)}", soft_wrap=True, markup=False)
     if outcome is Outcome.UNDECIDED:
         needed = min(LEAST_S, one.of_s)

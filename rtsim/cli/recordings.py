@@ -162,8 +162,8 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
         out.print(f"… {len(ranked) - len(shown)} more: --all")
     if remarked:
         out.print(
-            f"of those that pass, {len(remarked)} differ and have a tolerance above a tenth of "
-            f"their own range{': --all' if not show_all and ranked is not remarked else ''}",
+            f"signals that pass, but by a tolerance above a tenth of their range: {len(remarked)}"
+            + (" (--all shows them)" if not show_all and ranked is not remarked else ""),
             soft_wrap=True,
         )
 

@@ -2,9 +2,8 @@
 
 The criterion: a rate is held if 999 wakes in 1000 come later than due by at most a tenth of the
 period.  Fewer than 1000 wakes cannot show that: then 99 in 100 are judged; the verdict says which.
-Below 100 wakes one that comes too late still shows that a rate is not held, but none that does
-shows nothing: that is not decided.  It is about wakes only; what a model's computing leaves of the
-period is in the timing certificate of its run.
+Below 100 wakes nothing is decided: one late wake may be any program's.  It is about wakes only;
+what a model's computing leaves of the period is in the timing certificate of its run.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ RATES_HZ = (100, 1000)
 ENOUGH = 1000
 """Wakes that show one late wake in 1000."""
 FEWEST = 100
-"""Fewer wakes, none of them late, do not show that a rate is held."""
+"""Fewer wakes do not show whether a rate is held."""
 SHARE = 10
 """A wake may be late by one tenth of the period."""
 BUSY = 0.25
@@ -71,14 +70,19 @@ class Measurement:
         return 2**63 - 1 if late is None else late
 
     @property
+    def enough(self) -> bool:
+        """There are enough wakes to say whether the rate is held."""
+        return self.lateness.count >= FEWEST
+
+    @property
     def late(self) -> bool:
         """Its wakes show that the rate is not held."""
-        return self.judged_ns > self.allowed_ns
+        return self.enough and self.judged_ns > self.allowed_ns
 
     @property
     def held(self) -> bool:
-        """Its wakes show that the rate is held; where they are too few, neither is shown."""
-        return not self.late and self.lateness.count >= FEWEST
+        """Its wakes show that the rate is held."""
+        return self.enough and self.judged_ns <= self.allowed_ns
 
     @property
     def finding(self) -> str:
@@ -170,9 +174,8 @@ class Diagnosis:
         wakes = " and ".join(f"{m.lateness.count} at {m.rate_hz} Hz" for m in self.spun)
         needed = math.ceil(2 * len(RATES_HZ) * FEWEST / min(RATES_HZ))
         return (
-            f"It could not be decided what rate this machine holds: so few wakes ({wakes}), none "
-            f"of them too late, do not show it; {FEWEST} are needed. Type rtsim doctor "
-            f"--seconds {needed} or more."
+            f"It could not be decided what rate this machine holds: {wakes} are too "
+            f"few wakes, {FEWEST} are needed. Type rtsim doctor --seconds {needed} or more."
         )
 
     @property

@@ -11,10 +11,13 @@ import pytest
 from diverge_parts import SCENARIO, diverged, fly, lab_in, place
 from test_cli import data, rtsim
 
+from rtsim import replay
 from rtsim.cli import replaying
+from rtsim.diverging import flying
 from rtsim.errors import ControllerError
 from rtsim.record.drift import by_range
 from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import rerun
 
 READER = """
@@ -108,6 +111,23 @@ def test_rerun_raises_what_is_lacking(folder: Path) -> None:
     (folder / "gain.txt").unlink()
     with pytest.raises(ControllerError, match=r"gain\.txt"):
         rerun(recording)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["replay", "diverge"])
+def test_a_rerun_that_is_interrupted_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def interrupted(*_: object, recorder: MemoryRecorder, **__: object) -> None:
+        recorder.start({})
+        recorder.finish({"reason": "interrupted", "ended": 0})
+
+    recorded("a.mcap")
+    monkeypatch.setattr(replay, "refly", interrupted)
+    monkeypatch.setattr(flying, "refly", interrupted)
+    done = rtsim(command, "a.mcap")
+    assert done.exit_code == 130, done.output
+    assert "nothing was decided" in done.stderr
 
 
 # -- runs that died -------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class SignalResult:
     def verdict(self) -> str:
         if self.empty:
             return "nothing to compare"
-        return self.reason or (f"ok, but {self.remark}" if self.remark else "ok")
+        return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
         """Text: signal, unit, rows, largest differences, first one, verdict."""
@@ -224,11 +224,11 @@ def _remark(gap: Matrix, allowed: Matrix, moved: Matrix) -> str:
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
         return ""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         column = int(large[np.argmax(used[large] / moved[large])])
     off, span = used[column], moved[column]
-    text = f"its tolerance of {most[column]:.3g} is above a tenth of its range of {span:.3g}"
-    return f"{text}, and it is off by {off:.3g}" if off > LARGE * span else text
+    text = f"tolerance {most[column]:.3g} above a tenth of its range {span:.3g}"
+    return f"{text}, off by {off:.3g}" if off > LARGE * span else text
 
 
 def short(tag: Tag) -> str:

@@ -15,11 +15,11 @@ from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
-from hitl.controllers.conversation import Conversation, wait_ns
+from hitl.controllers.conversation import Conversation, told, wait_ns
 from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
-from hitl.protocol.errors import BoardError, BoardReset, SilentBoard
+from hitl.protocol.errors import BoardReset, SilentBoard
 from hitl.protocol.events import Counts, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
@@ -159,7 +159,7 @@ class BoardController:
             if link is not None:
                 link.close()
             if isinstance(error, LinkError):
-                raise BoardError(f"{self.name} on {self.url}: {error}") from None
+                raise told(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
 

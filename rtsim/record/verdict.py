@@ -15,7 +15,7 @@ from rtsim.record.reading import TrackData
 from rtsim.signals import Kind, Signal
 from rtsim.tag import Tag
 
-TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
+_TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 LARGE = 0.1
 """A tolerance above this share of a signal's range is told beside it."""
 
@@ -258,8 +258,8 @@ def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)
             y = np.where(flipped[:, None], -y, y)
         gap = np.abs(x - y)
-        if kind == "angle" and unit in TURN:
-            turn = TURN[unit]
+        if kind == "angle" and unit in _TURN:
+            turn = _TURN[unit]
             reduced = np.abs(np.fmod(x, turn) - np.fmod(y, turn))
             gap = np.fmod(np.where(np.isfinite(gap), gap, reduced), turn)
             gap = np.minimum(gap, turn - gap)

@@ -17,6 +17,15 @@ from rtsim.errors import RtsimError
 class BoardError(RtsimError):
     """A board that cannot be reached, died, went silent or lied; says what to type."""
 
+    environment: bool = False
+    """What failed was around the board, such as its cable: no verdict on what it runs."""
+
+
+class BoardGone(BoardError):
+    """Nothing is at the other end any more, which no program on a board brings about."""
+
+    environment = True
+
 
 class Link(Protocol):
     """Bytes only; framing and meaning live above.  ``hitl.testing.check_link`` is the contract."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from hitl.boards import wire
-from hitl.boards.contract import BoardError
-from hitl.worker.ending import Ending
+from hitl.boards.contract import BoardError, BoardGone
+from hitl.worker.ending import KILLED, Ending
 from rtsim.clock import stopwatch
 
 _PATIENCE_S = 60.0
@@ -64,7 +64,7 @@ class EmulatorProcess:
     def check(self) -> None:
         """Raise the error of a process that failed, or was closed."""
         if self._failed is not None:
-            raise BoardError(self._failed)
+            raise self._error()
 
     def ask(self, kind: str, body: bytes = b"", expected: str = "K") -> bytes:
         """The body of the answer.  Raises :class:`BoardError`."""
@@ -142,7 +142,12 @@ class EmulatorProcess:
     def _fail(self, what: str) -> NoReturn:
         self._failed = f"{self._name} {what}"
         self._end()
-        raise BoardError(self._failed)
+        raise self._error()
+
+    def _error(self) -> BoardError:
+        """That somebody else ended the process is no doing of what the board runs."""
+        text = self._failed or ""
+        return BoardGone(text) if KILLED in text else BoardError(text)
 
     def _end(self) -> None:
         self._closing.set()

@@ -6,7 +6,7 @@ import os
 import select
 from typing import Any
 
-from hitl.boards.contract import BoardError
+from hitl.boards.contract import BoardError, BoardGone
 
 _WRITE_PATIENCE_S = 10.0
 _INSTALL = "pip install 'rtsim[pitl]'"
@@ -36,7 +36,7 @@ class SerialLink:
         try:
             self._port: Any = serial.Serial(port, baud, timeout=0, write_timeout=_WRITE_PATIENCE_S)
         except (OSError, ValueError) as error:
-            raise BoardError(f"cannot open {self._name}: {_reason(error)}; {_hint(port)}") from None
+            raise BoardGone(f"cannot open {self._name}: {_reason(error)}; {_hint(port)}") from None
 
     def send(self, data: bytes) -> None:
         port = self._open()
@@ -44,7 +44,7 @@ class SerialLink:
             port.write(data)
             port.flush()
         except OSError as error:
-            raise BoardError(f"{self._name} took nothing: {_reason(error)}") from None
+            raise BoardGone(f"{self._name} took nothing: {_reason(error)}") from None
 
     def receive(self) -> bytes:
         port = self._open()
@@ -52,7 +52,7 @@ class SerialLink:
         try:
             return early + bytes(port.read(port.in_waiting))
         except (OSError, TypeError) as error:
-            raise BoardError(f"{self._name} is gone: {_reason(error)}; is it plugged in?") from None
+            raise BoardGone(f"{self._name} is gone: {_reason(error)}; is it plugged in?") from None
 
     def wait(self, timeout: float) -> bool:
         port = self._open()
@@ -65,7 +65,7 @@ class SerialLink:
             self._early = bytes(port.read(1))
             port.timeout = 0
         except OSError as error:
-            raise BoardError(f"{self._name} is gone: {_reason(error)}; is it plugged in?") from None
+            raise BoardGone(f"{self._name} is gone: {_reason(error)}; is it plugged in?") from None
         return bool(self._early)
 
     def close(self) -> None:

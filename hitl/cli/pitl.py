@@ -88,7 +88,8 @@ def pitl(
 
     The design of SCENARIO flies first.  What it was given goes step by step through all three;
     then the scenario flies with the C on the host and with the board in the loop: in lockstep, or
-    by the wall clock with --pace 1.0.  Exit 1 where something differs beyond its tolerance.
+    by the wall clock with --pace 1.0.  Exit 1 where something differs beyond its tolerance, 2 where
+    it could not be decided: nothing moved, or the host failed.
     """
     asked.check()
     rules, writers = asked.rules(), asked.writers()

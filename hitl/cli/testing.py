@@ -55,11 +55,13 @@ def test(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Hold the C of a controller against its design in SCENARIO; exit 1 where it differs.
+    """Hold the C of a controller against its design in SCENARIO.
+
+    Exit 1 where it differs, 2 where it could not be decided: nothing moved, or the host failed.
 
     The design flies first.  What it was given goes through both, step by step; then the same
     scenario flies with the C in the loop.  A value passes within max(ABS, REL*|design|); without
-    tolerances the type of each output decides.
+    tolerances the type of each output and the range of each signal decide.
     """
     asked.check()
     rules, writers = asked.rules(), asked.writers()

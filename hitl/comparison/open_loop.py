@@ -252,11 +252,9 @@ def open_loop(
 def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[str, Tolerance]:
     """The tolerance of each output, by column."""
     out = {}
-    default = defaults(driven.translation)
+    default, known = defaults(driven.translation), driven.design.outputs.columns
     for signal in driven.translation.outputs:
-        if signal.name not in driven.design.outputs:
-            continue
-        values = driven.wanted[:, driven.design.outputs.slice(signal.name)]
+        values = driven.wanted[:, [known.index(c) for c in signal.columns if c in known]]
         for column in signal.columns:
             own = one_step(default[column], signal, values)
             out[column] = of_output(rules, name, column, own)

@@ -9,13 +9,14 @@ Where several fit, the last one counts.
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from rtsim.errors import ScenarioError
 from rtsim.record.reading import Recording
-from rtsim.record.verdict import EXACT, LARGE, TURN, Tolerance, Values
+from rtsim.record.verdict import EXACT, LARGE, Tolerance, Values
 from rtsim.signals import Signal
 
 Tolerances = Mapping[str, Tolerance | tuple[float, float]]
@@ -31,6 +32,7 @@ integers and bool are exact.
 """
 IN_THE_LOOP = 1000.0
 """So many times as far may a trajectory be, by default: the loop carries what each step adds."""
+_TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 AT_REST = 1e-12
 """A signal that spans less than this, in its unit, does not move: it has no range to share, and the
 shares above are taken of 1."""
@@ -38,7 +40,7 @@ shares above are taken of 1."""
 
 def span_of(values: Values, signal: Signal) -> float:
     """How far the widest element of ``signal`` moves in ``values`` (n, size); finite ones count."""
-    turn = TURN.get(signal.unit) if signal.kind == "angle" else None
+    turn = _TURN.get(signal.unit) if signal.kind == "angle" else None
     most = 0.0
     for column in values.T:
         known = column[np.isfinite(column)]

@@ -15,17 +15,16 @@ from hitl.boards.urls import BAUD, parse_url
 from hitl.controllers.board_line import CycleLine, line_to
 from hitl.controllers.board_link import build_of, link_of
 from hitl.controllers.case import Case
-from hitl.controllers.conversation import Conversation, wait_ns
+from hitl.controllers.conversation import Conversation, told, wait_ns
 from hitl.controllers.evidence import Evidence
-from hitl.controllers.parameters import unnamed
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
-from hitl.protocol.errors import BoardError, BoardReset, SilentBoard
+from hitl.protocol.errors import BoardReset, SilentBoard
 from hitl.protocol.events import Counts, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import Session
-from rtsim.errors import ControllerError, ScenarioError
+from rtsim.errors import ControllerError
 from rtsim.faults.at_lines import LineFaults
 from rtsim.history import feed
 from rtsim.record.measured import ARRIVED, TAKEN
@@ -86,7 +85,8 @@ class BoardController:
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
         self.kept: dict[str, object] = dict(kept or {})
-        """By name what the C itself gives parameters; a board is sent each of them."""
+        """By name the parameters that the C says itself: a board is sent every one, and 0 for those
+        that nobody names."""
         self.p = self.parameters.initial({**self.kept, **self.values})
         self.name = self.interface.name
         self.url, self.firmware, self.link = url, firmware, link
@@ -153,7 +153,6 @@ class BoardController:
             build=build, silence=self.silence, patience=self.patience, cases=self._cases,
             paced=self.paced, warnings=self.warnings, kept=self.kept,
         )  # fmt: skip
-        out._refuse_unnamed()
         link: Link | None = None
         try:
             link = self.open_link() if self.link is None else self.link()
@@ -162,17 +161,9 @@ class BoardController:
             if link is not None:
                 link.close()
             if isinstance(error, LinkError):
-                raise BoardError(f"{self.name} on {self.url}: {error}") from None
+                raise told(error, f"{self.name} on {self.url}: ") from None
             raise
         return out
-
-    def _refuse_unnamed(self) -> None:
-        """A parameter that nobody names would be sent as 0, over what the C has."""
-        for name in unnamed(self.interface, {**self.kept, **self.values}):
-            raise ScenarioError(
-                f"{self.interface.place('parameters', name)}: {name} has no initial, and a board "
-                "is sent every parameter; give initial = ..."
-            )
 
     def describe(self) -> dict[str, object]:
         """For a recording's header."""

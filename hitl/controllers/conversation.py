@@ -20,6 +20,13 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
+def told(error: LinkError, before: str = "") -> BoardError:
+    """An error of the line as one of the controller behind it."""
+    out = BoardError(f"{before}{error}")
+    out.environment = error.environment
+    return out
+
+
 class Conversation:
     """``stepped`` is told each answer to a step, and when it was complete.
 
@@ -59,7 +66,7 @@ class Conversation:
         try:
             self._speak(self.session.outgoing(), now_ns)
         except LinkError as error:
-            self.error = BoardError(str(error))
+            self.error = told(error)
 
     def listen(self, until_ns: int) -> None:
         """Until the request is answered, something is wrong, or it is ``until_ns``."""
@@ -83,7 +90,7 @@ class Conversation:
                 if line.reached(until_ns):
                     return
         except LinkError as error:
-            self.error = BoardError(str(error))
+            self.error = told(error)
 
     def _next_ns(self) -> int:
         """When to speak again though nothing comes."""

@@ -100,7 +100,7 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line
     place = Field(signal, *where, scale, bias, overflow, given, by_caller)
-    if given:
+    if given or table == "parameters":
         _check_initial(place)
     return place
 
@@ -131,13 +131,15 @@ def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
 
 
 def _check_initial(place: Field) -> None:
+    """Of a parameter without one too: a board that is driven by hand is sent 0."""
     signal = place.signal
+    hint = "" if place.given else "; give initial = ..."
     for value in np.ravel(signal.initial).tolist():
         if not place.holds(value):
-            raise ValueError(f"initial {value!r} does not fit {_described(place)}")
+            raise ValueError(f"initial {value!r} does not fit {_described(place)}{hint}")
         if not signal.low <= value <= signal.high:
             inside = f"[{signal.low:g}, {signal.high:g}]"
-            raise ValueError(f"initial {value!r} is outside of its range {inside}")
+            raise ValueError(f"initial {value!r} is outside of its range {inside}{hint}")
 
 
 def _described(place: Field) -> str:

@@ -15,7 +15,7 @@ from rtsim.record.reading import TrackData
 from rtsim.signals import Kind, Signal
 from rtsim.tag import Tag
 
-TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
+_TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 LARGE = 0.1
 """A tolerance above this share of a signal's range is told beside it."""
 
@@ -92,7 +92,7 @@ class SignalResult:
     def verdict(self) -> str:
         if self.empty:
             return "nothing to compare"
-        return self.reason or (f"ok, but {self.remark}" if self.remark else "ok")
+        return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
         """Text: signal, unit, rows, largest differences, first one, verdict."""
@@ -227,8 +227,8 @@ def _remark(gap: Matrix, allowed: Matrix, moved: Matrix) -> str:
     with np.errstate(divide="ignore", over="ignore"):
         column = int(large[np.argmax(used[large] / moved[large])])
     off, span = used[column], moved[column]
-    text = f"its tolerance of {most[column]:.3g} is above a tenth of its range of {span:.3g}"
-    return f"{text}, and it is off by {off:.3g}" if off > LARGE * span else text
+    text = f"tolerance {most[column]:.3g} above a tenth of its range {span:.3g}"
+    return f"{text}, off by {off:.3g}" if off > LARGE * span else text
 
 
 def short(tag: Tag) -> str:
@@ -258,8 +258,8 @@ def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)
             y = np.where(flipped[:, None], -y, y)
         gap = np.abs(x - y)
-        if kind == "angle" and unit in TURN:
-            turn = TURN[unit]
+        if kind == "angle" and unit in _TURN:
+            turn = _TURN[unit]
             reduced = np.abs(np.fmod(x, turn) - np.fmod(y, turn))
             gap = np.fmod(np.where(np.isfinite(gap), gap, reduced), turn)
             gap = np.minimum(gap, turn - gap)

@@ -398,3 +398,19 @@ def test_a_users_test_is_told_that_nothing_was_decided(motor: Path) -> None:
         with pytest.raises(Undecided, match="could not be decided"):
             r.assert_ok()
     assert np.isfinite(r.open["controller"].design).all()
+
+
+def test_a_board_whose_cable_is_pulled_is_no_verdict_and_one_that_is_silent_is() -> None:
+    from hitl.boards.contract import BoardError, BoardGone
+    from hitl.controllers.conversation import told
+
+    assert told(BoardGone("it was unplugged"), "law: ").environment
+    assert str(told(BoardGone("it was unplugged"), "law: ")) == "law: it was unplugged"
+    assert not told(BoardError("it says: an unknown instruction")).environment
+
+    def unplugged(step: int, y: Vector) -> Vector:
+        if step == 7:
+            raise told(BoardGone("it was unplugged"))
+        return y
+
+    assert back_to_back(scenario(), {"controller": Fresh(unplugged)}).outcome is Outcome.UNDECIDED

@@ -97,7 +97,7 @@ def test_a_tolerance_that_is_larger_than_the_signal_is_told_beside_it() -> None:
     out = held(nothing, tolerances={"*": (1e-2, 0.0)})
     assert out.ok, "it is what was asked for"
     (torque,) = out.open["law"].signals
-    told = "its tolerance of 0.01 is above a tenth of its range"
+    told = "tolerance 0.01 above a tenth of its range"
     assert told in torque.remark
     assert "off by 8e-07" in torque.remark
     assert told in junit_xml(out)

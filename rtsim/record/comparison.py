@@ -19,7 +19,7 @@ of wall-clock figures are left out.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -199,26 +199,37 @@ def _paired(a: TrackData, b: TrackData, end: int, tags: Pairing) -> tuple[str, I
             return f"{len(common)} times in common, over less than {Tag(needed)}", none, none
         return "", left[i], right[j]
     inside = np.flatnonzero(b.ns <= end)
-    mine, theirs = _keys(a), _keys(b)[inside]
-    n = min(len(mine), len(theirs))
-    differ = np.flatnonzero((mine[:n] != theirs[:n]).any(axis=1))
-    if len(differ) or len(mine) != len(theirs):
-        at = int(differ[0]) if len(differ) else n
-        one, other = _key_text(mine, at), _key_text(theirs, at)
-        return f"other tags: row {at} is {one} in the baseline, {other} here", none, none
+    n = min(len(a), len(inside))
+    differ = _unlike(a, b, inside, n)
+    if differ < n or len(a) != len(inside):
+        one, other = _key_text(a, range(len(a)), differ), _key_text(b, inside, differ)
+        return f"other tags: row {differ} is {one} in the baseline, {other} here", none, none
     return "", np.arange(len(a)), inside
 
 
-def _keys(track: TrackData) -> NDArray[np.int64]:
-    steps = [track.integer(k) if k in track.integers else 0 * track.ns for k in _KEYS]
-    return np.stack([track.ns, *steps], axis=1)
+def _unlike(a: TrackData, b: TrackData, inside: Index, n: int) -> int:
+    """The first of ``n`` rows of ``a`` that has another tag than that of ``b``; ``n`` if none has.
+
+    Key by key: all keys of a long track at once would be as large as many of its signals.
+    """
+    unlike = a.ns[:n] != b.ns[inside[:n]]
+    for key in _KEYS:
+        mine, theirs = _key(a, key), _key(b, key)
+        unlike |= mine[:n] != theirs[inside[:n]]
+    return int(unlike.argmax()) if unlike.any() else n
 
 
-def _key_text(keys: NDArray[np.int64], row: int) -> str:
-    if row >= len(keys):
+def _key(track: TrackData, name: str) -> NDArray[np.int64]:
+    return track.integer(name) if name in track.integers else np.zeros(len(track), np.int64)
+
+
+def _key_text(track: TrackData, rows: Sequence[int] | Index, at: int) -> str:
+    if at >= len(rows):
         return "missing"
-    ns, step, side = map(int, keys[row])
-    return f"{Tag(ns, step)}{' (x+)' if side else ''}"
+    row = int(rows[at])
+    words = dict(zip(track.integers, track.words[row, 1:], strict=False))
+    side = " (x+)" if int(words.get("side", 0)) else ""
+    return f"{track.tag(row)}{side}"
 
 
 def _last_rows(ns: NDArray[np.int64]) -> Index:

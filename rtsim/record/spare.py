@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from rtsim.record.file import FileRecorder
@@ -25,12 +26,16 @@ class SpareRecorder(FileRecorder):
         self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         super().__init__(folder / "spare.mcap")
 
-    def recording(self) -> Recording:
-        """What was recorded; its rows stay in the file, which nobody else can find any more."""
+    @cached_property
+    def _recorded(self) -> Recording:
         self.close()
         out = Recording.open(self.path)
         self._forget()
         return replace(out, source="memory")
+
+    def recording(self) -> Recording:
+        """What was recorded; its rows stay in the file, which nobody else can find any more."""
+        return self._recorded
 
 
 def recorder_for_again(recording: Recording) -> MemoryRecorder | SpareRecorder:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from rtsim.errors import RecordingError
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -29,6 +30,11 @@ class SpareRecorder(FileRecorder):
     @cached_property
     def _recorded(self) -> Recording:
         self.close()
+        if self.failed is not None:
+            raise RecordingError(
+                f"the run was recorded once more in {self.path.parent.parent}, and that failed: "
+                f"{self.failed}; set TMPDIR to a folder with room for it"
+            )
         out = Recording.open(self.path)
         self._forget()
         return replace(out, source="memory")

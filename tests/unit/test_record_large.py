@@ -201,6 +201,17 @@ def test_a_long_flight_is_replayed_beside_itself(
     assert list(tmp_path.glob("rtsim-*")) == [], "what was recorded beside it is gone"
 
 
+def test_what_cannot_be_recorded_beside_it_is_no_difference(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    recorder = spare.SpareRecorder()
+    recorder.failed = "No space left on device (errno 28)"
+    with pytest.raises(RecordingError, match="No space left.*set TMPDIR"):
+        recorder.recording()
+
+
 MEASURED = """
 import resource, sys
 from pathlib import Path
@@ -275,7 +286,8 @@ def crafted(path: Path, contents: list[bytes], tracks: list[dict[str, Any]]) -> 
     for data in contents:
         packed = zstandard.ZstdCompressor(level=3).compress(data)
         Chunk("zstd", packed, 0, 0, 0, len(data)).write(out)
-    path.write_bytes(MCAP0_MAGIC + out.end())
+    data: bytes = out.end()  # type: ignore[no-untyped-call]
+    path.write_bytes(MCAP0_MAGIC + data)
     return path
 
 

@@ -19,6 +19,7 @@ from rtsim.errors import TrustError
 from rtsim.file_hash import file_hash
 from rtsim.loading import file_of
 
+Hash = Callable[[Path], str]
 _ROOTS = ("pyproject.toml", ".git")
 
 
@@ -82,12 +83,15 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
 
 
 def check_compiled(
-    path: Path, recorded: object, hash_of: Callable[[Path], str], source: str
+    path: Path, source: str, recorded: object = None, hash_of: Hash | None = None
 ) -> None:
-    """That the C of interface file ``path``, which ``source`` names, may be compiled and run."""
+    """That the C of interface file ``path``, which ``source`` names, may be compiled and run.
+
+    Without ``hash_of`` it may have changed: to run it again is the purpose of ``source``.
+    """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
-            f"{source} was flown by the C of {path}, which would be compiled and run: {why}. "
+            f"{source} is of the C of {path}, which would be compiled and run: {why}. "
             "Type --trust to do so (docs/trust.md)"
         )
 
@@ -101,7 +105,7 @@ def check_device(url: str, source: str) -> None:
         )
 
 
-def _why_not(path: Path, recorded: object, hash_of: Callable[[Path], str]) -> str:
+def _why_not(path: Path, recorded: object, hash_of: Hash | None) -> str:
     """In words; empty where it may be run."""
     if _GIVEN.get().everything:
         return ""
@@ -110,6 +114,8 @@ def _why_not(path: Path, recorded: object, hash_of: Callable[[Path], str]) -> st
         return f"the current folder {Path.cwd()} is no project, so that file is of none"
     if root not in path.resolve().parents:
         return f"it is not of the current project, {root}"
+    if hash_of is None:
+        return ""
     if not recorded:
         return "what it held then was not recorded, as older versions of rtsim did not"
     try:

@@ -22,8 +22,8 @@ from rtsim.cli.trusting import trust_option
 def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
     """Run the steps of the saved case FILE through a fresh worker.
 
-    Exit status 1 where it fails again, 0 where it does not.  The C is compiled and run: where it is
-    not known to be yours, that takes --trust (docs/trust.md).
+    Exit status 1 where it fails again, 0 where it does not.  The C is compiled and run as it is
+    now; outside the current project that takes --trust (docs/trust.md).
     """
     from hitl.controllers.rerunning import load_and_rerun
 

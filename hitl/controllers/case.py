@@ -41,8 +41,6 @@ class Case:
     forgotten: int = 0
     """Steps before the first of these that were not kept."""
     error: str = ""
-    sha256: str = ""
-    """Of the interface file and its sources, as they were."""
 
     @property
     def path(self) -> Path:
@@ -75,7 +73,6 @@ class Case:
             "parameters": self.parameters,
             "forgotten": self.forgotten,
             "error": self.error,
-            "sha256": self.sha256,
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
@@ -106,7 +103,6 @@ class Case:
                 inputs=inputs.astype(np.float64),
                 forgotten=int(about["forgotten"]),
                 error=str(about["error"]),
-                sha256=str(about.get("sha256", "")),
             )
         except FileNotFoundError:
             raise CaseError(f"no file {path}") from None

@@ -73,5 +73,4 @@ class Evidence:
             inputs=inputs,
             forgotten=self.history.forgotten,
             error=error,
-            sha256=interface.sha256,
         )

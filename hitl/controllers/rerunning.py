@@ -10,7 +10,7 @@ from typing import Any
 from hitl.building.build import FLAGS, PLAIN
 from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
-from hitl.controllers.trusting import check_c
+from hitl.controllers.trusting import check_c_of_now
 from rtsim.errors import ControllerError
 from rtsim.tag import Tag
 
@@ -104,5 +104,5 @@ def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -
     """:func:`rerun_case` of a file; :class:`TrustError` where it names C that may not be run."""
     case = Case.load(path)
     if case.path.is_file():
-        check_c(case.interface, case.sha256, str(path))
+        check_c_of_now(case.interface, str(path))
     return rerun_case(case, kind, silence)

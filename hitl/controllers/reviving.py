@@ -49,7 +49,7 @@ def _reference(about: Mapping[str, Any]) -> str:
     """Of the interface file, where its C may be compiled and run."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
-    check_c(reference, about.get("sha256"), _THE_RUN)
+    check_c(reference, _THE_RUN, about.get("sha256"))
     return reference
 
 

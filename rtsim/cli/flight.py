@@ -23,6 +23,7 @@ from rtsim.cli.tables import console
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
+    origin_option,
     plotjuggler_option,
     telemetry_line,
     telemetry_option,
@@ -72,6 +73,7 @@ class Flight:
     plotjuggler: bool = False
     foxglove: str = ""
     foxglove_unencrypted: bool = False
+    foxglove_origin: tuple[str, ...] = ()
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
     watched: bool = field(default=False, metadata={"typed": False})
@@ -98,7 +100,7 @@ class Flight:
         from rtsim.gateway.publishing import PLOTJUGGLER
 
         about = {"scenario": scenario.name, "recording": "" if path is None else str(path)}
-        about |= told(scenario, self.telemetry)
+        about |= told(scenario, self.telemetry, self.foxglove_origin)
         plot = PLOTJUGGLER if self.plotjuggler else ""
         glove = None
         if self.foxglove:
@@ -110,7 +112,8 @@ class Flight:
         return Wanted(self.checkpoint_every, self.checkpoint_at, self.reachable, self.rewind)
 
     def check(self) -> None:
-        check_telemetry(self.plotjuggler, self.foxglove, self.foxglove_unencrypted, self.telemetry)
+        given = self.foxglove, self.foxglove_unencrypted, self.telemetry, self.foxglove_origin
+        check_telemetry(self.plotjuggler, *given)
         if not self.scenario:
             raise click.UsageError("Missing argument 'SCENARIO'.")
         if self.bind:
@@ -165,6 +168,7 @@ _OPTIONS = (
     plotjuggler_option,
     foxglove_option,
     unencrypted_option,
+    origin_option,
     telemetry_option,
 )
 

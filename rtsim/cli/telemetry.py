@@ -9,6 +9,7 @@ import click
 
 from rtsim.errors import ScenarioError
 from rtsim.gateway.listening import FOXGLOVE, UNENCRYPTED, check_foxglove, listen, read_address
+from rtsim.gateway.origins import OPTION, read_origins
 from rtsim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -43,6 +44,13 @@ unencrypted_option = click.option(
     is_flag=True,
     help="Let --foxglove serve others than this machine: whoever reaches it watches.",
 )
+origin_option = click.option(
+    OPTION,
+    "foxglove_origin",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let pages of that site watch too, such as https://viewer.example.org.",
+)
 telemetry_option = click.option(
     "--telemetry",
     multiple=True,
@@ -52,13 +60,20 @@ telemetry_option = click.option(
 
 
 def check_telemetry(
-    plotjuggler: bool, foxglove: str, unencrypted: bool, rates: Sequence[str]
+    plotjuggler: bool,
+    foxglove: str,
+    unencrypted: bool,
+    rates: Sequence[str],
+    origins: Sequence[str] = (),
 ) -> None:
     """That it can be served, before anything is loaded."""
     if foxglove:
         check_foxglove(foxglove, unencrypted)
     elif unencrypted:
         raise ScenarioError(f"{UNENCRYPTED} goes with --foxglove HOST:PORT; add it")
+    elif origins:
+        raise ScenarioError(f"{OPTION} goes with --foxglove; add it")
+    read_origins(origins)
     if plotjuggler:
         from rtsim.gateway.publishing import PLOTJUGGLER
 
@@ -71,13 +86,14 @@ def check_telemetry(
         read_rates(rates)
 
 
-def told(scenario: Scenario, rates: Sequence[str]) -> dict[str, Any]:
+def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
     """What the gateway has to know for it."""
     from rtsim.gateway.publishing import read_rates
 
     return {
         "scene": [body.to_plain() for body in scenario.bodies],
         "telemetry": read_rates(rates),
+        "origins": list(origins),
     }
 
 

@@ -20,6 +20,7 @@ from foxglove.websocket import WebSocketServer
 
 from rtsim.clock import stopwatch
 from rtsim.gateway.catalogue import Counters
+from rtsim.gateway.origins import Door
 from rtsim.gateway.placing import Placed, Pose, World, placed
 from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, Topic
 from rtsim.gateway.relay import Relay
@@ -67,7 +68,9 @@ class Foxglove:
             name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
             capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
         )  # fmt: skip
-        self._relay = Relay(self._listener, self._server.port)
+        self._relay = Relay(
+            self._listener, self._server.port, Door(map(str, run.get("origins", ())))
+        )
         self._relay.start()
 
     def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None:

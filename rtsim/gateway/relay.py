@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from rtsim.clock import stopwatch
 from rtsim.errors import RtsimError
+from rtsim.gateway.origins import Door, refusal
 from rtsim.tag import NS_PER_S
 
 MOST_WAITING = 1 << 18
@@ -145,9 +146,13 @@ class Waiting:
 class _Line:
     """One viewer and the server's end for it."""
 
-    def __init__(self, viewer: socket.socket, server: socket.socket, counts: Counts) -> None:
+    def __init__(
+        self, viewer: socket.socket, server: socket.socket, counts: Counts, door: Door
+    ) -> None:
         self.viewer, self.server = viewer, server
         self.asked = bytearray()
+        self._door: Door | None = door
+        """``None`` when it was let in."""
         self.frames, self.waiting = Frames(), Waiting(counts)
         self.ending = False
         """The server said its last."""
@@ -158,6 +163,15 @@ class _Line:
         return bool(data)
 
     def to_server(self) -> None:
+        """:class:`RtsimError` where the viewer is not let in."""
+        if self._door is not None:
+            if not self._door.whole(self.asked):
+                return
+            if why := self._door.against(self.asked):
+                with suppress(OSError):
+                    self.viewer.send(refusal(why))
+                raise RtsimError(why)
+            self._door = None
         with suppress(BlockingIOError):
             while self.asked:
                 del self.asked[: self.server.send(self.asked)]
@@ -172,8 +186,9 @@ class _Line:
 class Relay(threading.Thread):
     """Serves ``listener`` from ``target``, a port of this machine, until it is closed."""
 
-    def __init__(self, listener: socket.socket, target: int) -> None:
+    def __init__(self, listener: socket.socket, target: int, door: Door | None = None) -> None:
         super().__init__(name="relay", daemon=True)
+        self._door = door or Door()
         self._listener, self._target = listener, target
         self._selector = selectors.DefaultSelector()
         self._bell, self._ear = socket.socketpair()
@@ -224,7 +239,7 @@ class Relay(threading.Thread):
                 viewer.close()
                 return
             viewer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-            line = _Line(viewer, server, self.counts)
+            line = _Line(viewer, server, self.counts, self._door)
             for end in (viewer, server):
                 end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -66,27 +66,36 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: Window) -> Paired:
     """Of a run that ended early the last rows may be missing: they are not compared."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
-    mine, theirs = _keys(a)[left], _keys(b)[inside]
-    n = min(len(mine), len(theirs))
-    differ = np.flatnonzero((mine[:n] != theirs[:n]).any(axis=1))
-    whole = (window.ours if len(mine) == n else window.theirs).complete
-    if len(differ) or (len(mine) != len(theirs) and whole):
-        at = int(differ[0]) if len(differ) else n
-        one, other = _key_text(mine, at), _key_text(theirs, at)
-        return _unpaired(a, f"other tags: row {at} is {one} in the baseline, {other} here")
-    return Paired(a, left[:n], inside[:n], lacking=(len(theirs) > n, len(mine) > n))
+    n = min(len(left), len(inside))
+    same = _alike(a, b, left[:n], inside[:n])
+    whole = (window.ours if len(left) == n else window.theirs).complete
+    if same < n or (len(left) != len(inside) and whole):
+        one, other = _key_text(a, left, same), _key_text(b, inside, same)
+        return _unpaired(a, f"other tags: row {same} is {one} in the baseline, {other} here")
+    return Paired(a, left[:n], inside[:n], lacking=(len(inside) > n, len(left) > n))
 
 
-def _keys(track: TrackData) -> NDArray[np.int64]:
-    steps = [track.integer(k) if k in track.integers else 0 * track.ns for k in KEYS]
-    return np.stack([track.ns, *steps], axis=1)
+def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
+    """How many of these rows, from the first on, have the same tags.
+
+    Key by key: all keys of a long track at once would be as large as many of its signals.
+    """
+    unlike = a.ns[left] != b.ns[right]
+    for key in KEYS:
+        unlike |= _key(a, key)[left] != _key(b, key)[right]
+    return int(unlike.argmax()) if unlike.any() else len(left)
 
 
-def _key_text(keys: NDArray[np.int64], row: int) -> str:
-    if row >= len(keys):
+def _key(track: TrackData, name: str) -> NDArray[np.int64]:
+    return track.integer(name) if name in track.integers else np.zeros(len(track), np.int64)
+
+
+def _key_text(track: TrackData, rows: Index, at: int) -> str:
+    if at >= len(rows):
         return "missing"
-    ns, step, side = map(int, keys[row])
-    return f"{Tag(ns, step)}{' (x+)' if side else ''}"
+    row = int(rows[at])
+    side = "side" in track.integers and int(track.integer("side")[row])
+    return f"{track.tag(row)}{' (x+)' if side else ''}"
 
 
 def _last_rows(ns: NDArray[np.int64]) -> Index:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +31,8 @@ from rtsim.tag import NS_PER_S, Duration, Tag, to_ns
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16
 """So many times the size of its file what the events of a recording say may be, beyond a MiB."""
-_MOST_COLUMNS = 4 * MOST_COLUMNS
+_MOST_COLUMNS = 2 * MOST_COLUMNS
+"""Of all tracks together."""
 
 
 class Rows(NamedTuple):
@@ -312,19 +314,17 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
 
 
 def _specs(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
-    """The tracks; few bytes can declare arrays of any size."""
-    out: list[TrackSpec] = []
-    columns = 0
-    for data in header["tracks"]:
-        spec = TrackSpec.from_json(data)
-        columns += spec.width
-        if columns > _MOST_COLUMNS:
-            raise RecordingError(
-                f"{path} is refused: it declares more than {_MOST_COLUMNS} columns; "
-                "it was made to fill memory"
-            )
-        out.append(spec)
-    return out
+    """The tracks; few bytes can declare arrays of any size, so they are counted first."""
+    columns = sum(
+        len(track["integers"]) + sum(math.prod(s.get("shape", ())) for s in track["signals"])
+        for track in header["tracks"]
+    )
+    if columns > _MOST_COLUMNS:
+        raise RecordingError(
+            f"{path} is refused: it declares {columns} columns, at most {_MOST_COLUMNS} are "
+            "accepted; it was made to fill memory"
+        )
+    return [TrackSpec.from_json(data) for data in header["tracks"]]
 
 
 def _track(spec: TrackSpec, parts: Salvaged) -> TrackData:

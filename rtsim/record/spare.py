@@ -7,8 +7,10 @@ import shutil
 import tempfile
 import weakref
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
+from rtsim.errors import RecordingError
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
@@ -25,12 +27,21 @@ class SpareRecorder(FileRecorder):
         self._forget = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         super().__init__(folder / "spare.mcap")
 
-    def recording(self) -> Recording:
-        """What was recorded; its rows stay in the file, which nobody else can find any more."""
+    @cached_property
+    def _recorded(self) -> Recording:
         self.close()
+        if self.failed is not None:
+            raise RecordingError(
+                f"the run was recorded once more in {self.path.parent.parent}, and that failed: "
+                f"{self.failed}; set TMPDIR to a folder with room for it"
+            )
         out = Recording.open(self.path)
         self._forget()
         return replace(out, source="memory")
+
+    def recording(self) -> Recording:
+        """What was recorded; its rows stay in the file, which nobody else can find any more."""
+        return self._recorded
 
 
 def recorder_for_again(recording: Recording) -> MemoryRecorder | SpareRecorder:

@@ -16,6 +16,8 @@ from rtsim.signals import Kind, Signal
 from rtsim.tag import Tag
 
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
+TOGETHER = 1 << 17
+"""Rows that are judged at once."""
 LARGE = 0.1
 """A tolerance above this share of a signal's range is told beside it."""
 
@@ -163,64 +165,119 @@ class Pair:
         return Measured(gap, rel, allowed, same, good)
 
     def judge(self, a: Values, b: Values) -> SignalResult:
-        """The verdict over ``a`` and ``b``, (n, size) each, paired row by row."""
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        gap, rel, allowed, same, good = self.measure(a, b)
-        differs, failed = np.asarray(~same.all(axis=1)), np.asarray(~good.all(axis=1))
-        worst, column = divmod(int(gap.argmax()), gap.shape[1]) if gap.size else (0, 0)
-        columns = self.signal.columns if self.signal else ("",)
-        return SignalResult(
-            self.name,
-            self.signal.unit if self.signal else "",
-            self.tolerance,
-            rows=len(a),
-            there=len(self.track),
-            max_abs=float(gap.max(initial=0.0)),
-            max_rel=float(rel.max(initial=0.0)),
-            worst=self._tag(worst) if differs.any() else None,
-            first=self._first(differs),
-            first_failed=self._first(failed),
-            column=columns[column] if len(columns) > 1 and differs.any() else "",
-            reason=self._reason(x, y, failed),
-            remark="" if failed.any() else _remark(gap, allowed, ranges(x)),
-        )
+        """The verdict over ``a`` and ``b``, (n, size) each, paired row by row.
+
+        Some rows after the others: what is computed of all at once is ten times as large as they.
+        """
+        tally = _Tally(self, a.shape[1])
+        for at in range(0, len(a), TOGETHER):
+            tally.add(at, a[at : at + TOGETHER], b[at : at + TOGETHER])
+        return tally.result(len(a))
 
     def _tag(self, row: int) -> Tag:
         return self.track.tag(int(self.left[row]))
 
-    def _first(self, rows: NDArray[np.bool_]) -> Tag | None:
-        return self._tag(int(rows.argmax())) if rows.any() else None
+    def _against(self, at: int, x: Matrix, y: Matrix) -> str:
+        """What is wrong with the values ``x`` and ``y``, (size,) each, of row ``at``."""
+        when = f"at {short(self._tag(at))}"
+        if not np.array_equal(np.isnan(x), np.isnan(y)):
+            return f"NaN in the {'baseline' if np.isnan(x).any() else 'candidate'} only {when}"
+        if np.array_equal(x, y):
+            return f"equal but not the same bits {when}"
+        return f"beyond {when}"
 
-    def _reason(self, x: Matrix, y: Matrix, failed: NDArray[np.bool_]) -> str:
-        if not failed.any():
-            return ""
-        row = int(failed.argmax())
-        at = f"at {short(self._tag(row))}"
-        if not np.array_equal(np.isnan(x[row]), np.isnan(y[row])):
-            where = "baseline" if np.isnan(x[row]).any() else "candidate"
-            return f"NaN in the {where} only {at}"
-        if np.array_equal(x[row], y[row]):
-            return f"equal but not the same bits {at}"
-        return f"beyond {at}, {int(failed.sum())}/{len(x)}"
+
+class _Tally:
+    """What was found of a pair so far, rows after rows."""
+
+    def __init__(self, pair: Pair, size: int) -> None:
+        self._pair = pair
+        self._worst, self._max_abs, self._max_rel = (0, 0), 0.0, 0.0
+        self._first: int | None = None
+        self._first_failed: int | None = None
+        self._failed = 0
+        self._reason = ""
+        self._used, self._allowed, self._extent = np.zeros(size), np.zeros(size), Extent(size)
+
+    def add(self, at: int, a: Values, b: Values) -> None:
+        """Rows from number ``at`` on."""
+        gap, rel, allowed, same, good = self._pair.measure(a, b)
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        differs, failed = np.flatnonzero(~same.all(axis=1)), np.flatnonzero(~good.all(axis=1))
+        if gap.size and float(gap.max()) > self._max_abs:
+            row, column = divmod(int(gap.argmax()), gap.shape[1])
+            self._worst, self._max_abs = (at + row, column), float(gap.max())
+        self._max_rel = max(self._max_rel, float(rel.max(initial=0.0)))
+        if self._first is None and len(differs):
+            self._first = at + int(differs[0])
+        if self._first_failed is None and len(failed):
+            row = int(failed[0])
+            self._first_failed = at + row
+            self._reason = self._pair._against(at + row, x[row], y[row])
+        self._failed += len(failed)
+        self._used = np.maximum(self._used, gap.max(axis=0, initial=0.0))
+        self._allowed = np.maximum(self._allowed, allowed.max(axis=0, initial=0.0))
+        self._extent.add(x)
+
+    def result(self, rows: int) -> SignalResult:
+        pair, signal = self._pair, self._pair.signal
+        columns = signal.columns if signal else ("",)
+        reason = self._reason
+        if reason.startswith("beyond"):
+            reason += f", {self._failed}/{rows}"
+        return SignalResult(
+            pair.name,
+            signal.unit if signal else "",
+            pair.tolerance,
+            rows=rows,
+            there=len(pair.track),
+            max_abs=self._max_abs,
+            max_rel=self._max_rel,
+            worst=None if self._first is None else pair._tag(self._worst[0]),
+            first=self._tag(self._first),
+            first_failed=self._tag(self._first_failed),
+            column="" if len(columns) == 1 or self._first is None else columns[self._worst[1]],
+            reason=reason,
+            remark="" if reason else _remark(self._used, self._allowed, self._extent.moved),
+        )
+
+    def _tag(self, row: int | None) -> Tag | None:
+        return None if row is None else self._pair._tag(row)
+
+
+class Extent:
+    """Between which values each of some columns moves."""
+
+    def __init__(self, size: int) -> None:
+        self._low, self._high = np.full(size, math.inf), np.full(size, -math.inf)
+
+    def add(self, x: Matrix) -> None:
+        """Rows (n, size); what is not finite does not count."""
+        there = np.isfinite(x)
+        low = np.min(x, axis=0, where=there, initial=math.inf)
+        high = np.max(x, axis=0, where=there, initial=-math.inf)
+        self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
+
+    @property
+    def moved(self) -> Matrix:
+        """How far each moves (size,); of one that never does, its size."""
+        known = self._low <= self._high
+        low, high = np.where(known, self._low, 0.0), np.where(known, self._high, 0.0)
+        with np.errstate(over="ignore"):
+            moved = high - low
+        return np.asarray(np.where(moved > 0, moved, np.maximum(np.abs(low), np.abs(high))))
 
 
 def ranges(x: Matrix) -> Matrix:
     """How far each column of ``x`` (n, size) moves (size,); of one that never does, its size."""
-    finite = np.where(np.isfinite(x), x, np.nan)
-    known = np.isfinite(x).any(axis=0)
-    kept = np.where(known, finite, 0.0)
-    with np.errstate(over="ignore"):
-        moved = np.nanmax(kept, axis=0, initial=-math.inf) - np.nanmin(
-            kept, axis=0, initial=math.inf
-        )
-    size = np.nanmax(np.abs(kept), axis=0, initial=0.0)
-    return np.asarray(np.where(moved > 0, moved, size))
+    extent = Extent(x.shape[1])
+    extent.add(x)
+    return extent.moved
 
 
-def _remark(gap: Matrix, allowed: Matrix, moved: Matrix) -> str:
+def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
     """That a tolerance which was needed is above a tenth of the signal's own range."""
-    used = gap.max(axis=0, initial=0.0)
-    most = np.where(used > 0, allowed.max(axis=0, initial=0.0), 0.0)
+    most = np.where(used > 0, allowed, 0.0)
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
         return ""

@@ -83,11 +83,11 @@ def test_a_run_that_lacked_the_file_itself_is_repeated_as_it_ended(folder: Path)
     (folder / "reader.py").write_text(later)
     (folder / "gain.txt").unlink()
     recorded("a.mcap", status=2)
-    done = rtsim("replay", "a.mcap")
+    done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 0, done.output
     assert "the recorded run ended in an error at" in done.stdout
     (folder / "gain.txt").write_text("-0.5")
-    done = rtsim("replay", "a.mcap")
+    done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 1, done.output
     assert "no error now" in done.stdout
 
@@ -155,13 +155,13 @@ def test_where_only_the_recorded_run_dies_they_part(folder: Path, when: str) -> 
     """Once with a message on its way, and once in the first step of all."""
     recorded("a.mcap", "--set", f"dies={when}", status=2)
     (folder / "reader.py").write_text(READER.replace("raise ValueError", "ValueError"))
-    told = diverged("a.mcap")
+    told = diverged("--trust", "a.mcap")
     ns = round((float(when) + 0.005) * 1e9)
     assert place(told)[:3] == (ns, 0, "event")
     [pair] = told["first"]["values"]
     assert "the wing broke" in pair["a"]
     assert pair["b"] == "absent"
-    done = rtsim("replay", "a.mcap")
+    done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 1, done.output
     assert "the wing broke" in done.stdout
     assert "no error now" in done.stdout
@@ -170,15 +170,15 @@ def test_where_only_the_recorded_run_dies_they_part(folder: Path, when: str) -> 
 def test_where_only_the_rerun_dies_they_part(folder: Path) -> None:
     recorded("a.mcap")
     (folder / "reader.py").write_text(READER.replace("t > p[0]", "t > 0.305"))
-    told = diverged("a.mcap")
+    told = diverged("--trust", "a.mcap")
     assert place(told)[:3] == (310_000_000, 0, "event")
     [pair] = told["first"]["values"]
     assert (pair["a"], "the wing broke" in pair["b"]) == ("absent", True)
     for options in ((), ("--to", "0.8")):
-        done = rtsim("replay", "a.mcap", *options)
+        done = rtsim("replay", "--trust", "a.mcap", *options)
         assert done.exit_code == 1, done.output
         assert "the wing broke" in done.stdout
-    assert rtsim("replay", "a.mcap", "--to", "0.3").exit_code == 0
+    assert rtsim("replay", "--trust", "a.mcap", "--to", "0.3").exit_code == 0
 
 
 @pytest.mark.usefixtures("folder")
@@ -199,7 +199,7 @@ def test_an_error_of_a_device_is_not_asked_for_again(folder: Path) -> None:
     [error] = [e for e in recording.events if e.kind == "Error"]
     if error.source != "OSError":
         pytest.skip("an error of a model has another name here")
-    done = rtsim("diverge", "a.mcap")
+    done = rtsim("diverge", "--trust", "a.mcap")
     assert done.exit_code == 0, done.output
 
 
@@ -233,12 +233,12 @@ def test_how_the_first_difference_grows_is_told(folder: Path) -> None:
     recorded("a.mcap")
     other = READER.replace("dx[0] = u[0] - x[0]", "dx[0] = u[0] - x[0] + 1e-22 * (t > 0.405)")
     (folder / "reader.py").write_text(other)
-    done = rtsim("replay", "a.mcap")
+    done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 0, done.output
     said = "the first difference is that of p.x at 0.410000000 s; largest so far in m:"
     assert said in done.stdout
     assert "signals are within the tolerance; 134 rows" in done.stdout
-    told: Any = data(rtsim("replay", "a.mcap", "--json"))
+    told: Any = data(rtsim("replay", "--trust", "a.mcap", "--json"))
     grown = [gap for _, gap in told["first_difference"]["growth"]]
     assert grown == sorted(grown)
     assert 0 < grown[0] < grown[-1]

@@ -43,7 +43,7 @@ def saved(plain: Build, cases: Path, fault: str, **values: float) -> Path:
 
 
 def case(*arguments: object) -> Result:
-    return CliRunner().invoke(sil, ["case", *map(str, arguments)])
+    return CliRunner().invoke(sil, ["case", "--trust", *map(str, arguments)])
 
 
 @pytest.mark.parametrize("fault", ["abort", "nan", "endless"])
@@ -148,3 +148,18 @@ def test_files_that_are_no_cases(tmp_path: Path) -> None:
     with pytest.raises(CaseError) as told:
         Case.load(path)  # what NumPy says of it is about pickles
     assert str(told.value) == f"{path} is not a case of rtsim sil; those are in cases/*.npz"
+
+
+def test_c_outside_the_project_takes_the_users_word(
+    plain: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(plain, tmp_path, "abort")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    refused = CliRunner().invoke(sil, ["case", str(path)])
+    assert refused.exit_code == 2
+    assert "compiled and run: it is not of the current project" in refused.output
+    assert "--trust" in refused.output
+    monkeypatch.chdir(plain.interface.path.parent)
+    assert CliRunner().invoke(sil, ["case", str(path)]).exit_code == 1

@@ -200,14 +200,18 @@ def test_a_run_goes_on_from_its_file_and_says_so(stick: Path) -> None:  # noqa: 
 def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     source = stick / "stick.py"
     source.write_text(STICK.replace("GAIN = 1.0", "GAIN = 2.0"))
-    result = rtsim("run", "--from", "a@0.500.checkpoint", "-o", "b.mcap")
+    again = ("run", "--from", "a@0.500.checkpoint", "-o", "b.mcap")
+    result = rtsim(*again)
+    assert result.exit_code == 2
+    assert "not what it was then" in result.stderr
+    result = rtsim(*again, "--scenario", "stick.py")
     assert result.exit_code == 2
     assert "a@0.500.checkpoint is of another scenario than this is now" in result.stderr
     assert "the sources of the scenario's functions have changed since" in result.stderr
-    assert rtsim("replay", "a.mcap", "--from", "0.6", "--then", "run").exit_code == 2
-    assert rtsim("run", "--from", "a@0.500.checkpoint", "-o", "b.mcap", "--force").exit_code == 0
+    assert rtsim("replay", "a.mcap", "--from", "0.6", "--then", "run", "--trust").exit_code == 2
+    assert rtsim(*again, "--trust", "--force").exit_code == 0
     source.write_text(STICK.replace("step=0.01", "step=0.02"))
-    result = rtsim("run", "--from", "a@0.500.checkpoint")
+    result = rtsim("run", "--from", "a@0.500.checkpoint", "--trust")
     assert "parts.plant.step: 10000000 in the recording, 20000000 now" in result.stderr
 
 
@@ -260,9 +264,12 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     source.write_text(source.read_text().replace("0.5 * x", "0.6 * x"))
     result = rtsim("run", "--from", "a@1.010.checkpoint")
     assert result.exit_code == 2
+    assert "which would be compiled and run: it, or a file that it reads, is not" in result.stderr
+    result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust")
+    assert result.exit_code == 2
     assert "--force goes on if the C answers every step up to there as it did:" in result.stderr
     assert "now (its C, its flags or its compiler have changed)" in result.stderr
-    result = rtsim("run", "--from", "a@1.010.checkpoint", "--force")
+    result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust", "--force")
     assert "answered otherwise than it did" in result.stderr
 
 

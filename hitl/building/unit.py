@@ -90,6 +90,7 @@ def _initialize(interface: Interface, file: str) -> str:
             "static unsigned long long rtsim_tick;",
             "int rtsim_initialize(const double *rtsim_p)\n{\n  int rtsim_status;",
             "  rtsim_tick = 0;",
+            *_cleared(interface.output_fields),
             *in_order(interface, settle, file),
             "  return 0;\n}",
         ]
@@ -148,6 +149,13 @@ def _raw(place: Field) -> str:
     if place.signal.type == "bool":
         return "rtsim_v != 0.0"
     return f"(rtsim_{place.signal.type})rtsim_v"
+
+
+def _cleared(fields: Iterable[Field]) -> Iterable[str]:
+    """Variables that the unit declares begin anew, too: a slow entry point has not written yet."""
+    for place in fields:
+        if place.declared:
+            yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
 
 
 def _notes(fields: Iterable[Field]) -> Iterable[str]:

@@ -23,6 +23,7 @@ from rtsim.controller import PythonController
 from rtsim.record.verdict import Outcome
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
+from rtsim.tag import Tag
 
 TABLE = [0.5 + 0.25 * k for k in range(46)]
 _SOURCE = """
@@ -239,6 +240,30 @@ def test_one_without_an_initialize_is_not_asked(tmp_path: Path) -> None:
     path.write_text(text.replace("shape = 46", f"shape = 46, initial = {TABLE}"))
     checks = {check.what for check in held(path).open["law"].checks}
     assert "initialised a second time, it starts the same" not in checks
+
+
+def test_an_output_that_is_not_written_yet_begins_anew(tmp_path: Path) -> None:
+    """The variable is the generated unit's, and its entry point is due at the second tick."""
+    path = written(tmp_path)
+    text = path.read_text().replace(
+        'step = "y = law_step(&c, x)"',
+        'step = ["y = law_step(&c, x)", { call = "slow = y", every = 2, offset = 1 }]',
+    )
+    path.write_text(text.replace('y = { unit = "N" }', 'y = { unit = "N" }\nslow = {}'))
+    running = SilController(path, cases=None).fresh()
+    try:
+        for _ in range(2):
+            answers = []
+            for k in range(3):
+                running.send(Tag(k), np.ones(1))
+                answer = running.receive(Tag(k), 5.0)
+                assert answer is not None
+                answers.append(answer[1])
+            assert answers[0] == 0.0
+            assert answers[1] == answers[2] > 0.0
+            assert running.restart()
+    finally:
+        running.close()
 
 
 def test_execution_times_are_those_of_the_steps_that_were_compared(tmp_path: Path) -> None:

@@ -84,18 +84,18 @@ class StoredWords:
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
         """Whole columns, which are read together with those that follow them."""
-        if isinstance(columns, int | np.integer):
-            one = range(self._spec.width)[int(columns)]
-            return self._column(one)
-        if not isinstance(columns, slice):
+        if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
-        chosen = range(*columns.indices(self._spec.width))
+        chosen = range(self._spec.width)[columns]
+        if isinstance(chosen, int):
+            return self._column(chosen).copy()
         out = np.empty((len(self), len(chosen)), np.int64, "F")
         for k, column in enumerate(chosen):
             out[:, k] = self._column(column)
         return out
 
     def _column(self, column: int) -> NDArray[np.int64]:
+        """A view of what was read last."""
         all_rows = self._messages.count
         kept = self._messages.chunks.columns
         first, block = kept.get(id(self._messages), (0, _NONE))
@@ -106,7 +106,7 @@ class StoredWords:
             first, last = column, min(self._spec.width, column + many)
             block = self._read(first, last, 0, all_rows, "F")
             kept[id(self._messages)] = first, block
-        return block[self._first : self._stop, column - first].copy()
+        return block[self._first : self._stop, column - first]
 
     def _read(self, low: int, high: int, first: int, stop: int, order: Any) -> NDArray[np.int64]:
         """Columns ``low`` to ``high`` of rows ``first`` to ``stop``, both of the whole track."""

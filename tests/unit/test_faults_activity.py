@@ -143,7 +143,7 @@ def test_it_says_when_an_activation_begins_and_ends_and_of_how_many_items() -> N
         ({"duration": 0.02, "until": 0.004}, 4),
     ],
 )
-def test_it_was_over_when_its_time_was(entries: dict[str, float], over: int) -> None:
+def test_it_was_over_when_its_time_was(entries: dict[str, Any], over: int) -> None:
     one = activity(at=0.002, **entries)
     assert one.strikes(2 * MS)
     assert not one.strikes(9 * MS)

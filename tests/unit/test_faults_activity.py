@@ -252,6 +252,15 @@ def test_one_that_was_saved_goes_on_as_if_nothing_was(entries: dict[str, Any]) -
         ]
 
 
+def test_one_that_nothing_was_asked_of_has_done_nothing() -> None:
+    one = activity()
+    assert one.save() == {
+        "began": -1, "since": 0, "items": 0, "activations": 0, "held": False, "taken": -1,
+        "by_hand": [-1, False, False],
+    }  # fmt: skip
+    assert (one.begins, one.ended, one.ended_ns) == (False, 0, 0)
+
+
 def test_commands_are_kept_too() -> None:
     for orders in (["start"], ["start", "clear"], ["clear"]):
         one, other = activity(at=9), activity(at=9)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,7 +125,7 @@ def test_the_earliest_time_that_makes_sense_is_a_nanosecond() -> None:
     assert begun(Taking(Ring(1), every="1e-9")).next_ns == 1
     for how in ({"at": ["0"]}, {"at": [1, -1]}, {"every": "-1e-9"}):
         with pytest.raises(ScenarioError, match="give"):
-            Taking(Ring(1), **how)  # type: ignore[arg-type]
+            Taking(Ring(1), **how)
 
 
 def test_without_a_keeper_there_is_none_to_ask_and_none_to_finish() -> None:
@@ -199,14 +199,9 @@ def test_times_before_a_run_that_goes_on_are_over() -> None:
 def test_a_regular_one_waits_where_there_is_less_than_twice_its_cost(
     left: int, postponed: int
 ) -> None:
-    ring, run, now = Ring(1), Run(), SimpleNamespace(ns=0)
-
-    def clock() -> int:
-        now.ns += 10
-        return now.ns
-
+    ring, run, ticks = Ring(1), Run(), itertools.count(0, 10)
     taking = Taking(ring, every="0.001")
-    taking.begin(run, {}, 0, 10**12, clock)
+    taking.begin(run, {}, 0, 10**12, lambda: next(ticks))
     run.left = 10**9
     taking.observe(MS)
     run.left = left
@@ -260,10 +255,11 @@ def test_a_ring_takes_a_hundred_and_none_closer_than_a_tenth_of_a_second(
 
 def test_the_beginning_is_kept_where_it_is_asked_for() -> None:
     past = Past(first=True)
-    assert past.lacks_first
-    past.keep(at(3))
-    past.keep(at(9))
-    assert not past.lacks_first
+    lacking = [past.lacks_first]
+    for ms in (3, 9):
+        past.keep(at(ms))
+        lacking.append(past.lacks_first)
+    assert lacking == [True, False, False]
     assert past.before(99 * MS) == at(3)
     assert not Past(first=True, start=at(1)).lacks_first
     assert not Past().lacks_first

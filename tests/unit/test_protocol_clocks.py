@@ -129,5 +129,4 @@ def test_far_from_where_its_trips_were_the_uncertainty_is_that_of_the_drift() ->
     fitted = fit(made)
     assert fitted.reference_ns == S + 1000
     centre = 32 * S  # of the three, from the reference, if they count alike
-    assert fitted.offset_sigma_ns == pytest.approx(fitted.drift_sigma * centre, rel=0.5)
     assert fitted.offset_sigma_ns > 0.9 * fitted.drift_sigma * centre

@@ -55,7 +55,7 @@ def alone(which: int, **one: float | tuple[float, float, float]) -> Callable[[fl
 
 
 P, Q, R = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-OVER_ALPHA: dict[str, Callable[[float], float]] = {
+OVER_ALPHA: dict[str, Callable[..., float]] = {
     "CZ0_table": lambda alpha: float(asked(alpha)[CZ]),
     "CXq_table": alone(CX, rates=Q),
     "CYr_table": alone(CY, rates=R),
@@ -66,8 +66,8 @@ OVER_ALPHA: dict[str, Callable[[float], float]] = {
     "Cmq_table": alone(CM, rates=Q),
     "Cnr_table": alone(CN, rates=R),
     "Cnp_table": alone(CN, rates=P),
-}  # type: ignore[dict-item]
-OVER_TWO: dict[str, Callable[[float, float], float]] = {
+}
+OVER_TWO: dict[str, Callable[..., float]] = {
     "CX_table": lambda elevator, alpha: float(asked(alpha, elevator=elevator)[CX]),
     "Cm0_table": lambda elevator, alpha: float(asked(alpha, elevator=elevator)[CM]),
     "Cl0_table": lambda beta, alpha: float(asked(alpha, beta)[CL]),

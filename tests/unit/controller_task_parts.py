@@ -43,7 +43,7 @@ class Answers:
         answer = self.ahead.pop(0) if self.ahead else 1.0
         if isinstance(answer, Exception):
             raise answer
-        return np.array([answer]) if isinstance(answer, float) else answer  # type: ignore[no-any-return]
+        return np.array([answer]) if isinstance(answer, float) else answer
 
     def close(self) -> None:
         self.closed += 1

@@ -155,12 +155,17 @@ def test_a_flight_counts_until_its_recording_is_finished(
 
     base: Any = FileRecorder if recording else NullRecorder
     start, finish = base.start, base.finish
-    monkeypatch.setattr(
-        base, "start", lambda self, header: (takes(100.0, "start"), start(self, header))[1]
-    )
-    monkeypatch.setattr(
-        base, "finish", lambda self, footer: (takes(0.3, "finish"), finish(self, footer))[1]
-    )
+
+    def slow_start(self: Any, header: Any) -> None:
+        takes(100.0, "start")
+        start(self, header)
+
+    def slow_finish(self: Any, footer: Any) -> None:
+        takes(0.3, "finish")
+        finish(self, footer)
+
+    monkeypatch.setattr(base, "start", slow_start)
+    monkeypatch.setattr(base, "finish", slow_finish)
 
     def simulate(flown: object, *, recorder: Any) -> SimpleNamespace:
         assert isinstance(recorder, base)

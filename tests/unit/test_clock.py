@@ -19,6 +19,7 @@ from rtsim.clock import (
     VirtualClock,
     Wake,
     WallClock,
+    age_ns,
     exact_rate,
     tail_for,
     tick_ns,
@@ -65,6 +66,18 @@ def test_a_rate_that_does_not_let_time_pass_is_refused(rate: float) -> None:
         WallClock(rate)
     with pytest.raises(ScenarioError):
         VirtualClock().set_rate(rate, 0)
+
+
+def test_clocks_that_nothing_was_asked_of_stand_at_the_start() -> None:
+    assert VirtualClock().now() == 0
+    assert WallClock().begun_ns == 0
+
+
+def test_a_process_is_as_old_as_the_system_says() -> None:
+    """No older than the machine, and no younger than what it has done since."""
+    before = age_ns()
+    assert 0 < before <= age_ns() < 10**18
+    assert age_ns() - before < 3600 * 10**9
 
 
 def test_virtual_clock_follows_what_it_is_asked_for() -> None:

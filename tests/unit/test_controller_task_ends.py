@@ -245,7 +245,7 @@ def test_one_that_is_dead_is_not_brought_up_to_any_time() -> None:
 @pytest.mark.parametrize(("ahead", "judged"), [(0, False), (4, True)])
 def test_outside_it_is_late_only_where_it_was_given_a_time(ahead: int, judged: bool) -> None:
     controller = Own(None)
-    controller.outside = True  # type: ignore[misc]
+    controller.outside = True
     compute: LatencyModel = Fixed(ahead / 1000)
     one = Stand(controller, compute=compute)
     if judged:

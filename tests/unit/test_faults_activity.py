@@ -143,7 +143,7 @@ def test_it_says_when_an_activation_begins_and_ends_and_of_how_many_items() -> N
         ({"duration": 0.02, "until": 0.004}, 4),
     ],
 )
-def test_it_was_over_when_its_time_was(entries: dict[str, float], over: int) -> None:
+def test_it_was_over_when_its_time_was(entries: dict[str, Any], over: int) -> None:
     one = activity(at=0.002, **entries)
     assert one.strikes(2 * MS)
     assert not one.strikes(9 * MS)
@@ -250,6 +250,15 @@ def test_one_that_was_saved_goes_on_as_if_nothing_was(entries: dict[str, Any]) -
         assert [told(whole, ms) for ms in range(cut, 14)] == [
             told(gone_on, ms) for ms in range(cut, 14)
         ]
+
+
+def test_one_that_nothing_was_asked_of_has_done_nothing() -> None:
+    one = activity()
+    assert one.save() == {
+        "began": -1, "since": 0, "items": 0, "activations": 0, "held": False, "taken": -1,
+        "by_hand": [-1, False, False],
+    }  # fmt: skip
+    assert (one.begins, one.ended, one.ended_ns) == (False, 0, 0)
 
 
 def test_commands_are_kept_too() -> None:

@@ -77,7 +77,11 @@ def test_what_is_held_back_is_overtaken_and_nothing_else_is() -> None:
 @pytest.mark.parametrize("kind", ["drop", "delay", "duplicate", "reorder", "burst"])
 def test_a_fault_that_has_not_struck_leaves_the_order_of_the_link(kind: str) -> None:
     """A link on which messages overtake stays one, and one on which none does stays that."""
-    more = {"delay": {"delay": 0.1}, "reorder": {"extra": 0.1}, "burst": {"length": 2}}
+    more: dict[str, dict[str, Any]] = {
+        "delay": {"delay": 0.1},
+        "reorder": {"extra": 0.1},
+        "burst": {"length": 2},
+    }
     waiting = fault(kind, at=100, **more.get(kind, {}))
     for transport, overtakes in (
         (Reorder(Fixed(0.01), 0.5, 0.25), True),

@@ -76,10 +76,12 @@ def test_what_a_link_draws_is_checked() -> None:
 
     assert of(()) == ()
     assert of((0, LONGEST_NS - 1)) == (0, LONGEST_NS - 1)
-    for wrong in ([1], 1, None):
+    no_tuple: tuple[object, ...] = ([1], 1, None)
+    for wrong in no_tuple:
         with pytest.raises(LatencyError, match=r"Model on topic t returned .*; it returns a tuple"):
             of(wrong)
-    for wrong in (-1, LONGEST_NS, 1.0, True, np.int64(1)):
+    no_delay: tuple[object, ...] = (-1, LONGEST_NS, 1.0, True, np.int64(1))
+    for wrong in no_delay:
         with pytest.raises(LatencyError, match=r"Model on topic t returned a delay of .* ns; a d"):
             of((0, wrong))
 
@@ -134,7 +136,8 @@ def test_a_truncated_normal_draws_between_the_shares_of_its_ends() -> None:
     (_, low, high), (_, same, all_above) = stream.asked
     assert (low, high) == (pytest.approx(0.158655, rel=1e-5), pytest.approx(0.97725, rel=1e-5))
     assert (same, all_above) == (low, 1.0)
-    assert drawn(TruncatedNormal(1.0, 0.1), 1.0) == (pytest.approx(1.8e9, rel=0.03),)
+    (furthest,) = drawn(TruncatedNormal(1.0, 0.1), 1.0)
+    assert furthest == pytest.approx(1.8e9, rel=0.03)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

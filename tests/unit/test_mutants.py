@@ -75,6 +75,13 @@ def test_what_only_types_read_is_left_out() -> None:
         silent("x: int = 1")  # where annotations are evaluated, they count
 
 
+def test_the_star_of_a_list_of_parameters_is_no_product() -> None:
+    source = "from __future__ import annotations\n\ndef f(a, *, b):\n    return a * b\n"
+    product = "core/ReplaceBinaryOperator_Mul_Div"
+    star, times = (Change("", product, "f", place, 0) for place in ((3, 9), (4, 13)))
+    assert chosen([star, times], source, 1, 0) == [times]
+
+
 def test_a_sample_is_drawn_by_what_a_change_is() -> None:
     changes = [change(7, "1", k=k) for k in range(600)]
     tenth, fifth = chosen(changes, SOURCE, 10, 0), chosen(changes, SOURCE, 5, 0)

@@ -112,3 +112,21 @@ def test_both_clocks_convert_to_each_other() -> None:
 def test_what_is_no_fit_says_so(made: list[RoundTrip], says: str) -> None:
     with pytest.raises(ControllerError, match=says):
         fit(made)
+
+
+def test_a_fit_says_what_its_line_says() -> None:
+    line = ClockFit(1000, 50.0, 2.5e-4, 1.0, 1e-6, 3.0, 9)
+    assert line.drift_ppm == 250.0
+    assert line.board_ns(1000) == 1050.0
+    assert line.board_ns(5000) == 5051.0
+    assert line.host_ns(line.board_ns(123_456)) == pytest.approx(123_456)
+    assert RoundTrip(5, 12, 0).delay_ns == 7
+
+
+def test_far_from_where_its_trips_were_the_uncertainty_is_that_of_the_drift() -> None:
+    """The reference is the trip in the middle of the list, which is not the middle in time."""
+    made = [RoundTrip(t, t + 2000, (t + 1000) // 1000) for t in (0, S, 100 * S)]
+    fitted = fit(made)
+    assert fitted.reference_ns == S + 1000
+    centre = 32 * S  # of the three, from the reference, if they count alike
+    assert fitted.offset_sigma_ns > 0.9 * fitted.drift_sigma * centre

@@ -103,3 +103,10 @@ def test_what_is_pinned_for_the_lower_bounds_is_not_asked_for_at_another_version
     assert "--only-binary=:all:" in pip
     assert any(word.startswith("numba==") for word in pip)
     assert not any(word.startswith("ruff") for word in pip)
+
+
+def test_the_tester_of_mutants_is_asked_for_by_itself_and_not_for_the_tests(calls: Calls) -> None:
+    assert setup()("mutants") == 0
+    assert calls.made[0][-1].endswith(("[dev,mutants]", "[dev,mutants,pitl]"))
+    assert setup()("dev") == 0
+    assert not any("mutants" in word for word in calls.made[-2])

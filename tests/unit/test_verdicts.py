@@ -179,8 +179,9 @@ def test_an_angle_differs_the_short_way_round_in_a_unit_that_has_one(
     if turn:
         assert judged([0.5], [0.5 + 3 * turn], kind="angle", unit=unit).max_abs < 1e-9
         assert judged([0.0], [turn / 2], kind="angle", unit=unit).max_abs == turn / 2
-        huge = judged([1.7e308], [-1.7e308], kind="angle", unit=unit).max_abs
-        assert 0.0 <= huge <= turn / 2
+        huge = judged([1.7e308], [-1.6e308], kind="angle", unit=unit).max_abs
+        short_way = math.fmod(abs(math.fmod(1.7e308, turn) - math.fmod(-1.6e308, turn)), turn)
+        assert huge == pytest.approx(min(short_way, turn - short_way))
     assert judged([turn], [0.0]).max_abs == turn, "a scalar has no turn"
 
 
@@ -194,6 +195,17 @@ def test_a_quaternion_differs_up_to_its_sign_row_by_row() -> None:
     assert judged([q], [[-v for v in q]], kind="quaternion").ok
     assert not judged([q], [[-v for v in q]]).ok, "four numbers have no common sign"
     assert not judged([q], [[math.nan] * 4], kind="quaternion").ok
+    # As far from one sign as from the other: it is left as it is, and each element judged so.
+    a, b = [[2.0, 1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0, 0.0]]
+    assert judged(a, b, kind="quaternion", tolerance=Tolerance(0.0, 1.0)).ok
+
+
+@pytest.mark.parametrize("kind", ["scalar", "angle", "quaternion"])
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_itself_whatever_it_means(kind: Kind, odd: float) -> None:
+    row = [[odd, 0.0, 0.0, 0.0]]
+    found = judged(row, row, kind=kind, unit="deg")
+    assert (found.ok, found.max_abs, found.first) == (True, 0.0, None)
 
 
 def test_integers_are_compared_without_rounding() -> None:

@@ -81,9 +81,11 @@ def chosen(changes: Iterable[Change], source: str, every: int, seed: int) -> lis
     seen: Counter[str] = Counter()
     out = []
     for change in sorted(changes, key=lambda c: (c.place, c.operator, c.occurrence)):
-        if not wanted(change.operator) or any(a <= change.place < b for a, b in quiet):
+        line, column = change.place
+        mark = lines[line - 1][column : column + 2] in ("*,", "/,")  # of a list of parameters
+        if not wanted(change.operator) or mark or any(a <= change.place < b for a, b in quiet):
             continue
-        what = f"{change.within}/{change.operator}/{lines[change.place[0] - 1].strip()}"
+        what = f"{change.within}/{change.operator}/{lines[line - 1].strip()}"
         key = f"{seed}/{what}/{seen[what]}"
         seen[what] += 1
         if int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) % every == 0:

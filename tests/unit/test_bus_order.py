@@ -41,7 +41,8 @@ class Script:
 
 def bus_of(**transports: LatencyModel) -> tuple[Bus, list[Message]]:
     """A topic of its own sender for each."""
-    bus, told = Bus(RandomStreams(1)), []
+    bus = Bus(RandomStreams(1))
+    told: list[Message] = []
     bus.record = told.append
     for name, transport in transports.items():
         bus.add(Topic(name, f"of {name}", ONE, transport))

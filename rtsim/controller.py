@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from rtsim.addresses import UPDATE
-from rtsim.compiling import Native, check_arguments, compile_function, in_words
-from rtsim.errors import ControllerError, RtsimError
+from rtsim.compiling import Compilation, Native, check_arguments, prepared
+from rtsim.errors import ControllerError
+from rtsim.first_call import first_checked
 from rtsim.history import History, steps_of
+from rtsim.raised import blame, in_words
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
 
@@ -111,18 +113,31 @@ class PythonController:
         self.s = self.memory.initial()
         self.name = f"law {getattr(law, '__name__', 'without a name')} of {name}"
         check_arguments(law, "t, u, s, p, y", self.name)
-        self._native = (
-            compile_function(law, UPDATE, self.name)
-            if compile
-            else Native.plain(getattr(law, "py_func", law), UPDATE)
-        )
+        self._compile: Compilation = compile
         self._pending: Tag | None = None
         self._u, self._y = np.zeros(inputs.size), np.zeros(outputs.size)
 
     @cached_property
+    def _native(self) -> Native:
+        return prepared(self.law, UPDATE, self.name, self._compile)
+
+    @cached_property
     def _law(self) -> Callable[[float], object]:
         """On vectors that stay where they are, so that a step hands over no more than t."""
-        return self._native.on(self._u, self.s, self.p, self._y)
+        vectors = (self._u, self.s, self.p, self._y)
+        return first_checked(self._native, vectors, lambda law: vars(self).update(_law=law))
+
+    def ready(self, compile: Compilation) -> PythonController:
+        """A :meth:`fresh` one for a run whose functions are made ready in this way.
+
+        One that was not declared to be compiled is plain Python in each run.
+        """
+        out = self.fresh()
+        out._compile = compile if self._compile else False
+        if out._compile != self._compile:
+            vars(out).pop("_native", None)
+        out._native  # noqa: B018
+        return out
 
     def fresh(self) -> PythonController:
         """One like it at its declared start, with a memory of its own: each run has one."""
@@ -138,20 +153,18 @@ class PythonController:
         self._u[:] = inputs
         try:
             self._law(tag.ns / 1_000_000_000)
-        except RtsimError:
-            raise
-        except Exception as error:
-            raise ControllerError(self._complaint(tag, error)) from error
+        except BaseException as error:
+            self._blame(tag, error)
         self._pending = tag
 
-    def _complaint(self, tag: Tag, error: Exception) -> str:
-        text = f"{self.name} raised at {tag}: {in_words(error)}"
+    def _blame(self, tag: Tag, error: BaseException) -> NoReturn:
         if not isinstance(error, IndexError):
-            return text
+            blame(self.name, tag, error, ControllerError, sure=True)
         layouts = {"u": self.inputs, "s": self.memory, "p": self.parameters, "y": self.outputs}
-        return f"{text}; its vectors have " + ", ".join(
-            f"{k}: {v.size}" for k, v in layouts.items()
-        )
+        sizes = ", ".join(f"{k}: {v.size}" for k, v in layouts.items())
+        raise ControllerError(
+            f"{self.name} raised at {tag}: {in_words(error)}; its vectors have {sizes}"
+        ) from error
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         if self._pending != tag:

@@ -11,6 +11,7 @@ from rtsim.control.desk import Desk
 from rtsim.control.inbox import Inbox
 from rtsim.instant import Instant
 from rtsim.plant import NONE_NS, Plant
+from rtsim.raised import Interrupted
 from rtsim.record.tape import Recorder
 from rtsim.signals import Vector
 from rtsim.system import System
@@ -159,10 +160,10 @@ class Executive:
     def interrupt(self) -> None:
         """From a signal handler: end on a whole tag, at once where the loop only waits.
 
-        Asked a second time it does not wait for the tag.  Raises :class:`KeyboardInterrupt`.
+        Asked a second time it does not wait for the tag.  Raises :class:`Interrupted`.
         """
         if self._waiting or self.stopping:
-            raise KeyboardInterrupt
+            raise Interrupted
         self.stopping = True
 
     def _begin(self) -> None:

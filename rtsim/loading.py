@@ -15,8 +15,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from rtsim.compiling import own_frames
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.raised import from_outside, own_frames
 from rtsim.scenario import Scenario
 
 BUILT_IN = {
@@ -82,7 +82,9 @@ def _users_code(whose: str) -> Iterator[None]:
     except SyntaxError as error:
         line = f": {error.text.strip()}" if error.text else ""
         raise ScenarioError(f"{error.filename}:{error.lineno}: {error.msg}{line}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if from_outside(error):
+            raise
         frames = "".join(f"\n  {f.filename}:{f.lineno} {f.line}" for f in own_frames(error))
         raise ScenarioError(f"{whose} raised {type(error).__name__}: {error}{frames}") from error
 

@@ -169,14 +169,16 @@ def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
 # -- functions as machine code ---------------------------------------------------------------------
 
 
-def lower(plain: Callable[..., Any], signature: Signature, kept: Path) -> MachineCode:
-    """``plain`` compiled for ``signature``.
+def lower(
+    plain: Callable[..., Any], signature: Signature, kept: Path, checked: bool = False
+) -> MachineCode:
+    """``plain`` compiled for ``signature``; ``checked``: with each index of an array.
 
     Where numba's runtime has to be there when it runs (it allocates, prints, ...) the code stays
     with numba, which keeps its own files in the folder ``kept``; only ``elsewhere`` is told then.
     """
     known = kept.is_dir()  # such a function was compiled before
-    with _numba_keeps_in(kept):
+    with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
         made = [_compile(plain, tuple(TYPES[kind] for kind in signature), known)]
         if (entered := ENTERED.get(signature)) is not None:
             through, arguments = entered
@@ -228,13 +230,14 @@ def _keep(jitted: Any, result: Any) -> None:
 
 
 @contextmanager
-def _numba_keeps_in(folder: Path) -> Iterator[None]:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
+def _numba_is_set(**settings: object) -> Iterator[None]:
+    """These are of the whole process: helpers that are compiled meanwhile have them too."""
+    before = {name: getattr(numba.config, name) for name in settings}
+    vars(numba.config).update(settings)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        vars(numba.config).update(before)
 
 
 _DECLARED = re.compile(r'^declare [^@]*@"?([^"(]+)', re.M)

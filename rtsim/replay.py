@@ -24,7 +24,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Fed, simulate
+from rtsim.simulation import Fed, compilation_of, simulate
 from rtsim.source_hash import source_hash
 from rtsim.tag import NS_PER_S, Tag
 from rtsim.trace import COMMAND, INSERTED, request_topic
@@ -81,7 +81,7 @@ def refly(
         scenario,
         seed=int(header["seed"]),
         until=Fraction(int(header["until"]), NS_PER_S),
-        compile=bool(header["compile"]),
+        compile=compilation_of(header),
         fed=fed,
         stop_ns=recording.end_ns if stop_ns is None else stop_ns,
         start=start,

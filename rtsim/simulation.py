@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +11,7 @@ from rtsim import __version__
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking, check_savable
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
+from rtsim.compiling import CHECKED, Compilation
 from rtsim.control.inbox import Inbox, Waiting
 from rtsim.controller import Controller
 from rtsim.errors import CheckpointError, ScenarioError
@@ -20,6 +19,7 @@ from rtsim.executive import Executive, Publisher
 from rtsim.faults.at_loop import DisturbedPacer
 from rtsim.inlets import Inlet
 from rtsim.latency import Fixed
+from rtsim.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.tape import NullRecorder, Recorder
@@ -130,7 +130,7 @@ def simulate(
     pace: Pace | str | float = MAX,
     until: Duration | None = None,
     recorder: Recorder | None = None,
-    compile: bool = True,
+    compile: Compilation = True,
     fed: Fed | None = None,
     publisher: Publisher | None = None,
     observe: Callable[[Progress], None] | None = None,
@@ -201,7 +201,7 @@ def _nothing() -> None:
     """What closing a recorder comes to that needs none."""
 
 
-def _build(scenario: Scenario, seed: int, compile: bool, fed: Fed) -> System:
+def _build(scenario: Scenario, seed: int, compile: Compilation, fed: Fed) -> System:
     system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
     system.inserted = sorted(fed.inserted)
     if system.faults is not None and fed.events is not None:
@@ -227,7 +227,11 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     asked = (
         pace.scheduling if clock.paced else Request(timer_slack=False, slice_ns=0, quiet_gc=False)
     )
-    with request(asked, getattr(recorder, "beside", ())) as granted, _ended_by_signals(executive):
+
+    def ended(*_: object) -> None:
+        executive.interrupt()
+
+    with request(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)
         began = stopwatch()
@@ -241,10 +245,10 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
                 reason = "quit" if desk.restored is None else "restored"
         except KeyboardInterrupt:
             reason = "interrupted"
-        except Exception as problem:
-            reason, error = "error", problem
+        except BaseException as problem:
             at = Tag(executive.system.ns)
-            recorder.event(at, "Error", type(problem).__name__, str(problem))
+            reason, error = "error", _as_error(problem, at)
+            recorder.event(at, "Error", type(error).__name__, str(error))
         wall_ns = stopwatch() - max(began, getattr(clock, "begun_ns", 0))
         if executive.system.faults is not None:
             executive.system.faults.over(executive.system.ns)
@@ -255,21 +259,14 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     return _Flown(reason, error, wall_ns, certify(pacer, granted), restored)
 
 
-@contextmanager
-def _ended_by_signals(executive: Executive) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the loop on a whole tag; only the main thread can ask for that."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        number: signal.signal(number, lambda *_: executive.interrupt())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+def _as_error(problem: BaseException, at: Tag) -> Exception:
+    """What ended the loop, as what can be raised to whoever called."""
+    if isinstance(problem, Exception):
+        return problem
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        blame("a part of the run", at, problem)
+    except Exception as error:
+        return error
 
 
 def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
@@ -307,14 +304,19 @@ def _conclude(
     }
     error = flown.error
     closers: list[Callable[[], None]] = [system.close, lambda: recorder.finish(footer)]
-    for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
-        try:
-            close()
-        except Exception as problem:
-            if error is None:
-                error = problem
-            else:
-                error.add_note("; ".join((str(problem), *getattr(problem, "__notes__", ()))))
+    with on_ctrl_c(interrupt):
+        for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
+            try:
+                close()
+            except BaseException as raised:
+                if from_outside(raised):
+                    raise
+                problem = _as_error(raised, Tag(system.ns))
+                if error is None:
+                    error = problem
+                else:
+                    said = (str(problem), *getattr(problem, "__notes__", ()))
+                    error.add_note("; ".join(said))
     if error is not None:
         raise error
     return Outcome(
@@ -352,7 +354,7 @@ def check_outside(system: System) -> None:
 
 
 def header(
-    scenario: Scenario, seed: int, pace: Pace, until_ns: int, compile: bool
+    scenario: Scenario, seed: int, pace: Pace, until_ns: int, compile: Compilation
 ) -> dict[str, Any]:
     """What a recording says of its run, before the run."""
     return {
@@ -362,11 +364,17 @@ def header(
         "pace": str(pace),
         "policy": str(pace.policy),
         "until": until_ns,
-        "compile": compile,
+        "compile": bool(compile),
+        **({"checked": True} if compile == CHECKED else {}),
         "source_hash": source_hash(*scenario.functions()),
         "fingerprint": fingerprint(),
         **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
     }
 
 
-__all__ = ["MAX", "NS_PER_S", "Outcome", "Pace", "Progress", "simulate"]
+def compilation_of(header: Mapping[str, Any]) -> Compilation:
+    """How the functions of a recorded run were made ready."""
+    return CHECKED if header.get("checked") else bool(header["compile"])
+
+
+__all__ = ["MAX", "NS_PER_S", "Outcome", "Pace", "Progress", "compilation_of", "simulate"]

@@ -19,6 +19,7 @@ import click
 
 from rtsim.cli.json_text import layout
 from rtsim.errors import RtsimError
+from rtsim.raised import in_words, interrupt, on_ctrl_c, own_frames
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 
@@ -51,9 +52,10 @@ def reports_errors(command: F) -> F:
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
         try:
-            return command(*args, **options)
-        except KeyboardInterrupt as interrupt:
-            tell("Interrupted", str(interrupt) or "interrupted", options.get("as_json"))
+            with on_ctrl_c(interrupt):
+                return command(*args, **options)
+        except KeyboardInterrupt as ended:
+            tell("Interrupted", str(ended) or "interrupted", options.get("as_json"))
             sys.exit(INTERRUPTED)
         except click.ClickException:
             raise
@@ -82,8 +84,6 @@ def explain(error: Exception) -> str:
     """What went wrong, and whose mistake it is."""
     if isinstance(error, RtsimError):
         return "\n".join([str(error), *getattr(error, "__notes__", [])])
-    from rtsim.compiling import in_words, own_frames
-
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
     if own_frames(error):
         return f"your code raised {in_words(error)}; {hint}"

@@ -32,7 +32,7 @@ from rtsim.parts import (
     readable,
 )
 from rtsim.plant import Plant
-from rtsim.ports import Port, Source, Wiring
+from rtsim.ports import Port, Source, Wiring, check_wired
 from rtsim.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
@@ -144,6 +144,7 @@ class Builder:
         self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
     ) -> Wiring:
         """A plain one, unless something is to go wrong in this run."""
+        check_wired(signals, sources, owner)
         if self.faults is None:
             return Wiring(into, signals, sources, owner)
         items = owner not in self.plants

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NoReturn, Protocol
 
@@ -21,6 +22,7 @@ from rtsim.history import History, steps_of
 from rtsim.raised import blame, in_words
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
+from rtsim.written import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
 """``(t, u, s, p, y)``: t in s, inputs u (m,), memory s (k,) in place, parameters p, fills y."""
@@ -115,7 +117,13 @@ class PythonController:
         check_arguments(law, "t, u, s, p, y", self.name)
         self._compile: Compilation = compile
         self._pending: Tag | None = None
-        self._u, self._y = np.zeros(inputs.size), np.zeros(outputs.size)
+        self._u, self._y = np.zeros(inputs.size), self._unwritten()
+
+    def _unwritten(self) -> Vector:
+        """Outputs before any was written: 0, or what an optional one holds for good."""
+        return Signals(
+            *(s if s.optional else replace(s, initial=0.0) for s in self.outputs)
+        ).initial()
 
     @cached_property
     def _native(self) -> Native:
@@ -132,6 +140,7 @@ class PythonController:
 
         One that was not declared to be compiled is plain Python in each run.
         """
+        self._check_written()
         out = self.fresh()
         out._compile = compile if self._compile else False
         if out._compile != self._compile:
@@ -139,12 +148,23 @@ class PythonController:
         out._native  # noqa: B018
         return out
 
+    def _check_written(self) -> None:
+        """Raise :class:`ControllerError` where an output is never written."""
+        columns = [s.optional for s in self.outputs for _ in s.columns]
+        for i in never_written(self.law, 4, self.outputs.size):
+            if not columns[i]:
+                column = self.outputs.columns[i]
+                raise ControllerError(
+                    f"{self.name} never writes its output {column}: write y[{i}], leave the signal "
+                    f"out, or declare that it stays as it is: Signal({column!r}, optional=True)"
+                )
+
     def fresh(self) -> PythonController:
         """One like it at its declared start, with a memory of its own: each run has one."""
         out = copy(self)
         out.p = self.parameters.initial(self.values)
         out.s = self.memory.initial()
-        out._u, out._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
+        out._u, out._y = np.zeros(self.inputs.size), self._unwritten()
         out._pending = None
         vars(out).pop("_law", None)
         return out

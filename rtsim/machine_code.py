@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
+from rtsim.raised import OutOfBounds
 
 FAILED = -(2**63)
 """What an entry answers where the function raised; the block's first word says what."""
@@ -227,6 +228,10 @@ class Entry:
         return _raised(address)
 
 
+_OUT_OF_BOUNDS = ("index is out of bounds",)
+"""What numba's own check says."""
+
+
 class _Raised(ctypes.Structure):
     """How compiled code says what it raised; numba's ``excinfo``."""
 
@@ -263,5 +268,5 @@ def _raised(address: int) -> BaseException:
     try:
         throw(held)
     except BaseException as error:
-        return error
+        return OutOfBounds() if error.args == _OUT_OF_BOUNDS else error
     return SystemError("compiled code failed, and numba raised nothing")

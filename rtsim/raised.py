@@ -55,6 +55,13 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}{said}{where}"
 
 
+class OutOfBounds(IndexError):
+    """Compiled code that checks its indices met one that is outside; it keeps no line of it."""
+
+    def __init__(self) -> None:
+        super().__init__("an index is outside of its array; --plain says which one and where")
+
+
 class Interrupted(KeyboardInterrupt):
     """The program was asked to end, from outside of it."""
 
@@ -125,6 +132,6 @@ def blame(
     hint = ""
     if isinstance(error, NOT_FOR_PARTS):
         hint = "; a part cannot end the program: let it return, and end a run by a terminal guard"
-    elif not sure and not own_frames(error):
+    elif not (sure or own_frames(error) or isinstance(error, OutOfBounds)):
         raise error
     raise kind(f"{what} raised at {when}: {in_words(error)}{hint}") from error

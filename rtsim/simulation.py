@@ -14,11 +14,12 @@ from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
 from rtsim.compiling import CHECKED, Compilation
 from rtsim.control.inbox import Inbox, Waiting
 from rtsim.controller import Controller
-from rtsim.errors import CheckpointError, ScenarioError
+from rtsim.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.executive import Executive, Publisher
 from rtsim.faults.at_loop import DisturbedPacer
 from rtsim.inlets import Inlet
 from rtsim.latency import Fixed
+from rtsim.outcome import RECORDER_DEATH, Outcome, RecordingLost
 from rtsim.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
@@ -60,35 +61,6 @@ class Pace:
 
     def __str__(self) -> str:
         return MAX if self.rate is None else f"{self.rate:g}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to."""
-
-    reason: str
-    """``end``, ``quit`` or ``restored`` (by a command), or ``interrupted``."""
-    ended: Tag
-    wall_ns: int
-    certificate: Certificate
-    late: int
-    missed: int
-    system: System
-    began: Tag = START
-    restored: Checkpoint | None = None
-    """Where another run is to go on, with the same inbox: ``simulate(..., start=restored)``."""
-    rate: float | None = None
-    """Simulated seconds a second at the end; ``None`` is as fast as possible."""
-
-    @property
-    def overruns(self) -> int:
-        return sum(self.certificate.overruns.values())
-
-    @property
-    def speed(self) -> float:
-        """Simulated over wall time."""
-        flown = self.ended.ns - self.began.ns
-        return flown / self.wall_ns if self.wall_ns else float("inf")
 
 
 @dataclass(frozen=True)
@@ -139,12 +111,20 @@ def simulate(
     inbox: Inbox | None = None,
     start: Checkpoint | None = None,
     checkpoints: Taking | None = None,
+    on_recorder_death: str = "continue",
+    tell: Callable[[str], object] | None = None,
 ) -> Outcome:
     """Run ``scenario`` once and record it; from ``start`` on, where that is given.
 
     Whatever ends the run, the recording is finished first and says why.  Raises what the parts
-    raise (:class:`RtsimError`); an interrupt from the keyboard is an ordinary end.
+    raise (:class:`RtsimError`); an interrupt from the keyboard is an ordinary end.  Where the
+    recording is lost on the way, ``tell`` is called at once and the run goes on without it, or,
+    with ``on_recorder_death="end"``, ends; :class:`RecordingLost` has what came of it.
     """
+    if on_recorder_death not in RECORDER_DEATH:
+        raise ScenarioError(
+            f"on_recorder_death = {on_recorder_death!r}; give one of {', '.join(RECORDER_DEATH)}"
+        )
     pace = pace if isinstance(pace, Pace) else Pace.of(pace)
     until_ns = scenario.until_ns if until is None else to_ns(until, "until")
     if until_ns <= 0:
@@ -178,6 +158,8 @@ def simulate(
             checkpoints.begin(executive, about, system.ns, until_ns, pacer.read)
             executive.keep(checkpoints)
         recorder.start(about)
+        if hasattr(recorder, "on_failure"):
+            recorder.on_failure = _lost(executive, on_recorder_death == "end", tell or _nothing)
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
     figures = {} if inbox is None else inbox.figures()
@@ -197,8 +179,21 @@ def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pa
     return DisturbedPacer(clock, policy, faults.loop, frame_ns=frame_ns)
 
 
-def _nothing() -> None:
-    """What closing a recorder comes to that needs none."""
+def _nothing(*_: object) -> None:
+    """Where nothing is to be done."""
+
+
+def _lost(
+    executive: Executive, end: bool, tell: Callable[[str], object]
+) -> Callable[[str], object]:
+    """What a recorder calls that fails while the run goes on."""
+
+    def lost(cause: str) -> None:
+        since = executive.lose_recording(cause, end)
+        then = "the run ends" if end else "the run goes on without it"
+        tell(f"the recording is lost {since}; {then}")
+
+    return lost
 
 
 def _build(scenario: Scenario, seed: int, compile: Compilation, fed: Fed) -> System:
@@ -240,7 +235,7 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             if executive.ended_by:
                 reason = "terminal"
             elif executive.stopping:
-                reason = "interrupted"
+                reason = executive.stopping
             elif desk is not None and desk.quitting:
                 reason = "quit" if desk.restored is None else "restored"
         except KeyboardInterrupt:
@@ -256,7 +251,8 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
         if desk is not None and reason != "restored":
             desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
     restored = desk.restored if desk is not None and reason == "restored" else None
-    return _Flown(reason, error, wall_ns, certify(pacer, granted), restored)
+    certificate = replace(certify(pacer, granted), unrecorded=executive.unrecorded)
+    return _Flown(reason, error, wall_ns, certificate, restored)
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
@@ -317,11 +313,14 @@ def _conclude(
                 else:
                     said = (str(problem), *getattr(problem, "__notes__", ()))
                     error.add_note("; ".join(said))
-    if error is not None:
-        raise error
-    return Outcome(
+    outcome = Outcome(
         flown.reason, Tag(system.ns), flown.wall_ns, flown.certificate, late, missed, system
     )
+    if flown.error is None and isinstance(error, RecordingError):
+        raise RecordingLost(error, outcome) from error
+    if error is not None:
+        raise error
+    return outcome
 
 
 def _observer(
@@ -377,4 +376,13 @@ def compilation_of(header: Mapping[str, Any]) -> Compilation:
     return CHECKED if header.get("checked") else bool(header["compile"])
 
 
-__all__ = ["MAX", "NS_PER_S", "Outcome", "Pace", "Progress", "compilation_of", "simulate"]
+__all__ = [
+    "MAX",
+    "NS_PER_S",
+    "Outcome",
+    "Pace",
+    "Progress",
+    "RecordingLost",
+    "compilation_of",
+    "simulate",
+]

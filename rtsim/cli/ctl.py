@@ -96,12 +96,18 @@ def list_runs(as_json: bool) -> None:
 def status(ctx: click.Context, as_json: bool) -> None:
     """Where it is, how fast, what was late."""
     with _run(ctx) as run:
-        found, told = run.status, run.telemetry
+        found, told, lost = run.status, run.telemetry, run.unrecorded
         if as_json:
             about = {"scenario": run.scenario, "pid": run.pid}
-            show_json({**about, **vars(found), **({"telemetry": told} if told else {})})
+            more = {
+                **({"telemetry": told} if told else {}),
+                **({"unrecorded": lost} if lost else {}),
+            }
+            show_json({**about, **vars(found), **more})
         else:
             click.echo(f"{run.scenario} ({run.pid}): {found}")
+            if lost:
+                click.echo(f"NOT RECORDED {lost}")
             if told:
                 click.echo(telemetry_line(told))
 

@@ -59,6 +59,20 @@ class ProgressLine:
         if self._enabled:
             self._write(text)
 
+    def tell(self, text: str) -> None:
+        """What must not wait for the end, on a line of its own, terminal or not."""
+        if self._enabled:
+            self._write("")
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    @property
+    def when_interrupted(self) -> str:
+        """What an interrupt from outside of the loop has cut short."""
+        if self.begun:
+            return "interrupted while the run was being finished; its recording may be cut off"
+        return "interrupted before the run began"
+
     def close(self) -> None:
         if self._enabled:
             self._write("")

@@ -71,6 +71,10 @@ class PipedInbox(Inbox):
     def goes_on(self, **about: object) -> None:
         self._about = {**self._about, **about}
 
+    def lose_recording(self, since: str) -> None:
+        super().lose_recording(since)
+        self._pipe.send({"unrecorded": since})
+
     def poll(self) -> None:
         pipe = self._pipe
         if pipe.gone:

@@ -166,7 +166,7 @@ class WrongLength(PythonController):
 def test_a_controller_of_the_wrong_length_is_named() -> None:
     scenario = Scenario("loop", until=1)
     law = WrongLength(infinite, Signals("x [m]"), Signals("force [N]"))
-    scenario.controller("control", law, period=0.1)
+    scenario.controller("control", law, period=0.1, inputs={"x": 0.0})
     with pytest.raises(ShapeError, match=r"control answered .* shape \(3,\); expected \(1,\)"):
         simulate(scenario)
 
@@ -234,9 +234,9 @@ def echo(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa:
 def test_a_loop_that_never_ends_ends(tmp_path: Path) -> None:
     scenario = Scenario("ring", until=1)
     u, y = Signals("u [1]"), Signals("y [1]")
-    scenario.controller("kick", PythonController(echo, u, y), period=0.5, offset=0.5)
-    scenario.controller("a", PythonController(echo, u, y), on=("b", "kick"))
-    scenario.controller("b", PythonController(echo, u, y), on=("a",))
+    scenario.controller("kick", PythonController(echo, u, y), inputs={"u": 0}, period=0.5, offset=0.5)
+    scenario.controller("a", PythonController(echo, u, y), inputs={"u": 0}, on=("b", "kick"))
+    scenario.controller("b", PythonController(echo, u, y), inputs={"u": 0}, on=("a",))
     path = tmp_path / "ring.mcap"
     with pytest.raises(ZenoError, match=r"1000 microsteps at 0\.500000000 s"):
         simulate(scenario, recorder=FileRecorder(path, stopwatch))

@@ -30,7 +30,7 @@ from rtsim.models.unstable import scenario as unstable
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.signals import Signal, Signals, Vector
 from rtsim.simulation import simulate
 
 X2 = Signals("x [m] = 1", "v [m/s]")
@@ -233,10 +233,10 @@ def echo(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa:
 
 def test_a_loop_that_never_ends_ends(tmp_path: Path) -> None:
     scenario = Scenario("ring", until=1)
-    u, y = Signals("u [1]"), Signals("y [1]")
-    scenario.controller("kick", PythonController(echo, u, y), inputs={"u": 0}, period=0.5, offset=0.5)
-    scenario.controller("a", PythonController(echo, u, y), inputs={"u": 0}, on=("b", "kick"))
-    scenario.controller("b", PythonController(echo, u, y), inputs={"u": 0}, on=("a",))
+    u, y = Signals(Signal("u", optional=True)), Signals("y [1]")
+    scenario.controller("kick", PythonController(echo, u, y), period=0.5, offset=0.5)
+    scenario.controller("a", PythonController(echo, u, y), on=("b", "kick"))
+    scenario.controller("b", PythonController(echo, u, y), on=("a",))
     path = tmp_path / "ring.mcap"
     with pytest.raises(ZenoError, match=r"1000 microsteps at 0\.500000000 s"):
         simulate(scenario, recorder=FileRecorder(path, stopwatch))

@@ -204,7 +204,7 @@ def test_an_interrupt_before_the_run(tmp_path: Path, name: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_in_the_run_completes_the_recording(tmp_path: Path, name: str) -> None:
-    kill = f"def law(t, u, s, p, y):\n    if t > 0.45: os.kill(os.getpid(), signal.{name})\n    y[0] = 0\n"
+    kill = LAW + f"    if t > 0.45: os.kill(os.getpid(), signal.{name})\n"
     (tmp_path / "mine.py").write_text("import os, signal\n" + HEAD + FALL + kill + END)
     done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")
     assert (done.returncode, "interrupted" in done.stdout) == (130, True)
@@ -214,7 +214,7 @@ def test_an_interrupt_in_the_run_completes_the_recording(tmp_path: Path, name: s
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
 def test_nohup_is_heard(tmp_path: Path) -> None:
-    kill = "def law(t, u, s, p, y):\n    if t > 0.45: os.kill(os.getpid(), signal.SIGHUP)\n    y[0] = 0\n"
+    kill = LAW + "    if t > 0.45: os.kill(os.getpid(), signal.SIGHUP)\n"
     ignored = "import os, signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     (tmp_path / "mine.py").write_text(ignored + HEAD + FALL + kill + END)
     done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")

@@ -7,8 +7,6 @@ A solver is compiled once for all models; it calls each model function by its ad
 
 from __future__ import annotations
 
-import builtins
-import dis
 import hashlib
 import inspect
 import os
@@ -27,7 +25,6 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from platformdirs import user_cache_dir
 
 from rtsim.addresses import (
     ARRAYS,
@@ -39,6 +36,7 @@ from rtsim.addresses import (
     call_equation,
     vector_at,
 )
+from rtsim.cache import cache_folder, not_kept, prune
 from rtsim.errors import ModelError
 from rtsim.machine_code import Entry, MachineCode, link, processor, where
 from rtsim.source_hash import source_hash
@@ -215,26 +213,6 @@ def check_arguments(
         ) from error
 
 
-def check_value(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` where a way through ``function`` ends without a value."""
-    code, before = getattr(function, "py_func", function).__code__, None
-    for at in dis.get_instructions(code):
-        if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
-            at.opname == "RETURN_CONST" and at.argval is None
-        ):
-            raise ModelError(f"{what} ends without a value; return a number on every way through")
-        before = at.opname, at.argval
-
-
-def check_names(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` where ``function`` reads a name that is nowhere."""
-    plain = getattr(function, "py_func", function)
-    for at in dis.get_instructions(plain.__code__):
-        known = at.argval in plain.__globals__ or hasattr(builtins, str(at.argval))
-        if at.opname == "LOAD_GLOBAL" and not known:
-            raise ModelError(f"{what} reads {at.argval}, which is not defined; define or import it")
-
-
 def prepared(
     function: Callable[..., Any], signature: Signature, what: str, compile: Compilation
 ) -> Native:
@@ -299,16 +277,27 @@ _compiling = RLock()
 
 def _compile(wanted: _Wanted) -> MachineCode:
     announce, kept = _announce.get(), wanted.place.with_suffix(".numba")
-    if announce is not None and not kept.is_dir():
+    if announce is not None and not os.path.isdir(kept):
         announce(wanted.what)
     with _compiling:
         _load_compiler()
+        _tidy(wanted.place.parent)
         from rtsim.lowering import lower
 
         code = lower(wanted.plain, wanted.signature, kept, wanted.checked)
     if not code.elsewhere:
-        code.write(wanted.place)
+        try:
+            code.write(wanted.place)
+        except OSError as error:
+            not_kept(wanted.place.parent, error)
     return code
+
+
+@cache
+def _tidy(folder: Path) -> None:
+    """Once in a process that compiles; one that reads what is kept is not held up."""
+    prune(folder)
+    prune(folder.with_name("diagrams"))
 
 
 _KEPT = 4
@@ -321,9 +310,8 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
     Every helper and table that the function reaches, the module it lies in (what it raises is
     looked up there), the compiler, and the processor.
     """
-    root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
     text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
-    return Path(root, "compiled", f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
+    return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
 _FORMS = ("addresses.py", "lowering.py", "machine_code.py", "solve/vectors.py", "blocks/scratch.py")

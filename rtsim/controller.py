@@ -20,9 +20,9 @@ from rtsim.errors import ControllerError
 from rtsim.first_call import first_checked
 from rtsim.history import History, steps_of
 from rtsim.raised import blame, in_words
+from rtsim.reading_functions import never_written
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
-from rtsim.written import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
 """``(t, u, s, p, y)``: t in s, inputs u (m,), memory s (k,) in place, parameters p, fills y."""

@@ -10,7 +10,6 @@ an error, then for each array its address and its length (of a matrix: rows and 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import json
@@ -58,21 +57,20 @@ class MachineCode:
     """What has to live as long as those addresses are used."""
 
     def write(self, path: Path) -> None:
-        """Keep it; a folder that cannot be written is no error: the next process compiles again."""
+        """Keep it; raises :class:`OSError` where the folder cannot be written."""
         names = {"handle": self.handle, "entry": self.entry, "raises_in": self.raises_in}
         head = json.dumps({**names, "sizes": [len(one) for one in self.objects]}).encode() + b"\n"
         body = b"".join((head, *self.objects))
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(dir=path.parent)
-            try:
-                with os.fdopen(number, "wb") as out:
-                    out.write(_MAGIC + _DIGEST(body).digest() + body)
-                os.chmod(name, 0o644)  # who may enter the folder may read what lies there
-                os.replace(name, path)  # another process sees all of it or nothing
-            except BaseException:  # an interrupt too leaves no half of a file
-                os.unlink(name)
-                raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with os.fdopen(number, "wb") as out:
+                out.write(_MAGIC + _DIGEST(body).digest() + body)
+            os.chmod(name, 0o644)  # who may enter the folder may read what lies there
+            os.replace(name, path)  # another process sees all of it or nothing
+        except BaseException:  # an interrupt too leaves no half of a file
+            os.unlink(name)
+            raise
 
     @classmethod
     def read(cls, path: Path) -> MachineCode | None:

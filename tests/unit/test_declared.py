@@ -11,8 +11,8 @@ import pytest
 from rtsim import Model, PythonController, Scenario, Signal, Signals, compiled, simulate
 from rtsim.discrete import Processes
 from rtsim.errors import ControllerError, ScenarioError
+from rtsim.reading_functions import never_written
 from rtsim.record.tape import MemoryRecorder
-from rtsim.written import never_written
 
 SECOND = 1
 TWO = Signals("torque [N m]", "valve")

@@ -1,15 +1,39 @@
-"""Which elements of a vector a function can write, read from its source: none of it is run."""
+"""What a user's function can do, read from its code: none of it is run."""
 
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rtsim.errors import ModelError
+
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
 """Attributes of a vector that write nothing."""
+
+
+def check_value(function: Callable[..., Any], what: str) -> None:
+    """Raise :class:`ModelError` where a way through ``function`` ends without a value."""
+    code, before = getattr(function, "py_func", function).__code__, None
+    for at in dis.get_instructions(code):
+        if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
+            at.opname == "RETURN_CONST" and at.argval is None
+        ):
+            raise ModelError(f"{what} ends without a value; return a number on every way through")
+        before = at.opname, at.argval
+
+
+def check_names(function: Callable[..., Any], what: str) -> None:
+    """Raise :class:`ModelError` where ``function`` reads a name that is nowhere."""
+    plain = getattr(function, "py_func", function)
+    for at in dis.get_instructions(plain.__code__):
+        known = at.argval in plain.__globals__ or hasattr(builtins, str(at.argval))
+        if at.opname == "LOAD_GLOBAL" and not known:
+            raise ModelError(f"{what} reads {at.argval}, which is not defined; define or import it")
 
 
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:

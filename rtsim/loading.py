@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
+from traceback import FrameSummary
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -85,8 +86,20 @@ def _users_code(whose: str) -> Iterator[None]:
     except BaseException as error:
         if from_outside(error):
             raise
-        frames = "".join(f"\n  {f.filename}:{f.lineno} {f.line}" for f in own_frames(error))
+        frames = "".join(f"\n  {line}" for line in _shown(own_frames(error)))
         raise ScenarioError(f"{whose} raised {type(error).__name__}: {error}{frames}") from error
+
+
+_SHOWN = 3
+
+
+def _shown(frames: list[FrameSummary]) -> list[str]:
+    """The first and the last frames: a function that calls itself has a thousand."""
+    lines = [f"{f.filename}:{f.lineno} {f.line}" for f in frames]
+    left_out = len(lines) - 2 * _SHOWN
+    if left_out <= 1:
+        return lines
+    return [*lines[:_SHOWN], f"... {left_out} calls more ...", *lines[-_SHOWN:]]
 
 
 class _FromSource(SourceFileLoader):

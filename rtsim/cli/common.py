@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,7 +78,8 @@ def tell(kind: str, message: str, as_json: object) -> None:
     """One error: for people on stderr, and as JSON on stdout where that was asked for."""
     if as_json:
         show_json({"error": {"type": kind, "message": message}})
-    click.secho(f"Error: {message}", err=True, fg="red")
+    with suppress(OSError):  # a terminal that is gone
+        click.secho(f"Error: {message}", err=True, fg="red")
 
 
 def explain(error: Exception) -> str:

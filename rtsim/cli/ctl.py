@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.output import reader_gone
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import At, Run, connected, runs
@@ -207,7 +208,7 @@ def watch(
             else:
                 told = "  ".join(f"{n}={v:.6g}" for n, v in sample.values.items())
                 click.echo(f"{sample.state.seconds:10.3f} s  {told}")
-            if k == count:
+            if k == count or reader_gone():
                 return
         click.echo("the run has ended", err=True)
 

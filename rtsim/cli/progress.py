@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from rtsim.clock import stopwatch
 from rtsim.simulation import Progress
@@ -78,5 +79,6 @@ class ProgressLine:
             self._write("")
 
     def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text}\x1b[K")
-        sys.stderr.flush()
+        with suppress(OSError):  # a terminal that is gone
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()

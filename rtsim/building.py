@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rtsim.bus import Bus, Topic
 from rtsim.clock import Wake
+from rtsim.compiling import Compilation
 from rtsim.controller import Controller, PythonController
 from rtsim.controller_task import ControllerTask
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
@@ -31,7 +32,8 @@ from rtsim.parts import (
     readable,
 )
 from rtsim.plant import Plant
-from rtsim.ports import Port, Source, Wiring
+from rtsim.ports import Port, Source, Wiring, check_wired
+from rtsim.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.system import Change, Changeable, Listener, System, reaction_order
@@ -50,7 +52,7 @@ class Builder:
         orders: Sequence[tuple[str, str]],
         changes: Sequence[tuple[int, str, object]],
         seed: int,
-        compile: bool,
+        compile: Compilation,
         inlets: Mapping[str, Inlet],
         controllers: Mapping[str, Controller],
         faults: Sequence[Fault] = (),
@@ -75,13 +77,16 @@ class Builder:
 
     def system(self) -> System:
         """Everything, or nothing: what was started before an error is closed again."""
-        try:
-            return self._system()
-        except BaseException:
-            for task in self.controllers.values():
-                with suppress(RtsimError):
-                    task.controller.close()
-            raise
+        with on_ctrl_c(interrupt):
+            try:
+                return self._system()
+            except BaseException as error:
+                for task in self.controllers.values():
+                    with suppress(RtsimError):
+                        task.controller.close()
+                if isinstance(error, NOT_FOR_PARTS):
+                    blame("a part of the scenario", "the start", error, ScenarioError)
+                raise
 
     def _system(self) -> System:
         for name, part in sorted(self.parts.items()):
@@ -139,6 +144,7 @@ class Builder:
         self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
     ) -> Wiring:
         """A plain one, unless something is to go wrong in this run."""
+        check_wired(signals, sources, owner)
         if self.faults is None:
             return Wiring(into, signals, sources, owner)
         items = owner not in self.plants
@@ -223,6 +229,10 @@ class Builder:
         """What runs as controller ``name``: a law of its own, or the one object that is outside."""
         if name in self.instead:
             return self.instead[name]
+        ready = getattr(part.controller, "ready", None)
+        if ready is not None:
+            law: Controller = ready(self.compile)
+            return law
         fresh = getattr(part.controller, "fresh", None)
         if fresh is not None:
             made: Controller = fresh()

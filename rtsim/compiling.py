@@ -7,15 +7,11 @@ A solver is compiled once for all models; it calls each model function by its ad
 
 from __future__ import annotations
 
-import builtins
-import dis
 import hashlib
 import inspect
 import os
 import sys
-import sysconfig
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,11 +21,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from platformdirs import user_cache_dir
 
 from rtsim.addresses import (
     ARRAYS,
@@ -41,6 +36,7 @@ from rtsim.addresses import (
     call_equation,
     vector_at,
 )
+from rtsim.cache import cache_folder, not_kept, prune
 from rtsim.errors import ModelError
 from rtsim.machine_code import Entry, MachineCode, link, processor, where
 from rtsim.source_hash import source_hash
@@ -48,10 +44,29 @@ from rtsim.source_hash import source_hash
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+CHECKED: Literal["checked"] = "checked"
+Compilation = bool | Literal["checked"]
+"""How a run's functions are made ready: as machine code, as machine code that checks each index of
+an array (:data:`CHECKED`), or, where it is False, as plain Python."""
+
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Within this, helpers that Python calls run as plain Python."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
 class Compiled:
     """A helper that equations call: machine code inside of theirs, and in a call from Python too.
 
     numba takes it for the function that it compiles this to; until then numba is not imported.
+    A call from Python checks the helper's own indices.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
@@ -61,26 +76,30 @@ class Compiled:
         update_wrapper(self, function)
 
     @cached_property
-    def _inside(self) -> Any:
-        import numba
-
-        options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        return numba.njit(**options)(self.py_func)
+    def _inside(self) -> dict[object, Any]:
+        """For code that checks its indices, and for code that does not."""
+        return {}
 
     @property
     def _numba_type_(self) -> Any:
-        from numba import types
+        import numba
 
-        return types.Dispatcher(self._inside)
+        checked = numba.config.BOUNDSCHECK  # of the code that is being compiled
+        if checked not in self._inside:
+            options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            self._inside[checked] = numba.njit(**options)(self.py_func)
+        return numba.types.Dispatcher(self._inside[checked])
 
     @cached_property
     def _from_python(self) -> Any:
         _load_compiler()
         import numba
 
-        return numba.njit(**self.targetoptions)(self.py_func)
+        return numba.njit(boundscheck=True, **self.targetoptions)(self.py_func)
 
     def __call__(self, *arguments: Any) -> Any:
+        if _plain.get():
+            return self.py_func(*arguments)
         return self._from_python(*arguments)
 
 
@@ -133,6 +152,14 @@ class Native:
     """``on(*arrays)``: a function of its numbers alone, on arrays that stay where they are."""
     py_func: Callable[..., Any]
     """The Python function, which is what a hash of sources sees of it."""
+    signature: Signature = ()
+    unchecked: bool = False
+    """It reads and writes whatever an index says, be it outside of the array."""
+
+    def arguments(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+        """Both in the order of its signature."""
+        left, given = iter(numbers), iter(arrays)
+        return [next(given if kind in ARRAYS else left) for kind in self.signature]
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
@@ -143,12 +170,12 @@ class Native:
                 return lambda t: function(t, *arrays)
 
             def call(*numbers: Any) -> Any:
-                left, given = iter(numbers), iter(arrays)
-                return function(*(next(given if k in ARRAYS else left) for k in signature))
+                return function(*native.arguments(numbers, arrays))
 
             return call
 
-        return cls(function, function, on, function)
+        native = cls(function, function, on, function, signature)
+        return native
 
 
 def _nothing(*_: Any) -> None:
@@ -186,31 +213,26 @@ def check_arguments(
         ) from error
 
 
-def check_value(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` where a way through ``function`` ends without a value."""
-    code, before = getattr(function, "py_func", function).__code__, None
-    for at in dis.get_instructions(code):
-        if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
-            at.opname == "RETURN_CONST" and at.argval is None
-        ):
-            raise ModelError(f"{what} ends without a value; return a number on every way through")
-        before = at.opname, at.argval
+def prepared(
+    function: Callable[..., Any], signature: Signature, what: str, compile: Compilation
+) -> Native:
+    """``function`` as a run wants it: see :data:`Compilation`."""
+    if not compile:
+        return Native.plain(getattr(function, "py_func", function), signature)
+    return compile_function(function, signature, what, checked=compile == CHECKED)
 
 
-def check_names(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` where ``function`` reads a name that is nowhere."""
-    plain = getattr(function, "py_func", function)
-    for at in dis.get_instructions(plain.__code__):
-        known = at.argval in plain.__globals__ or hasattr(builtins, str(at.argval))
-        if at.opname == "LOAD_GLOBAL" and not known:
-            raise ModelError(f"{what} reads {at.argval}, which is not defined; define or import it")
+def compile_function(
+    function: Callable[..., Any], signature: Signature, what: str, checked: bool = False
+) -> Native:
+    """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise.
 
-
-def compile_function(function: Callable[..., Any], signature: Signature, what: str) -> Native:
-    """Compile ``function`` for ``signature``; a :class:`ModelError` names ``what`` otherwise."""
+    ``checked``: an index outside of its array raises IndexError, at each access.
+    """
     plain = getattr(function, "py_func", function)
     try:
-        return _ready(_Wanted(_place(plain, signature), plain, signature, what))
+        place = _place(plain, signature, checked)
+        return _ready(_Wanted(place, plain, signature, what, checked))
     except Exception as error:  # the compiler's own errors are not all of one kind
         raise ModelError(
             f"{what} does not compile:\n{error}\n"
@@ -228,6 +250,7 @@ class _Wanted:
     plain: Callable[..., Any] = field(compare=False)
     signature: Signature = field(compare=False)
     what: str = field(compare=False)
+    checked: bool = field(default=False, compare=False)
 
 
 @lru_cache(maxsize=256)
@@ -243,7 +266,9 @@ def _ready(wanted: _Wanted) -> Native:
 def _native(wanted: _Wanted, code: MachineCode) -> Native:
     linked = link(code)
     entry = Entry(linked, wanted.signature)
-    return Native(entry, np.intp(linked.handle), entry.on, wanted.plain)
+    return Native(
+        entry, np.intp(linked.handle), entry.on, wanted.plain, wanted.signature, not wanted.checked
+    )
 
 
 _compiling = RLock()
@@ -252,31 +277,41 @@ _compiling = RLock()
 
 def _compile(wanted: _Wanted) -> MachineCode:
     announce, kept = _announce.get(), wanted.place.with_suffix(".numba")
-    if announce is not None and not kept.is_dir():
+    if announce is not None and not os.path.isdir(kept):
         announce(wanted.what)
     with _compiling:
         _load_compiler()
+        _tidy(wanted.place.parent)
         from rtsim.lowering import lower
 
-        code = lower(wanted.plain, wanted.signature, kept)
+        code = lower(wanted.plain, wanted.signature, kept, wanted.checked)
     if not code.elsewhere:
-        code.write(wanted.place)
+        try:
+            code.write(wanted.place)
+        except OSError as error:
+            not_kept(wanted.place.parent, error)
     return code
 
 
-_KEPT = 3
+@cache
+def _tidy(folder: Path) -> None:
+    """Once in a process that compiles; one that reads what is kept is not held up."""
+    prune(folder)
+    prune(folder.with_name("diagrams"))
+
+
+_KEPT = 4
 """Raised whenever what is kept under a key is compiled in another way."""
 
 
-def _place(function: Callable[..., Any], signature: Signature) -> Path:
+def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
     """The file of its machine code, under a key that covers all that the code depends on.
 
     Every helper and table that the function reaches, the module it lies in (what it raises is
     looked up there), the compiler, and the processor.
     """
-    root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
-    text = f"{source_hash(function)} {function.__module__} {signature} {_made_by()}"
-    return Path(root, "compiled", f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
+    text = f"{source_hash(function)} {function.__module__} {signature} {checked} {_made_by()}"
+    return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
 _FORMS = ("addresses.py", "lowering.py", "machine_code.py", "solve/vectors.py", "blocks/scratch.py")
@@ -290,34 +325,6 @@ def _made_by() -> str:
     here = Path(__file__).parent
     own = hashlib.sha256(b"".join((here / name).read_bytes() for name in _FORMS)).hexdigest()
     return " ".join((str(_KEPT), own, sys.version, *versions, processor(), *settings))
-
-
-_NOT_THE_USERS = (
-    *(
-        os.path.join(folder, "")
-        for folder in (
-            os.path.dirname(__file__),
-            *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")),
-        )
-    ),
-    "<",
-)
-
-
-def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of an exception that lie in the user's own files, outermost first."""
-    return [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_NOT_THE_USERS)
-    ]
-
-
-def in_words(error: BaseException) -> str:
-    """What a user's function raised, and where: ``ZeroDivisionError: … (mine.py:12 in law)``."""
-    frames = own_frames(error)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 def evaluate(words: Any, t: float) -> int:

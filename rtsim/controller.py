@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from rtsim.addresses import UPDATE
-from rtsim.compiling import Native, check_arguments, compile_function, in_words
-from rtsim.errors import ControllerError, RtsimError
+from rtsim.compiling import Compilation, Native, check_arguments, prepared
+from rtsim.errors import ControllerError
+from rtsim.first_call import first_checked
 from rtsim.history import History, steps_of
+from rtsim.raised import blame, in_words
+from rtsim.reading_functions import never_written
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Tag
 
@@ -111,25 +115,56 @@ class PythonController:
         self.s = self.memory.initial()
         self.name = f"law {getattr(law, '__name__', 'without a name')} of {name}"
         check_arguments(law, "t, u, s, p, y", self.name)
-        self._native = (
-            compile_function(law, UPDATE, self.name)
-            if compile
-            else Native.plain(getattr(law, "py_func", law), UPDATE)
-        )
+        self._compile: Compilation = compile
         self._pending: Tag | None = None
-        self._u, self._y = np.zeros(inputs.size), np.zeros(outputs.size)
+        self._u, self._y = np.zeros(inputs.size), self._unwritten()
+
+    def _unwritten(self) -> Vector:
+        """Outputs before any was written: 0, or what an optional one holds for good."""
+        return Signals(
+            *(s if s.optional else replace(s, initial=0.0) for s in self.outputs)
+        ).initial()
+
+    @cached_property
+    def _native(self) -> Native:
+        return prepared(self.law, UPDATE, self.name, self._compile)
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
         """On vectors that stay where they are, so that a step hands over no more than t."""
-        return self._native.on(self._u, self.s, self.p, self._y)
+        vectors = (self._u, self.s, self.p, self._y)
+        return first_checked(self._native, vectors, lambda law: vars(self).update(_law=law))
+
+    def ready(self, compile: Compilation) -> PythonController:
+        """A :meth:`fresh` one for a run whose functions are made ready in this way.
+
+        One that was not declared to be compiled is plain Python in each run.
+        """
+        self._check_written()
+        out = self.fresh()
+        out._compile = compile if self._compile else False
+        if out._compile != self._compile:
+            vars(out).pop("_native", None)
+        out._native  # noqa: B018
+        return out
+
+    def _check_written(self) -> None:
+        """Raise :class:`ControllerError` where an output is never written."""
+        columns = [s.optional for s in self.outputs for _ in s.columns]
+        for i in never_written(self.law, 4, self.outputs.size):
+            if not columns[i]:
+                column = self.outputs.columns[i]
+                raise ControllerError(
+                    f"{self.name} never writes its output {column}: write y[{i}], leave the signal "
+                    f"out, or declare that it stays as it is: Signal({column!r}, optional=True)"
+                )
 
     def fresh(self) -> PythonController:
         """One like it at its declared start, with a memory of its own: each run has one."""
         out = copy(self)
         out.p = self.parameters.initial(self.values)
         out.s = self.memory.initial()
-        out._u, out._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
+        out._u, out._y = np.zeros(self.inputs.size), self._unwritten()
         out._pending = None
         vars(out).pop("_law", None)
         return out
@@ -138,20 +173,18 @@ class PythonController:
         self._u[:] = inputs
         try:
             self._law(tag.ns / 1_000_000_000)
-        except RtsimError:
-            raise
-        except Exception as error:
-            raise ControllerError(self._complaint(tag, error)) from error
+        except BaseException as error:
+            self._blame(tag, error)
         self._pending = tag
 
-    def _complaint(self, tag: Tag, error: Exception) -> str:
-        text = f"{self.name} raised at {tag}: {in_words(error)}"
+    def _blame(self, tag: Tag, error: BaseException) -> NoReturn:
         if not isinstance(error, IndexError):
-            return text
+            blame(self.name, tag, error, ControllerError, sure=True)
         layouts = {"u": self.inputs, "s": self.memory, "p": self.parameters, "y": self.outputs}
-        return f"{text}; its vectors have " + ", ".join(
-            f"{k}: {v.size}" for k, v in layouts.items()
-        )
+        sizes = ", ".join(f"{k}: {v.size}" for k, v in layouts.items())
+        raise ControllerError(
+            f"{self.name} raised at {tag}: {in_words(error)}; its vectors have {sizes}"
+        ) from error
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         if self._pending != tag:

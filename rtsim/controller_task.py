@@ -17,6 +17,7 @@ from rtsim.controller import Controller, FedController, OwnTimeController
 from rtsim.errors import ControllerError, ScenarioError, ShapeError
 from rtsim.latency import ZERO, LatencyModel, draw
 from rtsim.ports import Wiring
+from rtsim.raised import blame
 from rtsim.signals import Vector
 from rtsim.tag import NS_PER_S, Period, Tag
 from rtsim.tasks import FAR, Environment, Ticking
@@ -151,7 +152,10 @@ class ControllerTask(Ticking):
 
     def _send(self, tag: Tag, inputs: Vector) -> None:
         try:
-            self.controller.send(tag, inputs)
+            try:
+                self.controller.send(tag, inputs)
+            except BaseException as error:
+                blame(f"controller {self.name}", tag, error, ControllerError)
         except ControllerError as error:
             if self.failure == "end" and not self.controller.outside:
                 raise
@@ -174,7 +178,10 @@ class ControllerTask(Ticking):
         request = self.request
         assert request is not None
         try:
-            answer = self._received(request, environment)
+            try:
+                answer = self._received(request, environment)
+            except BaseException as error:
+                blame(f"controller {self.name}", request.tag, error, ControllerError)
         except ControllerError as error:
             self._fail(request.due, error, environment)
             return

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rtsim.addresses import NUMBER, WORDS, Block, call_equation, matrix_at, plain_block, vector_at
 from rtsim.compiling import Native, compile_function, resident
 from rtsim.errors import ModelError, ZenoError
+from rtsim.first_call import check
 from rtsim.model import BoundModel
 from rtsim.signals import Vector
 from rtsim.solve import Stepper
@@ -98,6 +99,8 @@ class Watch:
         """Guards that cross zero at the end of the provisional step."""
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in guards]
         """When each fired, the latest ones."""
+        self._tried: set[tuple[Any, int]] = set()
+        """Resets and stop modes whose first call, for a guard, was checked."""
         self._stopped_ns = [-ZENO_NS] * len(guards)
         """When each came to its stop mode."""
 
@@ -163,13 +166,20 @@ class Watch:
                 self._stopped_ns[i] = ns
                 kind = "Stopped"
             else:
-                self._bound.reset.call(i, ns / NS_PER_S, x, z, u, p)
+                self._call(self._bound.reset, i, ns, x, z, u, p)
                 kind = "Crossed"
             after = self._mode(z)
             happened.append((kind, name, f"{before} -> {after}" if before != after else ""))
             self._check(name, ns, x, z)
         self.fired = ()
         return happened
+
+    def _call(self, native: Native, i: int, ns: int, *vectors: Vector) -> None:
+        """The first call for each guard is checked: it goes a way of its own."""
+        if (native.py_func, i) not in self._tried:
+            self._tried.add((native.py_func, i))
+            check(native, i, ns / NS_PER_S, *vectors)
+        native.call(i, ns / NS_PER_S, *vectors)
 
     def _mode(self, z: Vector) -> str:
         modes = self._bound.model.modes
@@ -264,7 +274,7 @@ class Watch:
                 f"crosses zero ever faster at {Tag(ns)} (Zeno), after its stop mode as before: "
                 "what it comes to must move no more"
             )
-        self._bound.stop.call(i, ns / NS_PER_S, x, z, u, p)
+        self._call(self._bound.stop, i, ns, x, z, u, p)
 
     def _check(self, name: str, ns: int, x: Vector, z: Vector) -> None:
         model = self._bound.model

@@ -11,12 +11,16 @@ from rtsim.control.desk import Desk
 from rtsim.control.inbox import Inbox
 from rtsim.instant import Instant
 from rtsim.plant import NONE_NS, Plant
+from rtsim.raised import Interrupted
 from rtsim.record.tape import Recorder
 from rtsim.signals import Vector
 from rtsim.system import System
 from rtsim.tag import NEVER, Tag
 from rtsim.timing.pacing import RECORDING, Pacer
 from rtsim.trace import Trace
+
+RECORDING_LOST = "recording lost"
+"""Why a run ended that was to end with its recording."""
 
 
 class Publisher(Protocol):
@@ -46,8 +50,10 @@ class Executive:
         self.until_ns = until_ns
         self.stop_ns = until_ns
         """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
-        self.stopping = False
-        """Leave after the tag under way."""
+        self.stopping = ""
+        """Why the loop leaves after the tag under way."""
+        self.unrecorded = ""
+        """From when on nothing is recorded, and why."""
         self.checkpoints: Taking | None = None
         self.began: tuple[Mapping[str, int], int] = {}, 0
         """Rows and events that were recorded before this recording began."""
@@ -159,11 +165,20 @@ class Executive:
     def interrupt(self) -> None:
         """From a signal handler: end on a whole tag, at once where the loop only waits.
 
-        Asked a second time it does not wait for the tag.  Raises :class:`KeyboardInterrupt`.
+        Asked a second time it does not wait for the tag.  Raises :class:`Interrupted`.
         """
         if self._waiting or self.stopping:
-            raise KeyboardInterrupt
-        self.stopping = True
+            raise Interrupted
+        self.stopping = "interrupted"
+
+    def lose_recording(self, cause: str, end: bool) -> str:
+        """From here on nothing is recorded; ``end``: leave after the tag under way."""
+        self.unrecorded = f"from {Tag(self.system.ns)} on: {cause}"
+        if end:
+            self.stopping = self.stopping or RECORDING_LOST
+        if self.desk is not None:
+            self.desk.inbox.lose_recording(self.unrecorded)
+        return self.unrecorded
 
     def _begin(self) -> None:
         """The first instant; or, after a restore, requests are as if they were sent now."""
@@ -233,7 +248,7 @@ class Executive:
         assert self.desk is not None
         self._waiting = False  # an interrupt may not cut a command in two
         try:
-            return self.desk.overhear(self.system.ns, ns) or self.stopping
+            return self.desk.overhear(self.system.ns, ns) or bool(self.stopping)
         finally:
             self._waiting = True
 

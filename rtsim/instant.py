@@ -12,6 +12,7 @@ from rtsim.controller_task import ControllerTask
 from rtsim.errors import ScenarioError, ZenoError
 from rtsim.plant import Plant
 from rtsim.ports import Port
+from rtsim.raised import blame
 from rtsim.signals import Vector
 from rtsim.system import Change, System
 from rtsim.tag import Tag
@@ -105,7 +106,11 @@ class Instant:
             if watch.terminal and not self.ended_by:
                 self.ended_by = f"{plant.name}.{watch.terminal}"
             x, z = plant.x.copy(), plant.z.copy()
-            for kind, guard, text in watch.fire(tag.ns, x, z, plant.u, plant.p):
+            try:
+                happened = watch.fire(tag.ns, x, z, plant.u, plant.p)
+            except BaseException as error:
+                blame(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
+            for kind, guard, text in happened:
                 name = f"{plant.name}.{guard}"
                 self._trace.event(tag, kind, name, text, {})
                 if name in self._system.listeners:
@@ -121,7 +126,10 @@ class Instant:
 
     def _latch(self, tag: Tag) -> None:
         for inlet in self._system.inlets:
-            value = inlet.read(tag.ns)
+            try:
+                value = inlet.read(tag.ns)
+            except BaseException as error:
+                blame(f"the device of input {inlet.name}", tag, error)
             if value is None:
                 continue
             inlet.signals.check(value, f"input {inlet.name}")
@@ -181,7 +189,10 @@ class Instant:
             lost = self._lose is not None and self._lose(task.name, tag.ns)
             if lost and task.name not in self._triggered:
                 return
-        task.react(tag, self._environment)
+        try:
+            task.react(tag, self._environment)
+        except BaseException as error:
+            blame(task.name, tag, error)
         if isinstance(task, ControllerTask) and task.successors:
             for message in self._system.bus.due(tag):
                 self._answer_in_order(task, message)

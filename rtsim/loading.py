@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
+from traceback import FrameSummary
 from types import CodeType, ModuleType
 from typing import Any
 
-from rtsim.compiling import own_frames
 from rtsim.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.file_hash import file_hash
+from rtsim.raised import from_outside, own_frames
 from rtsim.scenario import Scenario
 
 BUILT_IN = {
@@ -91,9 +92,23 @@ def _users_code(whose: str) -> Iterator[None]:
     except SyntaxError as error:
         line = f": {error.text.strip()}" if error.text else ""
         raise ScenarioError(f"{error.filename}:{error.lineno}: {error.msg}{line}") from error
-    except (Exception, SystemExit) as error:
-        frames = "".join(f"\n  {f.filename}:{f.lineno} {f.line}" for f in own_frames(error))
+    except BaseException as error:
+        if from_outside(error):
+            raise
+        frames = "".join(f"\n  {line}" for line in _shown(own_frames(error)))
         raise ScenarioError(f"{whose} raised {type(error).__name__}: {error}{frames}") from error
+
+
+_SHOWN = 3
+
+
+def _shown(frames: list[FrameSummary]) -> list[str]:
+    """The first and the last frames: a function that calls itself has a thousand."""
+    lines = [f"{f.filename}:{f.lineno} {f.line}" for f in frames]
+    left_out = len(lines) - 2 * _SHOWN
+    if left_out <= 1:
+        return lines
+    return [*lines[:_SHOWN], f"... {left_out} calls more ...", *lines[-_SHOWN:]]
 
 
 class _FromSource(SourceFileLoader):

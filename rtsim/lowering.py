@@ -7,7 +7,9 @@ whose machine code is all kept starts without a compiler.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,7 @@ from rtsim.addresses import (
     matrix_at,
     vector_at,
 )
+from rtsim.cache import not_kept
 from rtsim.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 
 TYPES = {
@@ -169,23 +172,33 @@ def _(words: Any, i: Any, columns: Any) -> Any:  # noqa: ARG001
 # -- functions as machine code ---------------------------------------------------------------------
 
 
-def lower(plain: Callable[..., Any], signature: Signature, kept: Path) -> MachineCode:
-    """``plain`` compiled for ``signature``.
+def lower(
+    plain: Callable[..., Any], signature: Signature, kept: Path, checked: bool = False
+) -> MachineCode:
+    """``plain`` compiled for ``signature``; ``checked``: with each index of an array.
 
     Where numba's runtime has to be there when it runs (it allocates, prints, ...) the code stays
     with numba, which keeps its own files in the folder ``kept``; only ``elsewhere`` is told then.
     """
-    known = kept.is_dir()  # such a function was compiled before
-    with _numba_keeps_in(kept):
-        made = [_compile(plain, tuple(TYPES[kind] for kind in signature), known)]
-        if (entered := ENTERED.get(signature)) is not None:
-            through, arguments = entered
-            made.append(_compile(through(made[0][0]), arguments, known))
+    known = os.path.isdir(kept)  # such a function was compiled before
+    with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
+        try:
+            made = _made(plain, signature, known)
+        except Exception:  # what numba meets in files that are damaged is not all of one kind
+            if not known:
+                raise
+            shutil.rmtree(kept, ignore_errors=True)
+            known, made = False, _made(plain, signature, False)
         result = made[-1][1]
         alone = not known and _stands_alone(result.library)
         if not alone and not known:
-            for jitted, one in made:
-                _keep(jitted, one)
+            try:
+                kept.mkdir(parents=True, exist_ok=True)
+                for jitted, one in made:
+                    _keep(jitted, one)
+            except Exception as error:  # of a file system, or of what numba cannot write down
+                shutil.rmtree(kept, ignore_errors=True)
+                not_kept(kept.parent, error)
     entry, handle = _entry(result), result.fndesc.llvm_func_name
     if alone:
         raises = _PACKED in result.library.get_llvm_str()
@@ -193,6 +206,15 @@ def lower(plain: Callable[..., Any], signature: Signature, kept: Path) -> Machin
         return MachineCode(objects, handle, ENTRY, where(plain) if raises else "")
     address = result.library.get_pointer_to_function(handle)
     return MachineCode((entry,), handle, ENTRY, elsewhere={handle: address}, alive=tuple(made))
+
+
+def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
+    """The function, and what other code enters it by; read from numba's files where ``known``."""
+    made = [_compile(plain, tuple(TYPES[kind] for kind in signature), known)]
+    if (entered := ENTERED.get(signature)) is not None:
+        through, arguments = entered
+        made.append(_compile(through(made[0][0]), arguments, known))
+    return made
 
 
 _PACKED = ".const.pickledata"
@@ -228,13 +250,14 @@ def _keep(jitted: Any, result: Any) -> None:
 
 
 @contextmanager
-def _numba_keeps_in(folder: Path) -> Iterator[None]:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
+def _numba_is_set(**settings: object) -> Iterator[None]:
+    """These are of the whole process: helpers that are compiled meanwhile have them too."""
+    before = {name: getattr(numba.config, name) for name in settings}
+    vars(numba.config).update(settings)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        vars(numba.config).update(before)
 
 
 _DECLARED = re.compile(r'^declare [^@]*@"?([^"(]+)', re.M)

@@ -10,7 +10,6 @@ an error, then for each array its address and its length (of a matrix: rows and 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import json
@@ -28,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
+from rtsim.raised import OutOfBounds
 
 FAILED = -(2**63)
 """What an entry answers where the function raised; the block's first word says what."""
@@ -57,21 +57,20 @@ class MachineCode:
     """What has to live as long as those addresses are used."""
 
     def write(self, path: Path) -> None:
-        """Keep it; a folder that cannot be written is no error: the next process compiles again."""
+        """Keep it; raises :class:`OSError` where the folder cannot be written."""
         names = {"handle": self.handle, "entry": self.entry, "raises_in": self.raises_in}
         head = json.dumps({**names, "sizes": [len(one) for one in self.objects]}).encode() + b"\n"
         body = b"".join((head, *self.objects))
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(dir=path.parent)
-            try:
-                with os.fdopen(number, "wb") as out:
-                    out.write(_MAGIC + _DIGEST(body).digest() + body)
-                os.chmod(name, 0o644)  # who may enter the folder may read what lies there
-                os.replace(name, path)  # another process sees all of it or nothing
-            except BaseException:  # an interrupt too leaves no half of a file
-                os.unlink(name)
-                raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with os.fdopen(number, "wb") as out:
+                out.write(_MAGIC + _DIGEST(body).digest() + body)
+            os.chmod(name, 0o644)  # who may enter the folder may read what lies there
+            os.replace(name, path)  # another process sees all of it or nothing
+        except BaseException:  # an interrupt too leaves no half of a file
+            os.unlink(name)
+            raise
 
     @classmethod
     def read(cls, path: Path) -> MachineCode | None:
@@ -227,6 +226,10 @@ class Entry:
         return _raised(address)
 
 
+_OUT_OF_BOUNDS = ("index is out of bounds",)
+"""What numba's own check says."""
+
+
 class _Raised(ctypes.Structure):
     """How compiled code says what it raised; numba's ``excinfo``."""
 
@@ -263,5 +266,5 @@ def _raised(address: int) -> BaseException:
     try:
         throw(held)
     except BaseException as error:
-        return error
+        return OutOfBounds() if error.args == _OUT_OF_BOUNDS else error
     return SystemError("compiled code failed, and numba raised nothing")

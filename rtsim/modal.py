@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.compiling import check_arguments, check_value, in_both
+from rtsim.compiling import check_arguments, in_both
 from rtsim.errors import ModelError, UnknownName
 from rtsim.model import Equation, Guard, Model, Projection, Update
+from rtsim.reading_functions import check_value
 from rtsim.signals import Signal, Signals, Vector
 
 Level = Callable[[float, Vector, Vector, Vector, Vector], float]

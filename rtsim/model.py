@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtsim.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
-from rtsim.compiling import ABSENT, Native, check_arguments, compile_function, in_words
+from rtsim.compiling import ABSENT, Compilation, Native, check_arguments, prepared
 from rtsim.errors import ModelError, RtsimError
+from rtsim.first_call import check
+from rtsim.raised import from_outside, in_words
 from rtsim.signals import Signals, Vector
 from rtsim.tag import Period
 
@@ -147,7 +149,7 @@ class BoundModel:
 def bind(
     model: Model,
     *,
-    compile: bool = True,
+    compile: Compilation = True,
     x: Vector | None = None,
     p: Vector | None = None,
     u: Vector | None = None,
@@ -165,9 +167,7 @@ def bind(
             return ABSENT
         what = f"{name} of model {model.name}"
         check_arguments(function, arguments, what)
-        if compile:
-            return compile_function(function, signature, what)
-        return Native.plain(getattr(function, "py_func", function), signature)
+        return prepared(function, signature, what, compile)
 
     bound = BoundModel(
         model,
@@ -175,7 +175,7 @@ def bind(
         ready(model.output, EQUATION, "output", "t, x, z, u, p, y"),
         ready(model.update, UPDATE, "update", "t, x, z, u, p"),
         ready(model.project, IN_PLACE, "project", "x"),
-        compile,
+        bool(compile),
         ready(model.guard, EQUATION, "guard", "t, x, z, u, p, g"),
         ready(model.reset, RESET, "reset", "i, t, x, z, u, p"),
         ready(model.stop, RESET, "stop", "i, t, x, z, u, p"),
@@ -189,7 +189,20 @@ def bind(
     ):
         if native is not ABSENT:
             _probe(model, name, native, out, start)
+    if bound.project is not ABSENT:
+        states = model.states.initial() if x is None else x
+        try:
+            check(bound.project, states)
+        except IndexError as error:
+            raise ModelError(
+                f"project of model {model.name} {_no_such(error)}; its vector has x: "
+                f"{model.states.size}"
+            ) from error
     return bound
+
+
+def _no_such(error: IndexError) -> str:
+    return f"uses an element that does not exist ({in_words(error)})"
 
 
 def _probe(
@@ -212,15 +225,16 @@ def _probe(
         vectors.append(vector)
     vectors[-1].fill(_SENTINEL)
     try:
+        check(native, 0.0, *vectors)
         native.call(0.0, *vectors)
     except IndexError as error:
         raise ModelError(
-            f"{where} uses an element that does not exist ({error}); its vectors have "
+            f"{where} {_no_such(error)}; its vectors have "
             + ", ".join(f"{k}: {s.size}" for k, s in (*layouts.items(), ("out", out)))
         ) from error
-    except RtsimError:
-        raise
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, RtsimError) or from_outside(error):
+            raise
         raise ModelError(
             f"{where} raises at the start: {in_words(error)}; "
             "check the initial state and the parameters"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from rtsim.crossings import Watch
 from rtsim.errors import ModelError
 from rtsim.model import BoundModel
 from rtsim.ports import Port, Wiring
+from rtsim.raised import blame
 from rtsim.signals import Signals, Vector
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
 from rtsim.tag import NS_PER_S, Period, Tag
@@ -79,14 +80,21 @@ class Plant:
     def propagate(self, limit_ns: int) -> None:
         """Step provisionally to the next grid point, to ``limit_ns``, or to where a guard fires."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
-        if self.watch is None:
-            vectors = (self.x, self.z, self.u, self.p, self.next_x)
-            bad, reached = self.stepper.advance(self.ns, target, *vectors), target
-        else:
-            bad, reached = self.watch.advance(self.ns, target)
+        try:
+            if self.watch is None:
+                vectors = (self.x, self.z, self.u, self.p, self.next_x)
+                bad, reached = self.stepper.advance(self.ns, target, *vectors), target
+            else:
+                bad, reached = self.watch.advance(self.ns, target)
+        except BaseException as error:
+            self._blame(error)
         if bad != GOOD:
             self._complain(bad, target)
         self.target_ns = reached
+
+    def _blame(self, error: BaseException) -> NoReturn:
+        """A function of the model raised; a solver may be up to a step beyond the present tag."""
+        blame(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> None:
         if bad == TOO_SMALL:
@@ -128,10 +136,13 @@ class Plant:
         self._grid_ns = self.step.tick(self._k)
         before = self.values.copy()
         at, ahead = np.array(times), 0
-        if self.watch is None:
-            rows = run(at, (self.x, self.z, self.u, self.p, self.next_x), self.y, self.values)
-        else:
-            rows, ahead = self.watch.run(at, self.y, self.values)
+        try:
+            if self.watch is None:
+                rows = run(at, (self.x, self.z, self.u, self.p, self.next_x), self.y, self.values)
+            else:
+                rows, ahead = self.watch.run(at, self.y, self.values)
+        except BaseException as error:
+            self._blame(error)
         good = len(rows)
         if good < len(times) - 1:  # the step that failed is taken again, alone, and then tells why
             self.values[:] = rows[-1] if good else before
@@ -180,7 +191,10 @@ class Plant:
         """Compute the outputs at the present state and inputs."""
         if not self.y.size:
             return
-        bad = self._evaluate_output(self.ns / NS_PER_S)
+        try:
+            bad = self._evaluate_output(self.ns / NS_PER_S)
+        except BaseException as error:
+            self._blame(error)
         if bad >= 0:
             model = self.bound.model
             raise ModelError(
@@ -193,7 +207,10 @@ class Plant:
         """x, z, u or p was written from outside the solver."""
         self.stepper.forget()
         if self.watch is not None:
-            self.watch.changed(self.ns)
+            try:
+                self.watch.changed(self.ns)
+            except BaseException as error:
+                self._blame(error)
         self.sample()
 
     def read_wires(self) -> None:

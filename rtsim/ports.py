@@ -90,6 +90,18 @@ class Wiring:
             self.into[here] = value[there]
 
 
+def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> None:
+    """Raise :class:`ScenarioError` for an input that nothing is wired to, unless it is optional."""
+    missing = [s.name for s in signals if s.name not in sources and not s.optional]
+    if missing:
+        given = ", ".join(f"{name!r}: 'part.signal'" for name in missing)
+        raise ScenarioError(
+            f"nothing is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, with a "
+            "number in the place of 'part.signal' for what stays the same, or declare that it may "
+            f"be left out: Signal({missing[0]!r}, optional=True)"
+        )
+
+
 def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
     mask = np.zeros(signals.size, dtype=bool)
     mask[signals.slice(name)] = True

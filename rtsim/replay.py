@@ -25,7 +25,7 @@ from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.spare import recorder_for_again
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Fed, simulate
+from rtsim.simulation import Fed, compilation_of, simulate
 from rtsim.source_hash import source_hash
 from rtsim.tag import NS_PER_S, Tag
 from rtsim.trace import COMMAND, INSERTED, request_topic
@@ -88,7 +88,7 @@ def refly(
         scenario,
         seed=int(header["seed"]),
         until=Fraction(int(header["until"]), NS_PER_S),
-        compile=bool(header["compile"]),
+        compile=compilation_of(header),
         fed=fed,
         stop_ns=end_of(recording) if stop_ns is None else stop_ns,
         start=start,

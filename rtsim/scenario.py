@@ -15,6 +15,7 @@ import numpy as np
 
 from rtsim.building import Builder
 from rtsim.clock import Wake
+from rtsim.compiling import Compilation
 from rtsim.controller import Controller
 from rtsim.discrete import Processes
 from rtsim.errors import ScenarioError, UnknownName
@@ -355,7 +356,7 @@ class Scenario:
         self,
         seed: int = 0,
         *,
-        compile: bool = True,
+        compile: Compilation = True,
         inlets: Mapping[str, Inlet] | None = None,
         controllers: Mapping[str, Controller] | None = None,
     ) -> System:

@@ -53,6 +53,8 @@ class Signal:
     low: float = -math.inf
     high: float = math.inf
     description: str = field(default="", compare=False)
+    optional: bool = field(default=False, compare=False)
+    """An input that may be wired to nothing, an output that may never be written."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -206,6 +208,7 @@ class Signals:
             row = asdict(s)
             row["shape"] = list(s.shape)
             row["initial"] = list(s.initial) if isinstance(s.initial, tuple) else s.initial
+            del row["optional"]  # of the scenario, and not of what a recording holds
             row["low"] = None if math.isinf(s.low) else s.low
             row["high"] = None if math.isinf(s.high) else s.high
             rows.append(row)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,13 +11,16 @@ from rtsim import __version__
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.checkpoint.taking import Taking, check_savable
 from rtsim.clock import Clock, VirtualClock, WallClock, stopwatch
+from rtsim.compiling import CHECKED, Compilation
 from rtsim.control.inbox import Inbox, Waiting
 from rtsim.controller import Controller
-from rtsim.errors import CheckpointError, ScenarioError
+from rtsim.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.executive import Executive, Publisher
 from rtsim.faults.at_loop import DisturbedPacer
 from rtsim.inlets import Inlet
 from rtsim.latency import Fixed
+from rtsim.outcome import RECORDER_DEATH, Outcome, RecordingLost
+from rtsim.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.tape import NullRecorder, Recorder
@@ -63,35 +64,6 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run came to."""
-
-    reason: str
-    """``end``, ``quit`` or ``restored`` (by a command), or ``interrupted``."""
-    ended: Tag
-    wall_ns: int
-    certificate: Certificate
-    late: int
-    missed: int
-    system: System
-    began: Tag = START
-    restored: Checkpoint | None = None
-    """Where another run is to go on, with the same inbox: ``simulate(..., start=restored)``."""
-    rate: float | None = None
-    """Simulated seconds a second at the end; ``None`` is as fast as possible."""
-
-    @property
-    def overruns(self) -> int:
-        return sum(self.certificate.overruns.values())
-
-    @property
-    def speed(self) -> float:
-        """Simulated over wall time."""
-        flown = self.ended.ns - self.began.ns
-        return flown / self.wall_ns if self.wall_ns else float("inf")
-
-
-@dataclass(frozen=True)
 class Progress:
     """What an observer is shown, in the slack of a frame."""
 
@@ -130,7 +102,7 @@ def simulate(
     pace: Pace | str | float = MAX,
     until: Duration | None = None,
     recorder: Recorder | None = None,
-    compile: bool = True,
+    compile: Compilation = True,
     fed: Fed | None = None,
     publisher: Publisher | None = None,
     observe: Callable[[Progress], None] | None = None,
@@ -139,12 +111,20 @@ def simulate(
     inbox: Inbox | None = None,
     start: Checkpoint | None = None,
     checkpoints: Taking | None = None,
+    on_recorder_death: str = "continue",
+    tell: Callable[[str], object] | None = None,
 ) -> Outcome:
     """Run ``scenario`` once and record it; from ``start`` on, where that is given.
 
     Whatever ends the run, the recording is finished first and says why.  Raises what the parts
-    raise (:class:`RtsimError`); an interrupt from the keyboard is an ordinary end.
+    raise (:class:`RtsimError`); an interrupt from the keyboard is an ordinary end.  Where the
+    recording is lost on the way, ``tell`` is called at once and the run goes on without it, or,
+    with ``on_recorder_death="end"``, ends; :class:`RecordingLost` has what came of it.
     """
+    if on_recorder_death not in RECORDER_DEATH:
+        raise ScenarioError(
+            f"on_recorder_death = {on_recorder_death!r}; give one of {', '.join(RECORDER_DEATH)}"
+        )
     pace = pace if isinstance(pace, Pace) else Pace.of(pace)
     until_ns = scenario.until_ns if until is None else to_ns(until, "until")
     if until_ns <= 0:
@@ -178,6 +158,8 @@ def simulate(
             checkpoints.begin(executive, about, system.ns, until_ns, pacer.read)
             executive.keep(checkpoints)
         recorder.start(about)
+        if hasattr(recorder, "on_failure"):
+            recorder.on_failure = _lost(executive, on_recorder_death == "end", tell or _nothing)
         flown = _fly(executive, pacer, recorder, pace)
         undo.pop_all()
     figures = {} if inbox is None else inbox.figures()
@@ -197,11 +179,24 @@ def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pa
     return DisturbedPacer(clock, policy, faults.loop, frame_ns=frame_ns)
 
 
-def _nothing() -> None:
-    """What closing a recorder comes to that needs none."""
+def _nothing(*_: object) -> None:
+    """Where nothing is to be done."""
 
 
-def _build(scenario: Scenario, seed: int, compile: bool, fed: Fed) -> System:
+def _lost(
+    executive: Executive, end: bool, tell: Callable[[str], object]
+) -> Callable[[str], object]:
+    """What a recorder calls that fails while the run goes on."""
+
+    def lost(cause: str) -> None:
+        since = executive.lose_recording(cause, end)
+        then = "the run ends" if end else "the run goes on without it"
+        tell(f"the recording is lost {since}; {then}")
+
+    return lost
+
+
+def _build(scenario: Scenario, seed: int, compile: Compilation, fed: Fed) -> System:
     system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
     system.inserted = sorted(fed.inserted)
     if system.faults is not None and fed.events is not None:
@@ -225,7 +220,11 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
     asked = pace.scheduling if clock.paced else Request.nothing()
-    with request(asked, getattr(recorder, "beside", ())) as granted, _ended_by_signals(executive):
+
+    def ended(*_: object) -> None:
+        executive.interrupt()
+
+    with request(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
         if isinstance(clock, WallClock):
             clock.calibrate(pacer.frame_ns)
         began = stopwatch()
@@ -234,15 +233,15 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
             if executive.ended_by:
                 reason = "terminal"
             elif executive.stopping:
-                reason = "interrupted"
+                reason = executive.stopping
             elif desk is not None and desk.quitting:
                 reason = "quit" if desk.restored is None else "restored"
         except KeyboardInterrupt:
             reason = "interrupted"
-        except Exception as problem:
-            reason, error = "error", problem
+        except BaseException as problem:
             at = Tag(executive.system.ns)
-            recorder.event(at, "Error", type(problem).__name__, str(problem))
+            reason, error = "error", _as_error(problem, at)
+            recorder.event(at, "Error", type(error).__name__, str(error))
         wall_ns = stopwatch() - max(began, getattr(clock, "begun_ns", 0))
         if executive.system.faults is not None:
             executive.system.faults.over(executive.system.ns)
@@ -250,24 +249,18 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
         if desk is not None and reason != "restored":
             desk.inbox.close(f"the run ended at {Tag(executive.system.ns)} ({reason})")
     restored = desk.restored if desk is not None and reason == "restored" else None
-    return _Flown(reason, error, wall_ns, certify(pacer, granted), restored)
+    certificate = replace(certify(pacer, granted), unrecorded=executive.unrecorded)
+    return _Flown(reason, error, wall_ns, certificate, restored)
 
 
-@contextmanager
-def _ended_by_signals(executive: Executive) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the loop on a whole tag; only the main thread can ask for that."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        number: signal.signal(number, lambda *_: executive.interrupt())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+def _as_error(problem: BaseException, at: Tag) -> Exception:
+    """What ended the loop, as what can be raised to whoever called."""
+    if isinstance(problem, Exception):
+        return problem
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        blame("a part of the run", at, problem)
+    except Exception as error:
+        return error
 
 
 def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
@@ -305,19 +298,27 @@ def _conclude(
     }
     error = flown.error
     closers: list[Callable[[], None]] = [system.close, lambda: recorder.finish(footer)]
-    for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
-        try:
-            close()
-        except Exception as problem:
-            if error is None:
-                error = problem
-            else:
-                error.add_note("; ".join((str(problem), *getattr(problem, "__notes__", ()))))
-    if error is not None:
-        raise error
-    return Outcome(
+    with on_ctrl_c(interrupt):
+        for close in closers if checkpoints is None else [*closers, checkpoints.finish]:
+            try:
+                close()
+            except BaseException as raised:
+                if from_outside(raised):
+                    raise
+                problem = _as_error(raised, Tag(system.ns))
+                if error is None:
+                    error = problem
+                else:
+                    said = (str(problem), *getattr(problem, "__notes__", ()))
+                    error.add_note("; ".join(said))
+    outcome = Outcome(
         flown.reason, Tag(system.ns), flown.wall_ns, flown.certificate, late, missed, system
     )
+    if flown.error is None and isinstance(error, RecordingError):
+        raise RecordingLost(error, outcome) from error
+    if error is not None:
+        raise error
+    return outcome
 
 
 def _observer(
@@ -350,7 +351,7 @@ def check_outside(system: System) -> None:
 
 
 def header(
-    scenario: Scenario, seed: int, pace: Pace, until_ns: int, compile: bool
+    scenario: Scenario, seed: int, pace: Pace, until_ns: int, compile: Compilation
 ) -> dict[str, Any]:
     """What a recording says of its run, before the run."""
     return {
@@ -360,11 +361,26 @@ def header(
         "pace": str(pace),
         "policy": str(pace.policy),
         "until": until_ns,
-        "compile": compile,
+        "compile": bool(compile),
+        **({"checked": True} if compile == CHECKED else {}),
         "source_hash": source_hash(*scenario.functions()),
         "fingerprint": fingerprint(),
         **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
     }
 
 
-__all__ = ["MAX", "NS_PER_S", "Outcome", "Pace", "Progress", "simulate"]
+def compilation_of(header: Mapping[str, Any]) -> Compilation:
+    """How the functions of a recorded run were made ready."""
+    return CHECKED if header.get("checked") else bool(header["compile"])
+
+
+__all__ = [
+    "MAX",
+    "NS_PER_S",
+    "Outcome",
+    "Pace",
+    "Progress",
+    "RecordingLost",
+    "compilation_of",
+    "simulate",
+]

@@ -17,6 +17,7 @@ from rtsim.faults.schedule import Schedule
 from rtsim.inlets import Inlet
 from rtsim.plant import Plant
 from rtsim.ports import Port
+from rtsim.raised import from_outside
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.tasks import Task
@@ -180,11 +181,13 @@ class System:
 
     def close(self) -> None:
         """Let every controller go; raises the first error when all have been closed."""
-        first: Exception | None = None
+        first: BaseException | None = None
         for task in self.controllers:
             try:
                 task.controller.close()
-            except Exception as error:
+            except BaseException as error:
+                if from_outside(error):
+                    raise
                 error.add_note(f"while closing controller {task.name}")
                 first = first or error
         if first is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from rtsim.bus import Bus
 from rtsim.errors import ModelError, ScenarioError
+from rtsim.first_call import check, first_checked
 from rtsim.plant import Plant
 from rtsim.ports import Port, Wiring
 from rtsim.random_streams import RandomStreams
@@ -106,7 +107,10 @@ class UpdateTask(Ticking):
         self._plant = plant
         u = plant.u if plant.wiring is None else plant.wiring.into
         self._z = plant.z.copy()
-        self._update = plant.bound.update.on(plant.x, self._z, u, plant.p)
+        vectors = (plant.x, self._z, u, plant.p)
+        self._update = first_checked(
+            plant.bound.update, vectors, lambda update: vars(self).update(_update=update)
+        )
 
     def react(self, tag: Tag, environment: Environment) -> None:
         plant = self._plant
@@ -145,7 +149,21 @@ class TimerTask:
         self._look()
         u = plant.u if plant.wiring is None else plant.wiring.into
         self._x, self._z = plant.x.copy(), plant.z.copy()
-        self._tick = plant.bound.tick.on(self._due, self._x, self._z, u, plant.p)
+        self._vectors = (self._x, self._z, u, plant.p)
+        vectors = (self._due, *self._vectors)
+        self._seen = np.zeros(len(self._timers))
+        """1 for each timer whose first tick was checked: it may go a way of its own."""
+        self._fast = plant.bound.tick.on(*vectors)
+        self._tick = self._checked if plant.bound.tick.unchecked else self._fast
+
+    def _checked(self, t: float) -> object:
+        plant, due = self._plant, self._due
+        if (due > self._seen).any():
+            check(plant.bound.tick, due, t, *self._vectors)
+            np.maximum(self._seen, due, out=self._seen)
+            if self._seen.all():
+                self._tick = self._fast
+        return self._fast(t)
 
     def _look(self) -> None:
         self._coming = [(self._at(i), i) for i in range(len(self._timers))]

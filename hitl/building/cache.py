@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from platformdirs import user_cache_dir
-
-
-def cache_folder() -> Path:
-    """``$RTSIM_CACHE_DIR``, else the user's cache folder; need not exist."""
-    return Path(os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")).absolute()
+from rtsim.cache import cache_folder as cache_folder
 
 
 def not_writable(folder: Path, error: OSError) -> str:

@@ -160,6 +160,8 @@ def load_interface(reference: str | Path) -> Interface:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(path, error) from None
+    except RecursionError:
+        raise InterfaceError(f"{path}: nests too deep to be an interface file") from None
     return _Reader(path.resolve(), variant, data, Lines(path, text)).interface()
 
 

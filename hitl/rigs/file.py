@@ -77,6 +77,8 @@ def load_rig(path: str | Path) -> Rig:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InterfaceError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise InterfaceError(f"{path}: nests too deep to be a rig file") from None
     return _Reader(path.resolve(), data, Lines(path, text)).rig()
 
 

@@ -24,9 +24,10 @@ from rtsim.blocks.block import (
     Wires,
     each,
 )
-from rtsim.compiling import check_names, check_value, compiled
+from rtsim.compiling import compiled
 from rtsim.errors import ScenarioError, ShapeError
 from rtsim.model import Guard
+from rtsim.reading_functions import check_names, check_value
 from rtsim.signals import Signal, Signals
 
 _OUT = (Port("y", None, None),)

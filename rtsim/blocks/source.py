@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from platformdirs import user_cache_dir
 
 from rtsim.blocks.scratch import scratch
+from rtsim.cache import cache_folder
 from rtsim.compiling import compiled
 from rtsim.source_hash import source_hash
 
@@ -170,8 +170,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
     name = f"rtsim_diagram_{key.hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    root = os.environ.get("RTSIM_CACHE_DIR") or user_cache_dir("rtsim")
-    path = Path(root, "diagrams", f"{name}.py")
+    path = cache_folder() / "diagrams" / f"{name}.py"
     _write(path, text)
     made = ModuleType(name)
     made.__file__ = str(path)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import reports_errors
+from rtsim.cli.output import minded_output
 
 
 class Commands(click.Group):
@@ -19,6 +20,10 @@ class Commands(click.Group):
     def __init__(self, *, known: Callable[[], Mapping[str, str]], **options: Any) -> None:
         super().__init__(**options)
         self._known = known
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        with minded_output():
+            return super().main(*args, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self._known())

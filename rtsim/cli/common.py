@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ import click
 
 from rtsim.cli.json_text import layout
 from rtsim.errors import RtsimError
+from rtsim.raised import in_words, interrupt, on_ctrl_c, own_frames
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 
@@ -65,9 +67,10 @@ def reports_errors(command: F) -> F:
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
         try:
-            return command(*args, **options)
-        except KeyboardInterrupt as interrupt:
-            tell("Interrupted", str(interrupt) or "interrupted", options.get("as_json"))
+            with on_ctrl_c(interrupt):
+                return command(*args, **options)
+        except KeyboardInterrupt as ended:
+            tell("Interrupted", str(ended) or "interrupted", options.get("as_json"))
             sys.exit(INTERRUPTED)
         except click.ClickException:
             raise
@@ -89,15 +92,14 @@ def tell(kind: str, message: str, as_json: object) -> None:
     """One error: for people on stderr, and as JSON on stdout where that was asked for."""
     if as_json:
         show_json({"error": {"type": kind, "message": message}})
-    click.secho(f"Error: {message}", err=True, fg="red")
+    with suppress(OSError):  # a terminal that is gone
+        click.secho(f"Error: {message}", err=True, fg="red")
 
 
 def explain(error: Exception) -> str:
     """What went wrong, and whose mistake it is."""
     if isinstance(error, RtsimError):
         return "\n".join([str(error), *getattr(error, "__notes__", [])])
-    from rtsim.compiling import in_words, own_frames
-
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
     if own_frames(error):
         return f"your code raised {in_words(error)}; {hint}"

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.output import reader_gone
 from rtsim.cli.telemetry import telemetry_line
 from rtsim.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import At, Run, connected, runs
@@ -96,12 +97,18 @@ def list_runs(as_json: bool) -> None:
 def status(ctx: click.Context, as_json: bool) -> None:
     """Where it is, how fast, what was late."""
     with _run(ctx) as run:
-        found, told = run.status, run.telemetry
+        found, told, lost = run.status, run.telemetry, run.unrecorded
         if as_json:
             about = {"scenario": run.scenario, "pid": run.pid}
-            show_json({**about, **vars(found), **({"telemetry": told} if told else {})})
+            more = {
+                **({"telemetry": told} if told else {}),
+                **({"unrecorded": lost} if lost else {}),
+            }
+            show_json({**about, **vars(found), **more})
         else:
             click.echo(f"{run.scenario} ({run.pid}): {found}")
+            if lost:
+                click.echo(f"NOT RECORDED {lost}")
             if told:
                 click.echo(telemetry_line(told))
 
@@ -201,7 +208,7 @@ def watch(
             else:
                 told = "  ".join(f"{n}={v:.6g}" for n, v in sample.values.items())
                 click.echo(f"{sample.state.seconds:10.3f} s  {told}")
-            if k == count:
+            if k == count or reader_gone():
                 return
         click.echo("the run has ended", err=True)
 

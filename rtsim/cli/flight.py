@@ -13,11 +13,13 @@ from typing import Any
 import click
 
 from rtsim.cli.checkpoints import GoingOn, Wanted, at_option, every_option, rewind_option
-from rtsim.cli.common import INTERRUPTED, NO, F
+from rtsim.cli.common import FAILED, INTERRUPTED, NO, F, explain
 from rtsim.cli.faults import faults_option, faults_to_json, print_faults
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.legs import Leg, fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
+from rtsim.cli.settings import compiling_options, recording_options
+from rtsim.cli.settings import parse_settings as parse_settings
 from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import (
@@ -32,13 +34,13 @@ from rtsim.cli.telemetry import (
     unencrypted_option,
 )
 from rtsim.clock import age_ns
-from rtsim.compiling import announced
+from rtsim.compiling import CHECKED, Compilation, announced
 from rtsim.control.inbox import Inbox
 from rtsim.errors import ScenarioError
 from rtsim.executive import Publisher
 from rtsim.loading import load_scenario
 from rtsim.scenario import Scenario
-from rtsim.simulation import Outcome, Pace, simulate
+from rtsim.simulation import Outcome, Pace, RecordingLost, compilation_of, simulate
 from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import Request
@@ -65,6 +67,8 @@ class Flight:
     realtime: bool
     plain: bool
     strict: bool
+    checked: bool = False
+    on_recorder_death: str = "continue"
     checkpoint_every: str | None = None
     checkpoint_at: tuple[str, ...] = ()
     control: bool = False
@@ -108,6 +112,10 @@ class Flight:
         with Gateway(about, self.bind, self.control_keys, plot, glove) as inbox:
             yield inbox
 
+    @property
+    def compilation(self) -> Compilation:
+        return CHECKED if self.checked else not self.plain
+
     def wanted(self) -> Wanted:
         return Wanted(self.checkpoint_every, self.checkpoint_at, self.reachable, self.rewind)
 
@@ -127,6 +135,10 @@ class Flight:
             )
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
+        if self.checked and self.plain:
+            raise ScenarioError(
+                "--checked and --plain exclude each other: plain Python checks each index anyway"
+            )
         if self.no_record and self.path is not None:
             raise ScenarioError(
                 f"--no-record and -o {self.path} exclude each other; leave one of them out"
@@ -140,13 +152,9 @@ _OPTIONS = (
     ),
     faults_option,
     click.option("--until", default=None, help="Simulated seconds; default: the scenario's own."),
-    click.option(
-        "-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write."
-    ),
-    click.option("--no-record", is_flag=True, help="Write no recording."),
-    click.option("--force", is_flag=True, help="Write over an older recording."),
+    *recording_options,
     click.option("--realtime", is_flag=True, help="Ask for SCHED_FIFO, locked memory and a CPU."),
-    click.option("--plain", is_flag=True, help="Run the equations as plain Python, uncompiled."),
+    *compiling_options,
     click.option(
         "--strict",
         is_flag=True,
@@ -243,6 +251,8 @@ class Flown:
         out = self._summary(self.legs[-1])
         if len(self.legs) > 1:
             out["earlier"] = [self._summary(leg) for leg in self.legs[:-1]]
+        if self.lost is not None:
+            out["error"] = {"type": "RecordingLost", "message": explain(self.lost)}
         return out | {"total_s": self.total_ns / NS_PER_S} | telemetry_to_json(self.inbox)
 
     def _summary(self, leg: Leg) -> dict[str, Any]:
@@ -301,8 +311,16 @@ class Flown:
         if last.path is not None:
             click.echo(f"next: rtsim report {last.path}")
 
+    @property
+    def lost(self) -> RecordingLost | None:
+        """What the first recording ended of that did not get to the end of its leg."""
+        return next((leg.lost for leg in self.legs if leg.lost is not None), None)
+
     def exit(self) -> None:
         """With the status that says how it went, where that is not 0."""
+        if self.lost is not None:
+            click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
+            sys.exit(FAILED)
         if self.outcome.reason == "interrupted":
             sys.exit(INTERRUPTED)
         if self.flight.strict and any(went_wrong(leg.outcome) for leg in self.legs):
@@ -335,11 +353,12 @@ def fly(
     ``going_on`` takes the place of a start, and of what the flight says of scenario and seed.
     """
     if going_on is not None:
-        compile, seed = bool(going_on.number("compile")), going_on.number("seed")
-        until = going_on.until(flight.until)
+        seed, until = going_on.number("seed"), going_on.until(flight.until)
+        compile = compilation_of(going_on.checkpoint.header)
         flight = replace(
-            flight, scenario=going_on.reference, plain=not compile, seed=seed, until=until
-        )
+            flight, scenario=going_on.reference, plain=not compile, checked=compile == CHECKED,
+            seed=seed, until=until,
+        )  # fmt: skip
     flight.check()
     settled = parse_settings(flight.settings)
     line = ProgressLine(flight.scenario, sys.stderr.isatty() and not quiet, noted=not quiet)
@@ -366,8 +385,10 @@ def fly(
                 scenario,
                 seed=flight.seed,
                 until=flight.until,
-                compile=not flight.plain,
+                compile=flight.compilation,
                 observe=line.show,
+                tell=line.tell,
+                on_recorder_death=flight.on_recorder_death,
                 publisher=publisher,
                 inbox=inbox,
             )
@@ -377,22 +398,5 @@ def fly(
                 wanted = replace(wanted, told=True, viewed=True)
             legs = fly_legs(simulated, flight.pacing(), recorder, wanted, start, inbox, stack)
         except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(_when(line.begun)) from interrupt
+            raise KeyboardInterrupt(line.when_interrupted) from interrupt
     return Flown(flight, legs, gate)
-
-
-def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
-    """``("a.b=1", ...)`` as a mapping."""
-    out = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ScenarioError(f"--set {setting!r} has no value; write --set NAME=VALUE")
-        out[name.strip()] = value.strip()
-    return out
-
-
-def _when(begun: bool) -> str:
-    if begun:
-        return "interrupted while the run was being finished; its recording may be cut off"
-    return "interrupted before the run began"

@@ -17,7 +17,7 @@ from rtsim.errors import ScenarioError
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder, Recorder
-from rtsim.simulation import Outcome, Pace
+from rtsim.simulation import Outcome, Pace, RecordingLost
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Leg:
     outcome: Outcome
     path: Path | None
     checkpoints: tuple[Path, ...] = ()
+    lost: RecordingLost | None = None
+    """Its recording did not get to the end."""
 
 
 def fly_legs(
@@ -49,10 +51,14 @@ def fly_legs(
         start = None if start is None else in_a_file(start, path)
         taking = wanted.taking(path, past, start)
         into: Recorder = recorder or NullRecorder()
-        outcome = fly(pace=pace, recorder=into, start=start, checkpoints=taking)
+        lost = None
+        try:
+            outcome = fly(pace=pace, recorder=into, start=start, checkpoints=taking)
+        except RecordingLost as error:
+            outcome, lost = error.outcome, error
         kept = taking.keeper if taking is not None else None
         left = tuple(kept.paths) if isinstance(kept, Files) else ()
-        legs.append(Leg(outcome, path, left))
+        legs.append(Leg(outcome, path, left, lost))
         start = outcome.restored
         if start is None:
             return legs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from rtsim.clock import stopwatch
 from rtsim.simulation import Progress
@@ -59,10 +60,25 @@ class ProgressLine:
         if self._enabled:
             self._write(text)
 
+    def tell(self, text: str) -> None:
+        """What must not wait for the end, on a line of its own, terminal or not."""
+        if self._enabled:
+            self._write("")
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    @property
+    def when_interrupted(self) -> str:
+        """What an interrupt from outside of the loop has cut short."""
+        if self.begun:
+            return "interrupted while the run was being finished; its recording may be cut off"
+        return "interrupted before the run began"
+
     def close(self) -> None:
         if self._enabled:
             self._write("")
 
     def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text}\x1b[K")
-        sys.stderr.flush()
+        with suppress(OSError):  # a terminal that is gone
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()

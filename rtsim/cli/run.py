@@ -103,6 +103,7 @@ def go_on(
         "--set": flight.settings,
         "--faults": flight.faults,
         "--plain": flight.plain,
+        "--checked": flight.checked,
         "--latency": latencies,
     }
     for name, value in given.items():

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import reports_errors
+from rtsim.cli.keyboard import is_terminal
 from rtsim.cli.viewing import is_place, quiet_option, window_options
 from rtsim.errors import ScenarioError
-from rtsim.gateway.registry import VIEWED, find
+from rtsim.gateway.registry import VIEWED, Entry, find, runs
 from rtsim.keys import CLIENT, Keys
 from rtsim.pilot.launching import Window
 from rtsim.pilot.shared import Exchange, Shared
@@ -53,13 +54,26 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
             click.echo(f"{skipped} messages from there were none: skipped")
 
 
+def _chosen() -> Entry:
+    """One of several, by whoever sits at the terminal."""
+    known = runs(VIEWED)
+    if not is_terminal():
+        return find("", VIEWED)  # says which there are
+    for entry in known:
+        click.echo(f"{entry.pid}  {entry.scenario}")
+    numbers = click.Choice([str(entry.pid) for entry in known])
+    return find(click.prompt("which one?", type=numbers, show_choices=False), VIEWED)
+
+
 def _exchange(run: str, keys: Path | None) -> Exchange:
     if "://" not in run:
         if is_place(run):
             raise ScenarioError(f"{run} is no run; write tcp://{run} for one at another machine")
         if keys is not None:
             raise ScenarioError(f"--keys {keys} go with tcp://HOST:PORT")
-        return Shared.open(Path(find(run, VIEWED).endpoint))
+        entry = _chosen() if not run and len(runs(VIEWED)) > 1 else find(run, VIEWED)
+        click.echo(f"watching {entry.scenario} (process {entry.pid})")
+        return Shared.open(Path(entry.endpoint))
     from rtsim.pilot.remote import Remote
 
     if keys is None:

@@ -46,6 +46,8 @@ class Inbox:
         """Why nothing more is taken."""
         self.trouble = ""
         """Why nobody is heard any more, before the run was over."""
+        self.unrecorded = ""
+        """From when on the run is not recorded, and why."""
         self.standing = False
         """The run stands where it begins: it was restored while it stood."""
 
@@ -57,6 +59,10 @@ class Inbox:
 
     def goes_on(self, **about: object) -> None:
         """The run was restored and goes on: what is new ``about`` it, before it does."""
+
+    def lose_recording(self, since: str) -> None:
+        """The run is not recorded any more: for who is at the other side."""
+        self.unrecorded = since
 
     def figures(self) -> dict[str, Any]:
         """For the recording's footer: what is known at the end of who was at the other side."""

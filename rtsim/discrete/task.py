@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import in_words
 from rtsim.discrete.agenda import Agenda, Changed, Effect, Sent
 from rtsim.discrete.processes import Processes
 from rtsim.discrete.stimuli import Stimuli
-from rtsim.errors import CheckpointError, ModelError, RtsimError, ScenarioError, UnknownName
+from rtsim.errors import CheckpointError, RtsimError, ScenarioError, UnknownName
 from rtsim.plant import Plant
 from rtsim.ports import Port, Wiring
+from rtsim.raised import blame
 from rtsim.random_streams import RandomStreams
 from rtsim.signals import Signals, Vector
 from rtsim.system import Changeable
@@ -117,10 +117,8 @@ class ProcessesTask:
             if self.name not in str(error):
                 error.add_note(f"in the processes of {self.name} at {tag}")
             raise
-        except Exception as error:
-            raise ModelError(
-                f"a process of {self.name} raised at {tag}: {in_words(error)}"
-            ) from error
+        except BaseException as error:
+            blame(f"a process of {self.name}", tag, error, sure=True)
         self._ns, self.next_ns = tag.ns, agenda.next_ns
         for effect in effects:
             if isinstance(effect, Sent):

@@ -27,7 +27,9 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
     text = _text(path)
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise FaultError(f"{path}: nests too deep to be a fault file; {_EXAMPLE}") from None
+    except ValueError as error:
         raise FaultError(f"{path}{_line_of(error)}: not TOML: {error}") from None
     for key in data:
         if key != "fault":

@@ -86,6 +86,11 @@ class Run:
         """By plotting tool, messages ``sent`` and ``lost`` so far."""
         return dict(self._asked("status")["telemetry"])
 
+    @property
+    def unrecorded(self) -> str:
+        """From when on the run is not recorded, and why; empty where it is as it was asked for."""
+        return str(self._asked("status").get("unrecorded", ""))
+
     def get(self, *names: str) -> float | list[float]:
         """Present values; a list for several names."""
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]

@@ -78,3 +78,18 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
             + (", or give another HOST:PORT" if option == "--foxglove" else "")
         ) from None
     return end
+
+
+def check_free(endpoint: str) -> None:
+    """That nothing else serves PlotJuggler at ``tcp://HOST:PORT``."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, int(port)))
+        except OSError as error:
+            raise ScenarioError(
+                f"--plotjuggler serves at {endpoint}, and that is not free ({error.strerror}): "
+                "another run with --plotjuggler is going on, or another program has the port; end "
+                "it, or leave --plotjuggler out"
+            ) from None

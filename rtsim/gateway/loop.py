@@ -14,6 +14,7 @@ from rtsim.clock import civil, stopwatch
 from rtsim.control.commands import CommandError, read_command
 from rtsim.control.inbox import Inbox, Waiting
 from rtsim.gateway.catalogue import Counters, Look, catalogue, only_time
+from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed
 from rtsim.gateway.publishing import check_rates
@@ -70,6 +71,10 @@ class PipedInbox(Inbox):
 
     def goes_on(self, **about: object) -> None:
         self._about = {**self._about, **about}
+
+    def lose_recording(self, since: str) -> None:
+        super().lose_recording(since)
+        self._pipe.send({"unrecorded": since})
 
     def poll(self) -> None:
         pipe = self._pipe
@@ -177,6 +182,8 @@ class Gateway:
         plotjuggler: str = "", foxglove: socket.socket | None = None,
     ) -> None:  # fmt: skip
         check_reach(bind, keys)
+        if plotjuggler:
+            check_free(plotjuggler)
         ours, theirs = socket.socketpair()
         self._pipe = Pipe(ours)
         told = {"pid": os.getpid(), "started_ns": civil(), **about}

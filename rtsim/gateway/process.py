@@ -75,6 +75,8 @@ class Gate:
         self._rate_hz = 0.0
         self._got_ns = 0
         self.ended = ""
+        self._unrecorded = ""
+        """From when on the run is not recorded, and why."""
         self.on_run: list[Any] = []
 
     def serve(self) -> None:
@@ -99,7 +101,7 @@ class Gate:
 
     def _from_loop(self, message: dict[str, Any]) -> None:
         if "run" in message:
-            self._run = message["run"]
+            self._run, self._unrecorded = message["run"], ""
             self._index = {row["name"]: k for k, row in enumerate(self._run["signals"])}
             self._publisher.begin(self._run)
             for action in self.on_run:
@@ -112,6 +114,8 @@ class Gate:
                 self._say(place, who, theirs, error=message["wrong"])
             else:
                 self._say(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
+        elif "unrecorded" in message:
+            self._unrecorded = str(message["unrecorded"])
         elif "ended" in message:
             self.ended = str(message["ended"])
             self._pipe.send({"published": self._publisher.counts})
@@ -125,6 +129,7 @@ class Gate:
             what = {
                 "values": found, "state": asdict(counters), "latency": latency,
                 "telemetry": self._publisher.counts,
+                **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
             self._say(place, who, request.number, **what)
         now = stopwatch()

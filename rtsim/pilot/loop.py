@@ -156,6 +156,11 @@ class PilotInbox(Inbox):
         if self._beside is not None:
             self._beside.goes_on(**about)
 
+    def lose_recording(self, since: str) -> None:
+        super().lose_recording(since)
+        if self._beside is not None:
+            self._beside.lose_recording(since)
+
     def after(self, ns: int, standing: bool) -> None:
         if self._beside is not None:
             self._beside.after(ns, standing)
@@ -174,7 +179,7 @@ class PilotInbox(Inbox):
             "overruns_wake": pacer.overruns["wake"],
             "late": sum(c.lates for c in self._system.controllers),
             "missed": sum(c.missed for c in self._system.controllers),
-            "orders": self._heard, "ended": int(ended),
+            "orders": self._heard, "ended": int(ended), "unrecorded": int(bool(self.unrecorded)),
         }  # fmt: skip
         if self._stick is not None and now >= self._latency_ns:
             self._latency_ns = now + _LATENCY_NS

@@ -50,9 +50,10 @@ that was read from the device.  Its floats are ``[x, z, u, y]`` at last, then at
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
     "late", "missed", "latency_median", "latency_p95", "latency_max", "orders", "ended",
+    "unrecorded",
 )  # fmt: skip
 """How the run stands.  Latencies are from a device's reading to the tag that latches it, in ns;
-``orders``: how many were heard.  Its float is the rate."""
+``orders``: how many were heard; ``unrecorded``: the recording is lost.  Its float is the rate."""
 STICK = ("initiated", "completed", "lost", "who")
 """When the device was read and when that was decoded (ns of the stopwatch), whether a device is
 gone and the values are held or safe ones, and which viewer says so (:mod:`rtsim.pilot.seat`).  Its

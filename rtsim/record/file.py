@@ -2,8 +2,8 @@
 
 The two are joined by a socket pair.  ``pump`` sends without blocking; what the socket cannot take
 is kept aside in memory, counted, and sent first the next time.  If this process is killed, the
-writer sees the end of the stream and closes the file; if the writer dies, the run goes on and
-:meth:`FileRecorder.finish` says so.
+writer sees the end of the stream and closes the file; if the writer dies,
+:attr:`FileRecorder.on_failure` is told at once, and :meth:`FileRecorder.finish` raises it.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class FileRecorder:
         self.path = Path(path)
         self.handed = Handed()
         self.failed: str | None = None
+        self.on_failure: Callable[[str], object] | None = None
+        """Called once with the cause, where the recording fails while the run goes on."""
         self._now = now
         self._patience = patience
         self._keep_aside = keep_aside
@@ -84,7 +86,7 @@ class FileRecorder:
         self._ahead = _AHEAD_BYTES
         self._heard = bytearray()
         self._last_words = ""
-        self._ready = self._done = self._closed = False
+        self._ready = self._done = self._ending = self._closed = False
         self._handed_at = self._flushed_at = 0
         self._claim = claim(self.path, overwrite)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
@@ -154,6 +156,7 @@ class FileRecorder:
         """
         if self._closed:
             return
+        self._ending = True
         try:
             self._ahead = 0
             self._hand_over(wait=True)
@@ -171,7 +174,7 @@ class FileRecorder:
         """
         if self._closed:
             return
-        self._closed = True
+        self._ending = self._closed = True
         self._ahead = 0
         if self._tracks.started and not self.failed and not self._done:
             self._hand_over(wait=True)
@@ -289,6 +292,13 @@ class FileRecorder:
             self.failed = cause
             self._aside.clear()
             self.handed.aside_bytes = 0
+            if self.on_failure is not None and not self._ending:
+                self.on_failure(cause + self._how_it_died())
+
+    def _how_it_died(self) -> str:
+        """What is known at once: the signal that killed the writing process."""
+        status = self._process.poll()
+        return f" (killed by signal {-status})" if status is not None and status < 0 else ""
 
     def _raise_if_failed(self) -> None:
         if self.failed is None:

@@ -19,6 +19,7 @@ from rtsim.record import fault_marks, figures, outputs
 from rtsim.record.markup import STYLE, block, duration, flat, mapping, table, text
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import BUCKETS
+from rtsim.record.whole import write_whole
 from rtsim.tag import Duration, Tag, to_ns
 from rtsim.timing.frames import WorstFrame
 
@@ -44,7 +45,7 @@ def write_report(
     """Write the page; :class:`RecordingError` where the file cannot be written."""
     page = render(recording, say, after)
     try:
-        Path(path).write_text(page, encoding="utf-8")
+        write_whole(Path(path), page)
     except OSError as error:
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 

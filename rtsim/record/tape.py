@@ -141,7 +141,8 @@ class Recorder(Protocol):
     """What the executive writes to.
 
     One that another process writes for may say which, by number, as ``beside``: it is kept away
-    from a CPU that the loop has for itself.
+    from a CPU that the loop has for itself.  One that may fail while the run goes on has an
+    ``on_failure`` that is set, and calls it with the cause.
     """
 
     def track(

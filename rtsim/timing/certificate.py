@@ -51,6 +51,8 @@ class Certificate:
     None: there was none, or the system does not say."""
     injected: dict[str, int] = field(default_factory=dict)
     """ns that faults took on purpose, by the name of the fault."""
+    unrecorded: str = ""
+    """From when on the run was not recorded, and why."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data without NaN; ``null`` where the samples are too few."""
@@ -85,6 +87,7 @@ class Certificate:
             Text(self._context()),
             self._distribution(),
             Text(self._verdict(), style="" if self.kept_time else "yellow"),
+            *([Text(f"NOT RECORDED {self.unrecorded}", style="red")] if self.unrecorded else []),
             *([_worst_table(self.worst)] if self.worst else []),
         )
 

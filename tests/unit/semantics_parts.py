@@ -7,10 +7,10 @@ from collections.abc import Callable
 from rtsim.controller import PythonController
 from rtsim.model import Model
 from rtsim.record.reading import Recording
-from rtsim.signals import Signals, Vector
+from rtsim.signals import Signal, Signals, Vector
 
 MS = 1_000_000
-X, U = Signals("x [1]"), Signals("u [1]")
+X, U = Signals("x [1]"), Signals(Signal("u", optional=True))
 
 
 def integrate(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

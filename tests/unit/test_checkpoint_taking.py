@@ -217,7 +217,7 @@ def test_one_that_was_taken_in_real_time_is_the_one_taken_as_fast_as_possible() 
 class Forgetful:
     """A controller that nobody can save."""
 
-    inputs, outputs, outside = Signals("u [1]"), Signals("y [1]"), False
+    inputs, outputs, outside = Signals(), Signals("y [1]"), False
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
             "mine.py:5 in law); its vectors have u: 1, s: 0, p: 0, y: 1",
         ),
         (
-            HEAD + FALL + "def law(t, u, s, p, y):\n    raise KeyError('gain')\n" + END,
+            HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = {}['gain']\n" + END,
             "law law of controller raised at 0.000000000 s: KeyError: 'gain' (",
         ),
         ("import nowhere_at_all\n" + END, "mine.py:1 import nowhere_at_all"),
@@ -192,7 +193,7 @@ SLOW_START = (
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_before_the_run(tmp_path: Path, name: str) -> None:
     (tmp_path / "mine.py").write_text(SLOW_START.format(name))
     done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")
@@ -201,14 +202,23 @@ def test_an_interrupt_before_the_run(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_in_the_run_completes_the_recording(tmp_path: Path, name: str) -> None:
-    kill = f"def law(t, u, s, p, y):\n    if t > 0.45: os.kill(os.getpid(), signal.{name})\n"
+    kill = LAW + f"    if t > 0.45: os.kill(os.getpid(), signal.{name})\n"
     (tmp_path / "mine.py").write_text("import os, signal\n" + HEAD + FALL + kill + END)
     done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")
     assert (done.returncode, "interrupted" in done.stdout) == (130, True)
     assert rtsim("messages", tmp_path / "a.mcap", "--json").exit_code == 0
     assert json.loads(rtsim("messages", tmp_path / "a.mcap", "--json").stdout)["truncated"] is None
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_nohup_is_heard(tmp_path: Path) -> None:
+    kill = LAW + "    if t > 0.45: os.kill(os.getpid(), signal.SIGHUP)\n"
+    ignored = "import os, signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    (tmp_path / "mine.py").write_text(ignored + HEAD + FALL + kill + END)
+    done = command(tmp_path, "run", "mine.py", "-o", "a.mcap")
+    assert done.returncode == 0, "the scenario ignored SIGHUP, as nohup does"
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -40,7 +40,7 @@ def test_what_cannot_be_changed_is_refused(target: str, value: Any, said: str) -
     out.plant("x", INTEGRATOR, step=0.1)
     out.plant("ball", BALL, step=0.1)
     law = PythonController(copy_input, Signals("u"), Y, parameters=Signals("gain"))
-    out.controller("c", law, period=0.1)
+    out.controller("c", law, period=0.1, inputs={"u": 0.0})
     with pytest.raises(ScenarioError, match=said):
         flown(out)
 

@@ -16,10 +16,11 @@ import pytest
 
 from rtsim import compiling
 from rtsim.addresses import EQUATION, MATRIX, NUMBER, RESET, WORDS, Block
-from rtsim.compiling import announced, compile_function, in_words
+from rtsim.compiling import announced, compile_function
 from rtsim.controller import PythonController
 from rtsim.machine_code import MachineCode, link
 from rtsim.model import Model, bind
+from rtsim.raised import in_words
 from rtsim.signals import Signals
 from rtsim.solve import GOOD, solver_named
 from rtsim.source_hash import source_hash

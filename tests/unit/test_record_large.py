@@ -283,9 +283,9 @@ def crafted(path: Path, contents: list[bytes], tracks: list[dict[str, Any]]) -> 
     Metadata(name=HEADER, metadata=sealed({"tracks": tracks})).write(out)
     Channel(id=1, topic="p", message_encoding="", metadata={}, schema_id=0).write(out)
     Channel(id=2, topic="events", message_encoding="", metadata={}, schema_id=0).write(out)
-    for data in contents:
-        packed = zstandard.ZstdCompressor(level=3).compress(data)
-        Chunk("zstd", packed, 0, 0, 0, len(data)).write(out)
+    for content in contents:
+        packed = zstandard.ZstdCompressor(level=3).compress(content)
+        Chunk("zstd", packed, 0, 0, 0, len(content)).write(out)
     data: bytes = out.end()  # type: ignore[no-untyped-call]
     path.write_bytes(MCAP0_MAGIC + data)
     return path

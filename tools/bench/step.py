@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from rtsim.clock import stopwatch
-from rtsim.compiling import compiled
+from rtsim.compiling import CHECKED, compiled
 from rtsim.errors import RtsimError
-from rtsim.model import BoundModel
+from rtsim.first_call import check as check_first
+from rtsim.model import BoundModel, bind
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import bound_f16
@@ -65,10 +66,12 @@ class Flight:
     p: Vector
 
     @classmethod
-    def trimmed(cls) -> Flight:
+    def trimmed(cls, checked: bool = False) -> Flight:
+        """``checked``: compiled as ``rtsim run --checked`` does."""
         found = case("11")
         u = np.array([found.inputs[name] for name in F16.inputs.names])
-        return cls(bound_f16(), found.state, u, F16.parameters.initial(found.parameters))
+        bound = bind(F16, compile=CHECKED) if checked else bound_f16()
+        return cls(bound, found.state, u, F16.parameters.initial(found.parameters))
 
     def kernel(self) -> Callable[[Vector, int], None]:
         """Steps ``x`` in place, an even number in one call."""
@@ -151,14 +154,17 @@ def _measure(
     title: str, flight: Flight, plain: CStep, native: CStep, rounds: int, worst: float
 ) -> Result:
     kernel, calls = flight.kernel(), flight.calls()
+    checked = Flight.trimmed(checked=True).kernel()
     work: dict[str, Callable[[Vector, int], None]] = {
         "C": lambda x, n: plain.step_in_place(x, flight.u, H, n),
         "C native": lambda x, n: native.step_in_place(x, flight.u, H, n),
         "rtsim": kernel,
+        "rtsim checked": checked,
         "C call": lambda x, n: plain.step_each(x, flight.u, H, n),
         "rtsim call": calls,
     }
     contenders = {name: _batch(fly, flight.x) for name, fly in work.items()}
+    contenders["first call"] = _first_call(flight)
     jsbsim, why = _jsbsim()
     if jsbsim is not None:
         contenders["JSBSim"] = jsbsim
@@ -178,12 +184,16 @@ def _measure(
         row("C, a call each by ctypes", "C call"),
         row("rtsim, a call each: Stepper.advance", "rtsim call", "C call", True),
         row(f"C in a loop, cc {' '.join(NATIVE_FLAGS)}", "C native", "C"),
+        row("rtsim in a loop, --checked", "rtsim checked", "rtsim"),
+        row("the check of the derivative's first call, once a run", "first call"),
     ]
     if jsbsim is not None:
         rows.append(row("JSBSim's own F-16, a call each", "JSBSim", "C call"))
     notes = (
         f"C and rtsim differ by {worst:.2g} relative at most on random states and after 200 steps",
-        "ratio: median over the rounds; to C in a loop, or to C by ctypes for what is a call each",
+        "ratio: median over the rounds; to C in a loop, or to C by ctypes for what is a call each; "
+        "of --checked to rtsim in a loop",
+        "the check of a first call is plain Python; the loop calls what is not checked",
         why or "JSBSim computes its own F-16, with its flight control system and its integrators",
     )
     return Result("step", title, tuple(rows), notes)
@@ -201,6 +211,18 @@ def _batch(fly: Callable[[Vector, int], None], start: Vector) -> Callable[[], fl
         began = stopwatch()
         fly(x, BATCH)
         return (stopwatch() - began) / BATCH
+
+    return measure
+
+
+def _first_call(flight: Flight) -> Callable[[], float]:
+    """ns of the check of a derivative, where it is bound."""
+    vectors = (flight.x.copy(), np.zeros(0), flight.u, flight.p, np.zeros(13))
+
+    def measure() -> float:
+        began = stopwatch()
+        check_first(flight.bound.derivative, 0.0, *vectors)
+        return float(stopwatch() - began)
 
     return measure
 

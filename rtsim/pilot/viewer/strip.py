@@ -39,7 +39,7 @@ KEYS: Keys = (
 def draw_strip(
     surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
 ) -> None:
-    """One line at the bottom; overruns and a pause stand out."""
+    """One line at the bottom; overruns, a pause and a recording that is lost stand out."""
     overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
     pace = f"x{rate:g}" if run.get("paced") else "max"
     parts: list[tuple[str, Colour]] = [
@@ -49,6 +49,8 @@ def draw_strip(
         (f"margin {run.get('margin', 0) / 1e6:6.2f} ms", INK),
         (f"overruns {overruns}", WARN if overruns else INK),
     ]
+    if run.get("unrecorded"):
+        parts.insert(0, ("NOT RECORDED", WARN))
     if run.get("latency_max"):
         median, p95 = run["latency_median"] / 1e6, run["latency_p95"] / 1e6
         parts.append((f"stick to step {median:.1f} ms, 95 % {p95:.1f} ms", INK))

@@ -208,7 +208,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
     monkeypatch.setattr("tempfile.tempdir", None)
     recorder = spare.SpareRecorder()
     recorder.failed = "No space left on device (errno 28)"
-    with pytest.raises(RecordingError, match="No space left.*set TMPDIR"):
+    with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()
 
 
@@ -286,8 +286,8 @@ def crafted(path: Path, contents: list[bytes], tracks: list[dict[str, Any]]) -> 
     for data in contents:
         packed = zstandard.ZstdCompressor(level=3).compress(data)
         Chunk("zstd", packed, 0, 0, 0, len(data)).write(out)
-    data: bytes = out.end()  # type: ignore[no-untyped-call]
-    path.write_bytes(MCAP0_MAGIC + data)
+    records: bytes = out.end()  # type: ignore[no-untyped-call]
+    path.write_bytes(MCAP0_MAGIC + records)
     return path
 
 

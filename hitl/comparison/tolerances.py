@@ -84,11 +84,13 @@ def of_signals(
 
     What the loop makes of a difference is a share of how far the signal moves.  Where an interface
     file allows its outputs more in one step (``stated``, as :func:`for_tracks` makes it), the share
-    is larger, up to a tenth.  Of the value itself it is what one step rounds: nothing multiplies an
-    offset.
+    is larger, up to a tenth; or up to what the file itself allows in each step, where an output
+    spans less than ten times its tolerance, as in a short stretch of level flight.  Of the value
+    itself it is what one step rounds: nothing multiplies an offset.
     """
-    share = max([shares.relative, *(IN_THE_LOOP * s for s in _stated_shares(stated, baseline))])
-    share = min(share, max(shares.relative, LARGE))
+    steps = list(_stated_shares(stated, baseline))
+    share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
+    share = min(share, max([shares.relative, LARGE, *(min(1.0, s) for s in steps)]))
     rules = {}
     for track in baseline.tracks.values():
         for signal in track.signals if track.spec.deterministic else ():

@@ -28,7 +28,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
     try:
         data = tomllib.loads(text)
     except RecursionError:
-        raise FaultError(f"{path}: nests too deep to be a fault file; {_EXAMPLE}") from None
+        raise FaultError(f"{path}: not TOML: it nests too deep; {_EXAMPLE}") from None
     except ValueError as error:
         raise FaultError(f"{path}{_line_of(error)}: not TOML: {error}") from None
     for key in data:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rtsim.record.chunks import HEAD, RECORD, Messages
 from rtsim.record.schema import TrackSpec, Words
 
-TOGETHER = 1 << 27
+TOGETHER = 100 << 20
 """Bytes of columns that are read together, and kept until others are asked for: a pass over the
 file costs the same for one as for ten."""
 PIECE = 1 << 24

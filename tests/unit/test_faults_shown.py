@@ -76,7 +76,7 @@ def test_run_counts_what_a_fault_did_and_says_what_it_cannot_do(tmp_path: Path) 
     assert ["lost", "drop", "controller", "1"] in table
     assert ["stuck", "stuck", "unstable.y", "1"] in table
     assert "note: these do nothing here: bytes (controller has no line here" in done.output
-    replayed = CliRunner().invoke(main, ["replay", str(tmp_path / "a.mcap")])
+    replayed = CliRunner().invoke(main, ["replay", "--trust", str(tmp_path / "a.mcap")])
     assert replayed.exit_code == 0, replayed.output
     assert "equal bit for bit" in replayed.output
 

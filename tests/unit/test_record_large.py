@@ -286,8 +286,8 @@ def crafted(path: Path, contents: list[bytes], tracks: list[dict[str, Any]]) -> 
     for content in contents:
         packed = zstandard.ZstdCompressor(level=3).compress(content)
         Chunk("zstd", packed, 0, 0, 0, len(content)).write(out)
-    data: bytes = out.end()  # type: ignore[no-untyped-call]
-    path.write_bytes(MCAP0_MAGIC + data)
+    records: bytes = out.end()  # type: ignore[no-untyped-call]
+    path.write_bytes(MCAP0_MAGIC + records)
     return path
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -22,6 +21,7 @@ from rtsim.gateway.loop import Gateway
 from rtsim.outcome import RecordingLost
 from rtsim.record.file import FileRecorder
 from rtsim.simulation import Pace, Progress
+from rtsim.tag import NS_PER_S
 from rtsim.timing.policy import Slip
 
 
@@ -133,9 +133,9 @@ def test_who_looks_at_the_run_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
             with connect(os.getpid(), wait=60) as run:
                 assert run.unrecorded == ""
                 dies(recorder)
-                until = time.monotonic() + 20
-                while not run.unrecorded and time.monotonic() < until:
-                    time.sleep(0.05)
+                until = stopwatch() + 20 * NS_PER_S
+                while not run.unrecorded and stopwatch() < until:
+                    pass  # each question waits for a look at the run
                 assert run.unrecorded.endswith("(killed by signal 9)")
                 shown = CliRunner().invoke(main, ["ctl", "status"])
                 assert f"NOT RECORDED {run.unrecorded}" in shown.stdout

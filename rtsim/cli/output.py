@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from rtsim.errors import RtsimError
 
@@ -23,25 +24,40 @@ class OutputError(RtsimError):
     """What a command says could not be written."""
 
 
-class _Raw(io.FileIO):
-    """The file behind standard output; after it has failed, what is written is dropped."""
+class _Output(io.TextIOWrapper):
+    """Standard output; after it has failed, what is written is dropped.
+
+    Below it lie the interpreter's own buffer and file, which write each byte once although a signal
+    comes in the midst of it.
+    """
 
     lost = ""
     """Why, where that is an error."""
     gone = False
     """Nobody reads it any more."""
 
-    def write(self, data: Any) -> int:  # type: ignore[override,unused-ignore]
-        if not (self.lost or self.gone):
-            try:
-                return super().write(data)
-            except OSError as error:
-                if error.errno in _NOBODY_READS:
-                    self.gone = True
-                    return memoryview(data).nbytes
-                self.lost = error.strerror or str(error)
-                raise OutputError(_complaint(self.lost)) from error
-        return memoryview(data).nbytes
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._fail(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self.fileno())  # takes what the buffer holds still
+        os.close(nothing)
+        if error.errno in _NOBODY_READS:
+            self.gone = True
+            return
+        self.lost = error.strerror or str(error)
+        raise OutputError(_complaint(self.lost)) from error
 
 
 def _complaint(why: str) -> str:
@@ -50,7 +66,7 @@ def _complaint(why: str) -> str:
 
 def reader_gone() -> bool:
     """Whether nobody reads standard output any more: what is told without an end can stop."""
-    return bool(getattr(getattr(getattr(sys.stdout, "buffer", None), "raw", None), "gone", False))
+    return bool(getattr(sys.stdout, "gone", False))
 
 
 @contextmanager
@@ -64,22 +80,23 @@ def minded_output() -> Iterator[None]:
         yield  # a test's, or a notebook's
         return
     before.flush()
-    raw = _Raw(before.fileno(), "wb", closefd=False)
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(raw), before.encoding, before.errors,
+    output = _Output(
+        io.BufferedWriter(io.FileIO(before.fileno(), "wb", closefd=False)),
+        before.encoding, before.errors,
         line_buffering=bool(before.line_buffering) or isinstance(binary, io.FileIO),
     )  # fmt: skip
+    sys.stdout = output
     try:
         yield
     except OutputError as error:
         _end(str(error))
     finally:
-        told = bool(raw.lost)
+        told = bool(output.lost)
         with suppress(OutputError):
-            sys.stdout.flush()
+            output.flush()
         sys.stdout = before
-        if raw.lost and not told:
-            _end(_complaint(raw.lost))
+        if output.lost and not told:
+            _end(_complaint(output.lost))
 
 
 def _end(why: str) -> NoReturn:

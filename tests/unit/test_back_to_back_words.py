@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hitl.comparison.verdict import BackToBack, Flight, _when, allowance, headline
+from hitl.comparison.flight import Flight, allowance
+from hitl.comparison.verdict import BackToBack, _when, headline
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder

@@ -55,7 +55,10 @@ def test_run_numbers_its_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_a_file_of_the_users_own_runs_and_replays(tmp_path: Path) -> None:
+def test_a_file_of_the_users_own_runs_and_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what lies elsewhere is trusted by name alone: docs/trust.md
     source = tmp_path / "mine.py"
     source.write_text(
         "from rtsim.models.orbit import ORBIT\n"

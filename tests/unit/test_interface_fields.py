@@ -17,11 +17,11 @@ def field(table: str = "inputs", **row: Any) -> Field:
 
 def test_what_is_left_out_has_its_default() -> None:
     plain = field()
-    assert plain == Field(Signal("x", "1", type="float64"), "x", True, 7)
+    assert plain == Field(Signal("x", "1", type="float64"), "x", True, 7, given=False)
     assert (plain.signal.low, plain.signal.high) == (-math.inf, math.inf)
     assert field(
         type="int8", scale=0.5, bias=-1, overflow="saturate", c=" a.b ", unit="m"
-    ) == Field(Signal("x", "m", type="int8"), "a.b", False, 7, 0.5, -1.0, "saturate")
+    ) == Field(Signal("x", "m", type="int8"), "a.b", False, 7, 0.5, -1.0, "saturate", given=False)
     assert read_field("inputs", "x", {}, 1, "float32").signal.type == "float32"
     assert field(kind="angle", description="of attack").signal.description == "of attack"
 

@@ -369,7 +369,7 @@ def test_firmware_of_an_interface_is_flashed_and_found(pid: list[str], avrdude: 
     with board_at_a_terminal(FakeBoard(interface, build=made.build)) as port:
         done = rtsim("flash", pid[1], "--port", port)
     assert done.exit_code == 0, done.output
-    assert avrdude.read_text().endswith(f"flash:w:{made.path}:i")
+    assert avrdude.read_text().rstrip().endswith(f"flash:w:{made.path}:i")
     assert "controller  pid, name hash" in done.output
     with board_at_a_terminal(FakeBoard(interface, build=made.build ^ 1)) as port:
         done = rtsim("flash", pid[1], "--port", port)

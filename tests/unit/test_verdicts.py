@@ -233,7 +233,7 @@ def test_a_result_by_itself_says_nothing_was_compared() -> None:
 
 def test_cells_and_plain_data() -> None:
     found = judged([1.0, 3.0], [1.0, 4.0], unit="m", tolerance=Tolerance(0.5, 0.25))
-    assert found.cells()[:6] == ("p.x", "m", "2", "1", "0.333333", "0.001 s +1")
+    assert found.cells()[:6] == ("p.x", "m", "2 of 20", "1", "0.333333", "0.001 s +1")
     assert judged([1.0], [1.0]).cells()[-2:] == ("", "ok")
     data = found.to_json()
     expected = {

@@ -14,7 +14,8 @@ import click
 from rtsim.checkpoint.file import Checkpoint
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import FOR_A_PERSON, Flight, Flown, fly, optional_flight_options
+from rtsim.cli.flight import FOR_A_PERSON, Flight, fly, optional_flight_options
+from rtsim.cli.flown import Flown
 from rtsim.cli.latency import (
     Given,
     allowed,

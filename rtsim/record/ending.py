@@ -23,6 +23,9 @@ _STOPPED = {
 }
 _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
 """Addresses, and the file and line at which it was raised: of another folder it is the same one."""
+_NAMED = re.compile(r"\b([A-Z]\w*): ")
+_OF_A_DEVICE = "the device of input "
+"""How :mod:`rtsim.instant` begins what it says of one."""
 _OF_THE_LOOP = "OverrunError"
 """The error of a run that fell behind the wall's clock, which a run at another pace does not."""
 
@@ -106,7 +109,9 @@ def died_of(recording: Recording) -> Event | None:
     ``None`` for one of the wall's clock, or of a device or a file that was not there.
     """
     error = last_error(recording)
-    outside = error is not None and (is_lack(error.source) or error.source == _OF_THE_LOOP)
+    outside = error is not None and (
+        error.source == _OF_THE_LOOP or is_lack(error.source) or error.text.startswith(_OF_A_DEVICE)
+    )
     return None if outside else error
 
 
@@ -119,3 +124,8 @@ def is_lack(name: str) -> bool:
     """The name is that of an error of files, devices, libraries or memory."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
+
+
+def names_lack(text: str) -> bool:
+    """A text that tells what a part raised tells of such an error."""
+    return any(map(is_lack, _NAMED.findall(text)))

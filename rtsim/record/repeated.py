@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from rtsim.errors import ControllerError
-from rtsim.record.ending import LACKING, died_of, in_words, is_lack, last_error
+from rtsim.record.ending import LACKING, died_of, in_words, last_error, names_lack
 from rtsim.record.exact import Difference
 from rtsim.record.reading import Recording
 
-_NAMED = re.compile(r"\b([A-Z]\w*): ")
 _NOT_HERE = "what it needs is not here, so that it cannot be repeated"
 
 
@@ -46,7 +43,7 @@ def said_no_more(recording: Recording, again: Recording) -> None:
         raise KeyboardInterrupt("interrupted while it was flown again; nothing was decided")
     known = {(e.source, e.tag) for e in recording.events if e.kind == "Failed"}
     for event in again.events:
-        lacks = event.kind == "Failed" and any(map(is_lack, _NAMED.findall(event.text)))
+        lacks = event.kind == "Failed" and names_lack(event.text)
         if lacks and (event.source, event.tag) not in known:
             raise ControllerError(
                 f"flown again, {event.source} failed at {event.tag}: {event.text}\n"

@@ -16,9 +16,11 @@ from rtsim.cli import replaying
 from rtsim.diverging import flying
 from rtsim.errors import ControllerError
 from rtsim.record.drift import by_range
+from rtsim.record.ending import died_of
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.replay import rerun
+from rtsim.tag import Tag
 
 READER = """
 from pathlib import Path
@@ -190,17 +192,21 @@ def test_two_recordings_that_died_otherwise_part_where_the_first_does() -> None:
     assert [one["reason"] for one in told["endings"]] == ["error", "error"]
 
 
-def test_an_error_of_a_device_is_not_asked_for_again(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "text", "asked"),
+    [
+        ("ModelError", "the device of input stick raised at 0.3 s: OSError: pulled out", False),
+        ("OSError", "pulled out", False),
+        ("OverrunError", "overrun at 0.3 s", False),
+        ("ModelError", "law law of c raised at 0.3 s: FileNotFoundError: gain.txt", True),
+    ],
+)
+def test_an_error_of_a_device_is_not_asked_for_again(kind: str, text: str, asked: bool) -> None:
     """The re-run is fed what the device said; that it was pulled out is no difference."""
-    gone = READER.replace('raise ValueError("the wing broke")', 'raise OSError("pulled out")')
-    (folder / "reader.py").write_text(gone)
-    recording = recorded("a.mcap", "--set", "dies=0.305", status=2)
-    (folder / "reader.py").write_text(gone.replace("raise OSError", "OSError"))
-    [error] = [e for e in recording.events if e.kind == "Error"]
-    if error.source != "OSError":
-        pytest.skip("an error of a model has another name here")
-    done = rtsim("diverge", "--trust", "a.mcap")
-    assert done.exit_code == 0, done.output
+    recorder = MemoryRecorder()
+    recorder.start({})
+    recorder.event(Tag(300_000_000), "Error", kind, text)
+    assert (died_of(recorder.recording()) is not None) == asked
 
 
 # -- another fingerprint --------------------------------------------------------------------------

@@ -1,0 +1,135 @@
+"""What came of a flight: for people, as plain data, and as an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain
+from rtsim.cli.faults import faults_to_json, print_faults
+from rtsim.cli.legs import Leg
+from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
+from rtsim.cli.tables import console
+from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
+from rtsim.clock import age_ns
+from rtsim.control.inbox import Inbox
+from rtsim.simulation import Outcome, RecordingLost
+from rtsim.tag import NS_PER_S
+
+if TYPE_CHECKING:
+    from rtsim.cli.flight import Flight
+
+
+@dataclass(frozen=True)
+class Flown:
+    """What came of a flight: a leg, and others before it where it went back to a checkpoint."""
+
+    flight: Flight
+    legs: Sequence[Leg]
+    inbox: Inbox | None = None
+    total_ns: int = field(default_factory=age_ns)
+    """From the start of the command to the end of the run."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the last leg."""
+        return self.legs[-1].outcome
+
+    @property
+    def path(self) -> Path | None:
+        """Of its recording."""
+        return self.legs[-1].path
+
+    def summary(self) -> dict[str, Any]:
+        """As plain data."""
+        out = self._summary(self.legs[-1])
+        if len(self.legs) > 1:
+            out["earlier"] = [self._summary(leg) for leg in self.legs[:-1]]
+        if self.lost is not None:
+            out["error"] = {"type": "RecordingLost", "message": explain(self.lost)}
+        return out | {"total_s": self.total_ns / NS_PER_S} | telemetry_to_json(self.inbox)
+
+    def _summary(self, leg: Leg) -> dict[str, Any]:
+        outcome = leg.outcome
+        return {
+            "scenario": self.flight.scenario,
+            "reason": outcome.reason,
+            "simulated_s": outcome.ended.seconds,
+            "wall_s": outcome.wall_ns / NS_PER_S,
+            "times_real_time": outcome.speed,
+            "overruns": outcome.overruns,
+            "late": outcome.late,
+            "missed": outcome.missed,
+            **faults_to_json(outcome.system.faults),
+            "recording": None if leg.path is None else str(leg.path),
+            **({"checkpoints": [str(p) for p in leg.checkpoints]} if leg.checkpoints else {}),
+            **(strict_to_json(outcome) if self.flight.strict else {}),
+            "certificate": outcome.certificate.to_json(),
+        }
+
+    def _headline(self, outcome: Outcome, total: str = "") -> str:
+        """A leg in one line; overruns first where it was paced."""
+        paced = outcome.certificate.paced
+        flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
+        back = outcome.restored
+        return (
+            f"{self.flight.scenario}: {flown:g} s in "
+            f"{outcome.wall_ns / NS_PER_S:.3g} s ({outcome.speed:.4g} times real time)"
+            f"{total}; "
+            + (f"overruns {outcome.overruns}, " if paced else "")
+            + f"late answers {outcome.late}, missed requests {outcome.missed}"
+            + (", interrupted" if outcome.reason == "interrupted" else "")
+            + ("" if back is None else f"; restored to {back.tag.seconds:g} s")
+        )
+
+    def print(self, more: Callable[[], None] | None = None) -> None:
+        """For people; ``more`` prints what a command adds before the recording's name."""
+        for leg in self.legs[:-1]:
+            click.echo(self._headline(leg.outcome))
+            _print_files(leg)
+        last = self.legs[-1]
+        total = f", {self.total_ns / NS_PER_S:.2f} s with start-up"
+        click.echo(self._headline(last.outcome, total))
+        if last.outcome.certificate.paced:
+            console().print(last.outcome.certificate.table())
+        if more is not None:
+            more()
+        if self.flight.strict:
+            print_strict(leg.outcome for leg in self.legs)
+        print_faults(last.outcome.system.faults)
+        if self.inbox is not None and self.inbox.trouble:
+            click.echo(f"control was lost on the way: {self.inbox.trouble}")
+        if viewed := telemetry_to_json(self.inbox):
+            click.echo(telemetry_line(viewed["telemetry"], viewed["looks_lost"]))
+        _print_files(last)
+        if last.path is not None:
+            click.echo(f"next: rtsim report {last.path}")
+
+    @property
+    def lost(self) -> RecordingLost | None:
+        """What the first recording ended of that did not get to the end of its leg."""
+        return next((leg.lost for leg in self.legs if leg.lost is not None), None)
+
+    def exit(self) -> None:
+        """With the status that says how it went, where that is not 0."""
+        if self.lost is not None:
+            click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
+            sys.exit(FAILED)
+        if self.outcome.reason == "interrupted":
+            sys.exit(INTERRUPTED)
+        if self.flight.strict and any(went_wrong(leg.outcome) for leg in self.legs):
+            sys.exit(NO)
+
+
+def _print_files(leg: Leg) -> None:
+    if leg.path is None:
+        return
+    click.echo(f"recording: {leg.path}")
+    if leg.checkpoints:
+        many, last = len(leg.checkpoints), leg.checkpoints[-1]
+        click.echo(f"checkpoints: {many}, the last one {last}")

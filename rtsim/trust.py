@@ -8,6 +8,8 @@ named is trusted.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -55,16 +57,31 @@ def project() -> Path | None:
     """The folder whose files are the user's own work.
 
     The nearest one above that has a ``pyproject.toml`` or a ``.git``, or else the current one;
-    ``None`` in a home folder or at the root, below which anything may have been put.
+    ``None`` in a home folder, above one, at the root, and in a folder such as ``/tmp`` into which
+    everybody may put files: below them anything may have been put.
     """
     here = Path.cwd().resolve()
-    too_wide = {Path(here.anchor), Path.home().resolve()}
+    too_wide = {Path(here.anchor), *_homes()}
     for folder in (here, *here.parents):
         if folder in too_wide:
             break
-        if any((folder / name).exists() for name in _ROOTS):
+        if any((folder / name).exists() for name in _ROOTS) and not _everybodys(folder):
             return folder
-    return None if here in too_wide else here
+    return None if here in too_wide or _everybodys(here) else here
+
+
+def _homes() -> tuple[Path, ...]:
+    """The user's home folder and those above it; nothing for a user who has none."""
+    try:
+        home = Path.home().resolve()
+    except (RuntimeError, KeyError):
+        return ()
+    return (home, *home.parents)
+
+
+def _everybodys(folder: Path) -> bool:
+    """Whether every user of this machine may put files there; Windows does not say it so."""
+    return os.name == "posix" and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -154,3 +155,23 @@ def test_the_words_go_with_what_is_run_again(folder: Path, rtsim: Rtsim) -> None
     refused = rtsim("run", "own.py", "--trust")
     assert (refused.exit_code, was_run(folder)) == (2, False)
     assert "--from CHECKPOINT" in refused.output
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_a_folder_of_everybody_is_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert project() == tmp_path.resolve()
+    (tmp_path / ".git").mkdir()
+    tmp_path.chmod(0o1777)
+    assert project() is None
+
+
+def test_who_has_no_home_has_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert project() == tmp_path.resolve()

@@ -82,7 +82,8 @@ def compare_flights(
     pair = replace(baseline, tracks=ours), replace(flown, tracks=theirs)
     found = compare(*pair, rules)
     kept = [r for r in found.results if r.rows or not _had_rows(baseline, r.name)]
-    return Compared(Comparison([*problems, *kept], found.extra), *pair)
+    held = replace(found, results=[*problems, *kept], undecided=[])  # flights say that themselves
+    return Compared(held, *pair)
 
 
 def first_late(flown: Recording) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hitl.building.build import FLAGS
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.trusting import trust_option
 
 
@@ -22,7 +22,8 @@ from rtsim.cli.trusting import trust_option
 def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
     """Run the steps of the saved case FILE through a fresh worker.
 
-    Exit status 1 where it fails again, 0 where it does not.  The C is compiled and run as it is
+    Exit status 1 where it fails again, 0 where it does not, 2 where that could not be decided, as
+    where the worker was killed from outside.  The C is compiled and run as it is
     now; outside the current project that takes --trust (docs/trust.md).
     """
     from hitl.controllers.rerunning import load_and_rerun
@@ -43,7 +44,8 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
             click.echo(f"  -> {name} = {value!r}")
         if rerun.failed:
             click.secho(f"fails again: {rerun.error}", fg="red")
+        elif rerun.error:
+            click.secho(f"could not be decided: {rerun.error}", fg="yellow")
         else:
             click.echo(f"does not fail; it was saved with: {saved.error.partition(chr(10))[0]}")
-    if rerun.failed:
-        sys.exit(NO)
+    sys.exit(rerun.outcome.value)

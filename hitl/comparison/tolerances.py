@@ -34,8 +34,7 @@ IN_THE_LOOP = 1000.0
 """So many times as far may a trajectory be, by default: the loop carries what each step adds."""
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 AT_REST = 1e-12
-"""A signal that spans less than this, in its unit, does not move: it has no range to share, and the
-shares above are taken of 1."""
+"""What spans less than this, in its unit, does not move; what is smaller than this is 0."""
 
 
 def span_of(values: Values, signal: Signal) -> float:
@@ -51,6 +50,19 @@ def span_of(values: Values, signal: Signal) -> float:
     return most if turn is None else min(most, turn)
 
 
+def scale_of(values: Values, signal: Signal) -> float:
+    """What the shares of ``signal`` are taken of: its range in ``values`` (n, size).
+
+    Of one that does not move, its largest absolute value; 1 where it is 0 throughout, which the
+    verdict lists among what was not exercised.
+    """
+    span = span_of(values, signal)
+    if span >= AT_REST:
+        return span
+    size = float(np.abs(values).max(initial=0.0, where=np.isfinite(values)))
+    return size if size >= AT_REST else 1.0
+
+
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
     """The default of an output of the C; of one in floating point as shares."""
     if signal.type == "float64":
@@ -64,8 +76,7 @@ def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
     """The default of an output whose design says ``values`` (n, 1): its shares in its unit."""
     if not signal.type.startswith("float"):
         return default
-    span = span_of(values, signal)
-    return Tolerance(default.absolute * (span if span >= AT_REST else 1.0), default.relative)
+    return Tolerance(default.absolute * scale_of(values, signal), default.relative)
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
@@ -95,8 +106,8 @@ def of_signals(
     for track in baseline.tracks.values():
         for signal in track.signals if track.spec.deterministic else ():
             values = track.rows.floats[:, track.signals.slice(signal.name)]
-            span = span_of(values, signal)
-            absolute = share * span if span >= AT_REST else shares.absolute
+            moves = span_of(values, signal) >= AT_REST
+            absolute = (share if moves else shares.absolute) * scale_of(values, signal)
             relative = shares.relative / IN_THE_LOOP
             rules[f"{track.name}.{signal.name}"] = Tolerance(absolute, relative)
     return rules

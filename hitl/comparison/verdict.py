@@ -135,7 +135,22 @@ class BackToBack:
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
         never = [fault.name for fault in self.faults if not fault.activations]
-        return [*out, *([f"these faults never acted: {', '.join(never)}"] if never else [])]
+        out += [f"these faults never acted: {', '.join(never)}"] if never else []
+        wide = self._wide
+        what = "the tolerance exceeds a tenth of the range and is used"
+        return [*out, *([f"{what}: {', '.join(wide)}"] if wide else [])]
+
+    @property
+    def _wide(self) -> list[str]:
+        """Signals that differ, and whose tolerance is large beside their range."""
+        out = [
+            f"{name}.{signal.name}"
+            for name, loop in self.open.items()
+            for signal in loop.signals
+            if signal.remark
+        ]
+        flown = [] if self.flight is None else self.flight.comparison.results
+        return [*out, *(result.name for result in flown if result.remark)]
 
     @property
     def unexercised(self) -> list[str]:

@@ -12,6 +12,7 @@ from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
 from hitl.controllers.trusting import check_c_of_now
 from rtsim.errors import ControllerError
+from rtsim.record.verdict import Outcome
 from rtsim.tag import Tag
 
 
@@ -28,17 +29,28 @@ class Rerun:
     outputs: dict[str, float]
     """The answer to the last step, by name; empty where there is none."""
     error: str
-    """Why it failed; empty where it did not."""
+    """Why it failed, or could not be run; empty where it did neither."""
+    environment: bool = False
+    """What failed was around the C, such as a host without memory."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Undecided where the error is not the C's."""
+        if not self.error:
+            return Outcome.PASSED
+        return Outcome.UNDECIDED if self.environment else Outcome.FAILED
 
     @property
     def failed(self) -> bool:
-        return bool(self.error)
+        """The C failed."""
+        return self.outcome is Outcome.FAILED
 
     def to_json(self) -> dict[str, Any]:
         return {
             "interface": self.case.interface,
             "build": self.kind,
             "failed": self.failed,
+            "outcome": self.outcome.name.lower(),
             "error": self.error,
             "error_then": self.case.error,
             "steps": self.steps,
@@ -72,7 +84,7 @@ def rerun_case(case: Case, kind: str | None = None, silence: float = 10.0) -> Re
 
 
 def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
-    begun, tag, error = 0, Tag(0), ""
+    begun, tag, error, environment = 0, Tag(0), "", False
     outputs: dict[str, float] = {}
     names = prototype.outputs.columns
     controller = None
@@ -93,11 +105,11 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
         last, controller = controller, None
         last.close()
     except ControllerError as problem:
-        error = str(problem)
+        error, environment = str(problem), problem.environment
     finally:
         if controller is not None:
             controller.close()
-    return Rerun(case, kind, tag, begun, outputs, error)
+    return Rerun(case, kind, tag, begun, outputs, error, environment)
 
 
 def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -> Rerun:

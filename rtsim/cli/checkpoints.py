@@ -106,8 +106,8 @@ class GoingOn:
 
     @property
     def reference(self) -> str:
-        """The scenario, as it was typed."""
-        return str(self.checkpoint.header["scenario"]["origin"]["reference"])
+        """The scenario that flies on: the checkpoint's own, or the one of ``--scenario``."""
+        return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
         """``seed``, ``until`` or ``compile`` of the run."""

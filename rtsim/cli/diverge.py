@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
@@ -21,6 +21,7 @@ from rtsim.diverging.first import Place
 from rtsim.diverging.values import Pair, in_full
 from rtsim.record.ending import CUT_OFF
 from rtsim.record.reading import Recording
+from rtsim.record.verdict import Outcome
 from rtsim.tag import to_ns
 
 _path = click.Path(path_type=Path)
@@ -71,7 +72,7 @@ def diverge(
     else:
         say_cut_off(*recordings)
         _print(verdict, console(), show_all)
-    sys.exit(0 if verdict.equal else NO)
+    sys.exit(verdict.outcome.value)
 
 
 def _print(verdict: Verdict, out: Console, show_all: bool) -> None:
@@ -87,6 +88,8 @@ def _print(verdict: Verdict, out: Console, show_all: bool) -> None:
     for name, ending in zip((verdict.a, verdict.b), verdict.endings, strict=False):
         if not ending.complete and ending.reason != CUT_OFF:  # which stands above
             out.print(f"{name} {ending}", soft_wrap=True, markup=False)
+    if verdict.outcome is Outcome.UNDECIDED:
+        out.print(f"could not be decided: {verdict.undecided}", soft_wrap=True, markup=False)
     for note in verdict.notes:
         out.print(f"note: {note}", soft_wrap=True, markup=False)
 

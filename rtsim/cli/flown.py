@@ -83,7 +83,7 @@ class Flown:
             f"{total}; "
             + (f"overruns {outcome.overruns}, " if paced else "")
             + f"late answers {outcome.late}, missed requests {outcome.missed}"
-            + (", interrupted" if outcome.reason == "interrupted" else "")
+            + self._early(outcome)
             + ("" if back is None else f"; restored to {back.tag.seconds:g} s")
         )
 
@@ -115,12 +115,30 @@ class Flown:
         """What the first recording ended of that did not get to the end of its leg."""
         return next((leg.lost for leg in self.legs if leg.lost is not None), None)
 
+    def _early(self, outcome: Outcome) -> str:
+        """That a run was stopped before its end, and what stopped it."""
+        if outcome.reason == "interrupted":
+            return ", interrupted"
+        if outcome.reason == "quit":
+            asked = f" of {self.flight.until} s" if self.flight.until is not None else ""
+            return f", told to quit at {outcome.ended.seconds:g} s{asked}"
+        return ""
+
+    @property
+    def _cut_short(self) -> bool:
+        """The run was stopped before the end that ``--until`` asks for.
+
+        Without ``--until`` a command to quit is the end of the run, as a pilot's Esc is.
+        """
+        reason = self.outcome.reason
+        return reason == "interrupted" or (reason == "quit" and self.flight.until is not None)
+
     def exit(self) -> None:
         """With the status that says how it went, where that is not 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
             sys.exit(FAILED)
-        if self.outcome.reason == "interrupted":
+        if self._cut_short:
             sys.exit(INTERRUPTED)
         if self.flight.strict and any(went_wrong(leg.outcome) for leg in self.legs):
             sys.exit(NO)

@@ -37,6 +37,7 @@ _path = click.Path(path_type=Path)
 _BY_RANGE = (
     f"{SHARE:g} of each signal's range, since bits are not promised under another fingerprint"
 )
+_ALL_FED = "every row was fed from the recording, and none was computed"
 _AMPLIFIED = (
     "a closed loop amplifies differences of the last bits: a slow growth from there may be that, "
     "a jump is not; rtsim diverge shows what fed the first difference"
@@ -168,7 +169,7 @@ def check(
         fails = bool(verdict.failures) or ended is not None
         result["tolerance"] = _BY_RANGE if asked is None else [absolute, relative]
         result["difference"] = ended and str(ended)
-        outcome = Outcome.FAILED if fails else held
+        outcome = Outcome.FAILED if fails else held if verdict.agreed else Outcome.UNDECIDED
         return Checked(result, outcome, ending, verdict, growth(recorded, again, verdict))
     cut = recorded.truncated is not None or not ending.complete
     found = compare_exact(recorded, again, prefix=cut or ending.reason != "end")
@@ -208,9 +209,9 @@ def _print(checked: Checked) -> None:
     if not checked.ending.complete and not result["truncated"]:
         out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
     if checked.outcome is Outcome.UNDECIDED:
-        out.print(
-            "could not be decided: every row was fed from the recording, and none was computed"
-        )
+        computed = result["rows"] > result["fed_rows"]
+        why = "no value was there to compare" if computed else _ALL_FED
+        out.print(f"could not be decided: {why}")
 
 
 def _span(result: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.repeated import end_of
-from rtsim.replay import changed_since
+from rtsim.replay import changed_since, fed_tracks
 from rtsim.resuming import nearest
 from rtsim.scenario import Scenario
 from rtsim.tag import NS_PER_S, Tag
@@ -134,7 +134,7 @@ class _Search:
         endings = Ending.of(a), Ending.of(other)
         out = Verdict(
             a.source, other.source, Tag(since), Tag(until), first, notes=self._notes,
-            endings=endings,
+            endings=endings, undecided=self._undecided(mine, endings),
         )  # fmt: skip
         if first is not None:
             agreed = beneath.agreed or last_before([mine, theirs], first.tag)
@@ -151,6 +151,18 @@ class _Search:
             )
         self._notes += narrowing.notes
         return out
+
+    def _undecided(self, compared: Recording, endings: tuple[Ending, Ending]) -> str:
+        """Why equal rows say nothing of the whole run; empty where they say all that was asked."""
+        if self._again:
+            flight = self._a
+            fed = set() if flight.live else fed_tracks(compared, flight.scenario())
+            tracks = compared.tracks.items()
+            rows = [len(t) for name, t in tracks if t.spec.deterministic and name not in fed]
+            return "" if any(rows) else "every row was fed from the recording, and none computed"
+        names = (self._a.recording.source, self._b.recording.source)
+        early = [f"{n} {e}" for n, e in zip(names, endings, strict=True) if not e.complete]
+        return "; ".join(early)
 
     def _both(self) -> tuple[Recording, int]:
         """Up to where both came; where one was to end earlier, its last tag is its own."""

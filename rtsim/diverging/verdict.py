@@ -8,6 +8,7 @@ from typing import Any
 from rtsim.diverging.feeding import Fed
 from rtsim.diverging.first import Place
 from rtsim.record.ending import Ending
+from rtsim.record.verdict import Outcome
 from rtsim.tag import Tag
 
 
@@ -34,10 +35,19 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
     endings: tuple[Ending, ...] = ()
     """How either run ended."""
+    undecided: str = ""
+    """Why nothing can be said where no difference was found; empty where it can."""
 
     @property
     def equal(self) -> bool:
+        """No difference was found in what was compared."""
         return self.place is None
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.place is not None:
+            return Outcome.FAILED
+        return Outcome.UNDECIDED if self.undecided else Outcome.PASSED
 
     def to_json(self) -> dict[str, Any]:
         """Tags are ``{"ns": .., "step": ..}``; doubles come with their bits."""
@@ -45,6 +55,8 @@ class Verdict:
             "a": self.a,
             "b": self.b,
             "equal": self.equal,
+            "outcome": self.outcome.name.lower(),
+            "undecided": self.undecided,
             "began": _tag(self.began),
             "ended": _tag(self.ended),
             "endings": [ending.to_json() for ending in self.endings],

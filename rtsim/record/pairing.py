@@ -14,7 +14,8 @@ from rtsim.tag import Tag
 
 KEYS = ("step", "side")
 """Integers that are part of a row's tag."""
-_SPAN = 0.9
+_GAP = 0.1
+"""Share of the baseline's span that rows at common times may leave out, in a gap or at the ends."""
 
 Pairing: TypeAlias = Literal["exact", "common"]
 
@@ -56,10 +57,24 @@ def _at_common_times(a: TrackData, b: TrackData, window: Window) -> Paired:
         more = int((b.ns <= window.end).sum())
         return _unpaired(a, f"{more} rows in the candidate, none in the baseline" if more else "")
     common, i, j = np.intersect1d(times, b.ns[right], assume_unique=True, return_indices=True)
-    needed = int(_SPAN * np.ptp(times))
-    if len(common) < min(2, len(times)) or np.ptp(common) < needed:
-        return _unpaired(a, f"{len(common)} times in common, over less than {Tag(needed)}")
+    share = int(_GAP * np.ptp(times))
+    in_common = f"{len(common)} of {len(times)} times in common"
+    if len(common) < min(2, len(times)) or np.ptp(common) < np.ptp(times) - share:
+        return _unpaired(a, f"{in_common}, over less than {Tag(int(np.ptp(times)) - share)}")
+    begin, end = _longest_gap(times, i)
+    if end - begin > share:
+        return _unpaired(a, f"{in_common}, and none between {Tag(begin)} and {Tag(end)}")
     return Paired(a, left[i], right[j])
+
+
+def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
+    """Begin and end (ns) of the longest gap in which more than one row is not in common."""
+    gaps = np.flatnonzero(np.diff(common) > 2)
+    begins, ends = times[common[gaps]], times[common[gaps + 1]]
+    if not len(gaps):
+        return 0, 0
+    longest = int(np.argmax(ends - begins))
+    return int(begins[longest]), int(ends[longest])
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: Window) -> Paired:

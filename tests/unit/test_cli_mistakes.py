@@ -222,8 +222,9 @@ def test_nohup_is_heard(tmp_path: Path) -> None:
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, which may be sent signals."""
-    program = "import sys; from rtsim.cli import main; main(sys.argv[1:])"
+    """The command in a process of its own, which may be sent signals, also under nohup."""
+    heard = "import signal, sys; hasattr(signal, 'SIGHUP') and signal.signal(1, signal.SIG_DFL)"
+    program = f"{heard}; from rtsim.cli import main; main(sys.argv[1:])"
     root = str(Path(__file__).resolve().parents[2])
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],

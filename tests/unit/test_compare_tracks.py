@@ -126,14 +126,30 @@ def common(a: Rows, b: Rows) -> SignalResult:
 
 def test_common_times_have_to_span_nine_tenths() -> None:
     ours = values(*[1.0] * 11)  # 0 to 100
-    for last, ok in ((100, True), (90, True), (80, False)):
-        found = common(ours, [(0, 1.0), (last, 1.0)])
-        assert found.ok is ok, last
-        assert found.rows == (2 if ok else 0)
-    assert common(ours, [(10, 1.0), (100, 1.0)]).ok
-    assert not common(ours, [(20, 1.0), (100, 1.0)]).ok
+    for first, last, ok in (
+        (0, 100, True),
+        (0, 90, True),
+        (0, 80, False),
+        (10, 100, True),
+        (20, 100, False),
+    ):
+        theirs = [(ns, 1.0) for ns in range(first, last + 1, 10)]
+        found = common(ours, theirs)
+        assert found.ok is ok, (first, last)
+        assert found.rows == (len(theirs) if ok else 0)
     said = common(ours, [(5, 1.0), (100, 1.0)]).reason
-    assert said == "1 times in common, over less than 0.000000090 s"
+    assert said == "1 of 11 times in common, over less than 0.000000090 s"
+
+
+def test_common_times_may_leave_out_every_other_row_but_no_long_gap() -> None:
+    """Two rows of 1001, the first and the last, agreed."""
+    ours = values(*[1.0] * 1001)  # 0 to 10000
+    said = common(ours, [(0, 1.0), (10_000, 1.0)]).reason
+    assert said == "2 of 1001 times in common, and none between 0.000000000 s and 0.000010000 s"
+    for gap, ok in ((1000, True), (1010, False)):
+        theirs = [(ns, 1.0) for ns in range(0, 10_001, 10) if not 2000 < ns < 2000 + gap]
+        assert common(ours, theirs).ok is ok, gap
+    assert common(values(1.0, 1.0, 1.0, 1.0, 1.0), [(0, 1.0), (20, 1.0), (40, 1.0)]).ok
 
 
 def test_one_time_in_common_is_enough_only_where_there_is_but_one() -> None:

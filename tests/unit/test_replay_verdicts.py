@@ -311,6 +311,25 @@ def test_rows_that_were_fed_are_counted_apart(
     assert data(rtsim("replay", "a.mcap", "--json"))["fed_rows"] == fed
 
 
+def test_a_recording_of_nothing_but_what_was_fed_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = FED.splitlines(keepends=True)
+    only = "".join(line for line in lines if "out.plant" not in line and "inputs={" not in line)
+    Path("fed.py").write_text(only)
+    assert rtsim("run", "fed.py", "--plain", "-o", "a.mcap").exit_code == 0
+    for command in (
+        ["replay", "a.mcap"],
+        ["replay", "a.mcap", "--abs", "1"],
+        ["diverge", "a.mcap"],
+    ):
+        done = rtsim(*command)
+        assert done.exit_code == 2, (command, done.output)
+        assert "could not be decided: every row was fed" in done.stdout
+        assert data(rtsim(*command, "--json"))["outcome"] == "undecided"
+
+
 # -- times ----------------------------------------------------------------------------------------
 
 

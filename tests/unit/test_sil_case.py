@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from hitl.building.build import Build
 from hitl.cli import sil
 from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
+from rtsim.signals import Vector
 from rtsim.tag import Tag
 
 
@@ -68,6 +71,23 @@ def test_json(plain: Build, tmp_path: Path) -> None:
     assert told["inputs"] == {"fault": 12.0, "x": 0.25}
     assert told["outputs"] == {"y": "inf"}
     assert told["error_then"] == "c answered inf for y"
+
+
+def test_a_worker_that_is_killed_from_outside_is_no_failure_of_the_c(
+    plain: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, send = saved(plain, tmp_path, "nan"), SilController.send
+
+    def killing(self: SilController, tag: Tag, inputs: Vector) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        send(self, tag, inputs)
+
+    monkeypatch.setattr(SilController, "send", killing)
+    done = case(path)
+    assert done.exit_code == 2, done.output
+    assert "could not be decided: faulty failed at 0.000000000 s: " in done.output
+    told = json.loads(case(path, "--json").output)
+    assert (told["outcome"], told["failed"]) == ("undecided", False)
 
 
 @with_gcc

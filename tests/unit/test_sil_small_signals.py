@@ -39,7 +39,11 @@ def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: 
 LAW = PythonController(law, Signals("wanted [rad/s]", "rate [rad/s]"), Signals("torque [N.m]"))
 
 
-def scenario(rate: float = RATE) -> Scenario:
+def constant(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = GAIN * RATE
+
+
+def scenario(rate: float = RATE, controller: PythonController = LAW) -> Scenario:
     """A wheel to 8e-4 rad/s, by at most 8e-7 N m."""
     out = Scenario("wheel", until=2)
     model = Model("wheel", Signals("rate [rad/s]"), wheel, inputs=Signals("torque [N.m]"))
@@ -47,7 +51,7 @@ def scenario(rate: float = RATE) -> Scenario:
     out.source("wanted", Signals("rate [rad/s]"))
     out.at(0.1, "wanted.rate", rate)
     inputs = {"wanted": "wanted.rate", "rate": "wheel.rate"}
-    out.controller("law", LAW, period=0.02, inputs=inputs)
+    out.controller("law", controller, period=0.02, inputs=inputs)
     return out
 
 
@@ -104,7 +108,21 @@ def test_a_tolerance_that_is_larger_than_the_signal_is_told_beside_it() -> None:
     assert told in render(out)
     text = json.dumps(out.to_json())
     assert told in text
+    assert "exceeds a tenth of the range and is used: law.torque, " in out.in_words
     assert held(as_float).open["law"].signals[0].remark == ""
+    assert "exceeds" not in held(as_float).in_words
+
+
+def test_a_signal_that_stands_still_has_the_tolerance_of_its_value() -> None:
+    """A constant torque of 8e-7 N m: what returns 0 passed, within a share of 1 N m."""
+    same = PythonController(constant, LAW.inputs, LAW.outputs)
+    wheel = scenario(controller=same)
+    out = back_to_back(wheel, {"law": Fresh(same, nothing, FLOAT)})
+    assert out.outcome is Outcome.FAILED
+    assert not out.open["law"].ok
+    assert out.flight is not None
+    assert {"messages/law.torque", "wheel.rate"} <= {r.name for r in out.flight.comparison.failures}
+    back_to_back(wheel, {"law": Fresh(same, as_float, FLOAT)}).assert_ok()
 
 
 def test_shares_are_those_of_the_span() -> None:
@@ -114,8 +132,10 @@ def test_shares_are_those_of_the_span() -> None:
     assert span_of(np.array([[np.nan], [np.inf], [2.0], [5.0]]), Signal("x")) == 3.0
     values = np.array([[0.0], [8e-7]])
     assert one_step(SINGLE, FLOAT["torque"], values) == pytest.approx((8e-13, 1e-5))
-    still = np.full((3, 1), 4.0)
-    assert one_step(SINGLE, FLOAT["torque"], still) == SINGLE, "no range to share"
+    for value in (4.0, -8e-7):
+        still = one_step(SINGLE, FLOAT["torque"], np.full((3, 1), value))
+        assert still == pytest.approx((SINGLE.absolute * abs(value), SINGLE.relative))
+    assert one_step(SINGLE, FLOAT["torque"], np.zeros((3, 1))) == SINGLE, "no size to share"
     exact = Tolerance(0.25)
     assert one_step(exact, Signal("n", type="int16"), values) == exact, "a count is a count"
 
@@ -132,7 +152,7 @@ def test_a_loop_may_be_off_by_more_where_its_outputs_may_be() -> None:
     shares = Tolerance(1e-3, 1e-2)
     rules = of_signals(shares, flown, {})
     assert rules["wheel.rate"] == (0.2, 1e-5)
-    assert rules["wheel.still"] == (1e-3, 1e-5), "it spans nothing"
+    assert rules["wheel.still"] == (7e-3, 1e-5), "it spans nothing: of its value"
     assert AT_REST < 1e-9
     wider = of_signals(shares, flown, {"messages/law.torque": Tolerance(2e-4)})
     assert wider["wheel.rate"] == pytest.approx((20.0 * 0.05, 1e-5)), "1000 times 2e-4 of 4"

@@ -183,7 +183,7 @@ def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> N
             run.quit()
     finally:
         terminal.close()
-    assert going.process.wait(30) == 0
+    assert going.process.wait(30) == 130
 
 
 @pytest.mark.realtime

@@ -101,6 +101,14 @@ def test_what_the_user_names_takes_the_place_of_the_recorded(folder: Path, rtsim
     assert (done.exit_code, was_run(folder)) == (0, True), done.output
 
 
+def test_the_summary_names_the_scenario_that_flies_on(folder: Path, rtsim: Rtsim) -> None:
+    (folder / "mine.py").write_text((folder / "own.py").read_text())
+    saved = next(folder.glob("*.checkpoint"))
+    done = rtsim("run", "--from", saved, "--scenario", "mine.py", "--no-record", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["scenario"].endswith("mine.py")
+
+
 def test_a_changed_import_counts(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("import numpy\nfrom part_of_it import x\nimport pack.inner\n")

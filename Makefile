@@ -38,7 +38,7 @@ help:
 	@echo "               $(VENV)-oldest; needs Python 3.11)"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
-	@echo "               --every 1': all of rtsim/bus.py; it goes on where it was stopped)"
+	@echo "               --every 1': all of rtsim/components/bus.py; it goes on where it was stopped)"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV)* and all caches; recordings in $(RUNS)/ stay"
 	@echo "PYTHON=...     which Python to use; otherwise the newest suitable one"

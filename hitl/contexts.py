@@ -31,12 +31,12 @@ from hitl.plants import (
     made,
 )
 from hitl.results.page import write_page
-from rtsim.faults.reading import Given
-from rtsim.latency import Latencies
+from rtsim.components.latency import Latencies
+from rtsim.core.tag import Duration
+from rtsim.engine.faults.reading import Given
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
-from rtsim.simulation import MAX, Pace
-from rtsim.tag import Duration
+from rtsim.runs.simulation import MAX, Pace
 
 
 class _WithPage:

@@ -11,17 +11,17 @@ import numpy as np
 
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
-from rtsim.controller import Controller
-from rtsim.errors import ScenarioError
-from rtsim.faults import Fault
-from rtsim.faults.reading import Given, gather
-from rtsim.latency import Latencies, latency_of
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
+from rtsim.components.latency import Latencies, latency_of
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import Duration
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.reading import Given, gather
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import MAX, Outcome, Pace, simulate
-from rtsim.tag import Duration
+from rtsim.runs.simulation import MAX, Outcome, Pace, simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 
 HERE = Path()
 Reference = str | Path | Scenario | Callable[..., Scenario]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from hitl.contexts import BoardUnderTest, Reported, ReportedLadder
     from hitl.plants import InPlace, Plant, Reference
     from hitl.stepping import Sil
-    from rtsim.faults import Fault
-    from rtsim.faults.reading import Given
+    from rtsim.engine.faults import Fault
+    from rtsim.engine.faults.reading import Given
 
 CASES = "cases"
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
-from rtsim.errors import RtsimError, ScenarioError, ShapeError, UnknownName
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Tag
+from rtsim.core.errors import RtsimError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Tag
 
 
 def sil(

@@ -6,14 +6,15 @@ imports this package too, and must not pay for a compiler that it never calls.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rtsim.core.face import face
+from rtsim.core.old_names import install
+from rtsim.core.version import __version__
+
 if TYPE_CHECKING:
-    from rtsim.compiling import compiled
-    from rtsim.controller import PythonController
-    from rtsim.gateway.client import connect
-    from rtsim.latency import (
+    from rtsim.components.controller import PythonController
+    from rtsim.components.latency import (
         Duplicate,
         Empirical,
         Fixed,
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
         TruncatedNormal,
         Uniform,
     )
-    from rtsim.model import Guard, Model
+    from rtsim.core.signals import Signal, Signals
+    from rtsim.equations.compiling import compiled
+    from rtsim.equations.model import Guard, Model
+    from rtsim.gateway.client import connect
     from rtsim.record.reading import Recording
-    from rtsim.scenario import Scenario
-    from rtsim.scene import Body, Cue
-    from rtsim.signals import Signal, Signals
-    from rtsim.simulation import simulate
-
-__version__ = "0.1.0"
+    from rtsim.runs.simulation import simulate
+    from rtsim.scenario.scenario import Scenario
+    from rtsim.scenario.shown import Body, Cue
 
 _HOMES = {
-    "rtsim.compiling": ("compiled",),
-    "rtsim.controller": ("PythonController",),
+    "rtsim.equations.compiling": ("compiled",),
+    "rtsim.components.controller": ("PythonController",),
     "rtsim.gateway.client": ("connect",),
-    "rtsim.latency": (
+    "rtsim.components.latency": (
         "Duplicate",
         "Empirical",
         "Fixed",
@@ -48,15 +49,13 @@ _HOMES = {
         "TruncatedNormal",
         "Uniform",
     ),
-    "rtsim.model": ("Guard", "Model"),
+    "rtsim.equations.model": ("Guard", "Model"),
     "rtsim.record.reading": ("Recording",),
-    "rtsim.scenario": ("Scenario",),
-    "rtsim.scene": ("Body", "Cue"),
-    "rtsim.signals": ("Signal", "Signals"),
-    "rtsim.simulation": ("simulate",),
+    "rtsim.scenario.scenario": ("Scenario",),
+    "rtsim.scenario.shown": ("Body", "Cue"),
+    "rtsim.core.signals": ("Signal", "Signals"),
+    "rtsim.runs.simulation": ("simulate",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
 __all__ = [
     "Body",
     "Cue",
@@ -76,17 +75,12 @@ __all__ = [
     "Signals",
     "TruncatedNormal",
     "Uniform",
+    "__version__",
     "compiled",
     "connect",
     "simulate",
 ]
 
+__getattr__, __dir__ = face(__name__, _HOMES)
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'rtsim' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+install()

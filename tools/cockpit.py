@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pygame
 
-from rtsim.inlets import Inlet
-from rtsim.loading import load_scenario
-from rtsim.parts import InletPart
+from rtsim.components.external_inputs import Inlet
+from rtsim.core.signals import Vector
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.f16 import F16Scene
-from rtsim.signals import Vector
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import InletPart
 from rtsim.testing.determinism import trace_of
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/cockpit.png"

@@ -19,11 +19,11 @@ import numpy as np
 
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import Column, console, print_table
+from rtsim.core.signals import Vector
 from rtsim.models.f16.published import LEAST_S, Held, case_of, hold_against_nasa
 from rtsim.record.ending import Ending
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
-from rtsim.signals import Vector
 
 _COLUMNS = (
     "time",

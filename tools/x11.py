@@ -18,8 +18,8 @@ from ctypes.util import find_library
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 
 Picture = NDArray[np.uint8]
 """Height, width, red green blue."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 
 
 class BoardError(RtsimError):

@@ -12,10 +12,10 @@ from typing import Any
 
 from hitl.boards.contract import Board, BoardError, Link, Pins, Stamped
 from hitl.boards.spoilers import Timed, spoilers_at
-from rtsim.clock import stopwatch
-from rtsim.faults.activity import FAR_NS, Activity
-from rtsim.faults.at_lines import LineFaults
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.faults.activity import FAR_NS, Activity
+from rtsim.engine.faults.at_lines import LineFaults
 
 
 def faulty(link: Link, line: LineFaults) -> FaultyLink:

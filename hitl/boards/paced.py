@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from hitl.boards.contract import BoardError
 from hitl.boards.paced_line import Timing
 from hitl.boards.urls import parse_url
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 POSIX = os.name == "posix"
 _PATIENCE_S = 30.0

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from hitl.boards.contract import Stamped
-from rtsim.clock import Clock, Wake
+from rtsim.core.clock import Clock, Wake
 
 SLICE_NS = 500_000
 """So far a quiet board trails behind the clock."""

@@ -20,8 +20,8 @@ from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.paced_line import PacedLine
 from hitl.boards.paced_terminal import Terminal
 from hitl.boards.urls import open_board, parse_url
-from rtsim.clock import Wake, WallClock
-from rtsim.errors import RtsimError
+from rtsim.core.clock import Wake, WallClock
+from rtsim.core.errors import RtsimError
 from rtsim.timing import scheduling
 
 _BOOT_S = 0.05

@@ -13,7 +13,7 @@ from typing import NoReturn
 from hitl.boards import wire
 from hitl.boards.contract import BoardError, BoardGone
 from hitl.worker.ending import KILLED, Ending
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 _PATIENCE_S = 60.0
 _GRACE_S = 2.0

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rtsim.faults.activity import Activity
-from rtsim.faults.at_lines import LineFaults
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_lines import LineFaults
 
 Timed = tuple[int, int]
 """When a byte is on the line, in ticks of the link's own time, and its value."""

@@ -22,7 +22,7 @@ from hitl.building.unit import SUPPORT, unit_text
 from hitl.building.width import MACHINE, check_width
 from hitl.interface import Interface, load_interface
 from hitl.interface.targets import check_target
-from rtsim.errors import UnknownName
+from rtsim.core.errors import UnknownName
 
 PLAIN, SANITIZE, COVERAGE = "plain", "sanitize", "coverage"
 _PATTERN = "-ftrivial-auto-var-init=pattern"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rtsim.cache import cache_folder as cache_folder
+from rtsim.core.cache import cache_folder as cache_folder
 
 
 def not_writable(folder: Path, error: OSError) -> str:

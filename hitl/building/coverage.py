@@ -32,7 +32,7 @@ from typing import Any
 from hitl.building import store
 from hitl.building.build import COVERAGE, Build
 from hitl.building.toolchain import Toolchain, find_toolchain
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 
 _PATIENCE_S = 300.0
 _EVERY_FOLDER = "999"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hitl.interface import Interface
-from rtsim.signals import Signals
+from rtsim.core.signals import Signals
 
 MARK = "Generated from an interface file"
 """By which an older header is known again."""

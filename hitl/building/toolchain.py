@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hitl.building.cache import cache_folder, not_writable
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 
 _PATIENCE_S = 300.0
 _PATIENCES_OF_ZIG = (90.0, 300.0)

@@ -19,7 +19,7 @@ from hitl.protocol.line import BaudRate, nominal
 from rtsim.cli.common import reports_errors
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
-from rtsim.clock import Wake
+from rtsim.core.clock import Wake
 
 _EVERY_S = 0.5
 

@@ -15,10 +15,10 @@ from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
 from rtsim.cli.common import NO, tell
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.keys import Keys
-from rtsim.parts import ControllerPart
-from rtsim.scenario import Scenario
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.net.keys import Keys
+from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,8 +19,8 @@ from rtsim.cli.faults import faults_option
 from rtsim.cli.latency import latency_option
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import tolerances
-from rtsim.clock import stopwatch
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
 from rtsim.record.verdict import Tolerance
 
 _path = click.Path(path_type=Path)

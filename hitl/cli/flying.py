@@ -34,12 +34,12 @@ from rtsim.cli.latency import (
     print_latencies,
 )
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
-from rtsim.errors import ScenarioError
-from rtsim.latency import Fixed
-from rtsim.parts import ControllerPart
-from rtsim.scenario import Scenario
-from rtsim.simulation import MAX
+from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, ControllerTask
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import ScenarioError
+from rtsim.runs.simulation import MAX
+from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.scenario import Scenario
 
 _COLUMNS = (
     Column("controller"),

@@ -18,11 +18,11 @@ from hitl.rigs.rig import Rig
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import Flight, flight_options, fly
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.controller_task import LATE_POLICIES, ControllerTask
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.latency import Fixed
-from rtsim.parts import ControllerPart
-from rtsim.scenario import Scenario
+from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.scenario import Scenario
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "rigs" / "illumination"
 _FILES = ("illumination.toml", "illumination.hex", "illumination.py")

@@ -26,7 +26,7 @@ from hitl.testing.link_trial import LinkTrial, meet, try_link
 from rtsim.cli.common import NO, json_option, reports_errors, show_json
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 _EVERY_NS = 200_000_000
 

@@ -13,7 +13,7 @@ from hitl.protocol.line import BaudRate, offered
 from hitl.protocol.messages import HelloReply
 from hitl.results.target import bars
 from hitl.testing.link_trial import LinkTrial
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 _WIDE = 4.0
 """Where the values spread over more than this, so do the bins."""

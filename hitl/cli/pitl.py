@@ -25,11 +25,11 @@ from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.legs import open_recorder
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
-from rtsim.compiling import announced
-from rtsim.controller_task import FAILURE_POLICIES, LATE_POLICIES
-from rtsim.loading import load_scenario
-from rtsim.scenario import Scenario
-from rtsim.simulation import MAX
+from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
+from rtsim.equations.compiling import announced
+from rtsim.runs.simulation import MAX
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 
 SHIPPED = {
     "f16": ("autopilot", "firmware/core/f16_control.toml:single"),

@@ -27,7 +27,7 @@ def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int
     """
     from hitl.building.build import build
     from hitl.worker.serving import Server
-    from rtsim.sockets import check_address, keys_of
+    from rtsim.core.net.sockets import check_address, keys_of
 
     check_address(endpoint, encrypted=keys is not None)
     held = None if keys is None else keys_of(keys)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 MOTOR = "motor"
 EXAMPLES = {MOTOR: "starter", "processor": "examples/processor"}

@@ -33,8 +33,8 @@ from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.legs import open_recorder
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import console
-from rtsim.compiling import announced
-from rtsim.loading import load_scenario
+from rtsim.equations.compiling import announced
+from rtsim.scenario.loading import load_scenario
 
 
 @click.command()

@@ -41,16 +41,16 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import BackToBack
 from hitl.interface import Interface
-from rtsim.controller import Controller
-from rtsim.latency import Latencies, latency_in_words
+from rtsim.components.controller import Controller
+from rtsim.components.latency import Latencies, latency_in_words
+from rtsim.core.tag import Duration
 from rtsim.record import fault_marks
 from rtsim.record.fault_marks import Acted
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Tolerance
-from rtsim.scenario import Scenario
-from rtsim.simulation import MAX, Pace
-from rtsim.tag import Duration
+from rtsim.runs.simulation import MAX, Pace
+from rtsim.scenario.scenario import Scenario
 
 __all__ = [
     "BackToBack", "First", "Ladder", "OpenLoop", "Rung", "Watch", "back_to_back", "climb",

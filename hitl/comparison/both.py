@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from hitl.comparison.checks import INITIALIZED_AGAIN, Check
 from hitl.comparison.execution import Execution, clock_of, timed
-from rtsim.clock import stopwatch
-from rtsim.controller import Controller
-from rtsim.controller_task import SILENCE_S
-from rtsim.errors import ControllerError, UnknownName
+from rtsim.components.controller import Controller
+from rtsim.components.controller_task import SILENCE_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError, UnknownName
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period, Tag
 from rtsim.record.verdict import short
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Period, Tag
 
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]

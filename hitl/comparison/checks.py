@@ -9,9 +9,9 @@ import numpy as np
 
 from hitl.comparison.tolerances import DOUBLE, SINGLE
 from hitl.interface import Field, Interface
-from rtsim.controller import Controller
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Period
+from rtsim.components.controller import Controller
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period
 
 PERIOD = "its period is that of the scenario"
 OWN_VALUES = "its own parameters are those of its design"

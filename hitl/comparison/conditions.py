@@ -10,18 +10,18 @@ from typing import NamedTuple
 from hitl.comparison.both import Observer
 from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
-from rtsim.controller import Controller
-from rtsim.errors import OverrunError, RtsimError, ScenarioError, UnknownName
-from rtsim.latency import Fixed, Latencies, LatencyModel, allowing, latency_of
-from rtsim.parts import ControllerPart, taking_over
+from rtsim.components.controller import Controller
+from rtsim.components.latency import Fixed, Latencies, LatencyModel, allowing, latency_of
+from rtsim.core.errors import OverrunError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.tag import Duration, to_ns
+from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import fed_inlets
-from rtsim.scenario import Scenario
-from rtsim.simulation import MAX, Fed, Outcome, Pace, Progress, simulate
-from rtsim.tag import Duration, to_ns
-from rtsim.trace import INSERTED
+from rtsim.runs.replay import fed_inlets
+from rtsim.runs.simulation import MAX, Fed, Outcome, Pace, Progress, simulate
+from rtsim.scenario.parts import ControllerPart, taking_over
+from rtsim.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True)

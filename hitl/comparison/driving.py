@@ -14,10 +14,10 @@ from hitl.comparison.checks import of_interface
 from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.comparison.sides import C_AGAINST_DESIGN, DESIGN, Sides
 from hitl.comparison.tolerances import Tolerances
-from rtsim.controller import Controller
-from rtsim.errors import ControllerError, ScenarioError
-from rtsim.signals import Signals
-from rtsim.tag import Period
+from rtsim.components.controller import Controller
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Period
 
 
 def drive(

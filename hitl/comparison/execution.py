@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.building.build import PLAIN
+from rtsim.core.tag import Period
 from rtsim.record.markup import duration
-from rtsim.tag import Period
 
 STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"

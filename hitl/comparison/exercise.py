@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.controller import Controller
+from rtsim.components.controller import Controller
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.trace import request_topic
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import SignalResult, short
-from rtsim.tag import NS_PER_S, Tag
-from rtsim.trace import request_topic
 
 _ENDS = {
     "end": "reached its end at",

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, compare
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Index, SignalResult, Tolerance, short
-from rtsim.tag import Tag
 
 LATE = "Late"
 """Kind of the event of an answer that was not there when it was due."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hitl.comparison.checks import another_period
-from rtsim.controller import Controller
-from rtsim.latency import Fixed, LatencyModel
-from rtsim.signals import Signals
-from rtsim.tag import Period
+from rtsim.components.controller import Controller
+from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Period
 
 
 def mismatches(

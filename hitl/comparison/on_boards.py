@@ -22,8 +22,8 @@ from hitl.interface import Interface, InterfaceError, load_interface
 from hitl.interface.targets import check_target
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
-from rtsim.errors import ScenarioError
-from rtsim.scenario import Scenario
+from rtsim.core.errors import ScenarioError
+from rtsim.scenario.scenario import Scenario
 
 HOST, BOARD = "host C", "board"
 _PROCESSOR = "avr"

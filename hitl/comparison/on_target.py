@@ -13,7 +13,7 @@ from hitl.comparison.execution import EXCHANGE, HOST, MODELLED, TARGET, Executio
 from hitl.protocol.events import Counts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
-from rtsim.tag import Period
+from rtsim.core.tag import Period
 
 
 @dataclass(frozen=True, eq=False)

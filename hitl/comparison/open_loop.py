@@ -33,11 +33,11 @@ from hitl.comparison.tolerances import (
     one_step,
     refuse_unknown,
 )
-from rtsim.controller import Controller
-from rtsim.errors import ScenarioError, ShapeError
+from rtsim.components.controller import Controller
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Period, Tag
 from rtsim.record.verdict import Outcome, Tolerance, short
-from rtsim.signals import Signals
-from rtsim.tag import Period, Tag
 
 
 class First(NamedTuple):

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from rtsim.core.signals import Kind, Signal, Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.record.reading import TrackData
 from rtsim.record.schema import TrackSpec
 from rtsim.record.verdict import Pair, SignalResult, Tolerance, short
-from rtsim.signals import Kind, Signal, Signals, Vector
-from rtsim.tag import Tag
 
 Pairs = tuple[Vector, Vector]
 """Of the design and of the translation, (n,) each."""

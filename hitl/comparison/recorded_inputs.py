@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.controller import Controller
-from rtsim.errors import RecordingError
+from rtsim.components.controller import Controller
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Signals
+from rtsim.engine.trace import request_topic
 from rtsim.record.reading import Recording, TrackData
-from rtsim.signals import Signals
-from rtsim.trace import request_topic
 
 
 def inputs_of(

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import EXACT, LARGE, Tolerance, Values
-from rtsim.signals import Signal
 
 Tolerances = Mapping[str, Tolerance | tuple[float, float]]
 

@@ -10,11 +10,11 @@ from hitl.comparison.flight import Flight, time_needed
 from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.fault_marks import Acted
 from rtsim.record.verdict import Outcome, short
-from rtsim.tag import Tag
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 """In an error: the process, and the tag."""

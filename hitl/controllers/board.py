@@ -24,12 +24,12 @@ from hitl.protocol.events import Counts, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import Session
-from rtsim.errors import ControllerError
-from rtsim.faults.at_lines import LineFaults
-from rtsim.history import feed
+from rtsim.components.request_log import feed
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.record.measured import ARRIVED, TAKEN
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Tag
 
 _CLOCKS = {
     False: "execution: target's, as it reports; stamps: an emulated target's, in ns since the run "

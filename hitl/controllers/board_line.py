@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from hitl.boards.contract import Board, Link
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S, Tag
 
 
 class Piece(NamedTuple):

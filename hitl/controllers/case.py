@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import RtsimError
-from rtsim.tag import Tag
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import Tag
 
 _NO_CASE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError,

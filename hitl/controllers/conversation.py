@@ -10,9 +10,9 @@ from hitl.protocol.errors import BoardError
 from hitl.protocol.events import Failed, Stepped
 from hitl.protocol.line import BITS_PER_BYTE, Budget, wire_ns
 from hitl.protocol.session import HELLO_EVERY_NS, Session, State
-from rtsim.errors import ControllerError
-from rtsim.tag import NS_PER_S
-from rtsim.tasks import FAR
+from rtsim.components.tasks import FAR
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import NS_PER_S
 
 
 def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hitl.controllers.case import Case
 from hitl.interface import Interface
-from rtsim.errors import ControllerError
-from rtsim.history import History
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.components.request_log import History
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 
 class Evidence:

@@ -21,11 +21,11 @@ import numpy as np
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.parameters import Parameters
 from hitl.worker.refusal import EXITED, refusal
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.history import History, feed
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
+from rtsim.components.request_log import History, feed
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 
 _OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
 """A controller's function called ``index`` is meant, not the C library's."""

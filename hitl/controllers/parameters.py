@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hitl.interface import Interface
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
 """RTSIM_KEEP of hitl/building/c/rtsim_unit.h: the parameter keeps the value that the C gave it."""

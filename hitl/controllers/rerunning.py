@@ -11,9 +11,9 @@ from hitl.building.build import FLAGS, PLAIN
 from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
 from hitl.controllers.trusting import check_c_of_now
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 from rtsim.record.verdict import Outcome
-from rtsim.tag import Tag
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.controllers.trusting import check_c
-from rtsim.errors import CheckpointError
-from rtsim.trust import check_device
+from rtsim.core.errors import CheckpointError
+from rtsim.scenario.trust import check_device
 
 _THE_RUN = "the recorded run"
 

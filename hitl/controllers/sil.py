@@ -18,12 +18,12 @@ from hitl.worker.peer import Peer
 from hitl.worker.process import START_S, Worker
 from hitl.worker.refusal import refusal
 from hitl.worker.remote import Remote
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.history import feed
-from rtsim.keys import Keys
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.components.request_log import feed
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.net.keys import Keys
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
 
 CASES = Path("cases")
 """Where a step that went wrong is saved, below the current folder."""

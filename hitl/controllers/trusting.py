@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hitl.interface import load_interface
 from hitl.interface.shipped import ships
-from rtsim.trust import check_compiled
+from rtsim.scenario.trust import check_compiled
 
 
 def check_c(reference: str, source: str, recorded: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from hitl.interface.c_text import fault_of_lvalue, fault_of_name
-from rtsim.signals import Kind, Signal
+from rtsim.core.signals import Kind, Signal
 
 KEYS = (
     "c", "type", "shape", "unit", "scale", "bias", "overflow", "initial", "low", "high",

@@ -45,9 +45,9 @@ from hitl.interface.fields import KEYS, Field, exact, read_field
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.shipped import found
 from hitl.interface.tables import Table
-from rtsim.errors import RtsimError
-from rtsim.signals import Signals
-from rtsim.tag import Period
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Period
 
 __all__ = ["Field", "Interface", "InterfaceError", "Step", "load_interface"]
 

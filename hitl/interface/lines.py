@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 _HEADER = re.compile(r"[ \t]*(\[\[?)([^\]\n]+)\]")
 _PART = r"(?:[A-Za-z0-9_\-]+|\"[^\"\n]*\"|'[^'\n]*')"

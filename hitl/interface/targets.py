@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hitl.interface import Interface, InterfaceError
-from rtsim.errors import UnknownName
+from rtsim.core.errors import UnknownName
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rtsim.errors import ControllerError
-from rtsim.signals import Vector
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
 
 WRAP = 2**32
 TICK_NS = 4_000

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hitl.interface import Interface
 from hitl.interface.fields import Field
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 _FORMATS = {"bool": "u1", "float32": "<f4", "float64": "<f8"} | {
     f"{sign}int{8 * size}": f"<{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)

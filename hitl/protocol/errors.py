@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
 
 
 class BoardError(ControllerError):

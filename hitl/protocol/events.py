@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 from hitl.protocol.clocks import RoundTrip
 from hitl.protocol.errors import BoardError
 from hitl.protocol.messages import HelloReply, Why
-from rtsim.errors import ControllerError
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 
 class Connected(NamedTuple):

@@ -8,8 +8,8 @@ from hitl.protocol.events import Counts
 from hitl.protocol.framing import Frame
 from hitl.protocol.messages import KINDS, Kind, Message, Ping, Pong
 from hitl.protocol.wire import encode_message
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 REPLY = 0x80
 """Set in the kind of whatever a board sends."""

@@ -8,8 +8,8 @@ from hitl.interface import Interface
 from hitl.protocol.codec import Codec
 from hitl.protocol.framing import wire_size
 from hitl.protocol.messages import LAYOUTS, Kind
-from rtsim.errors import ScenarioError
-from rtsim.tag import NS_PER_S
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
 
 BITS_PER_BYTE = 10
 """8, a start bit and a stop bit."""

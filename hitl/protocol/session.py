@@ -43,9 +43,9 @@ from hitl.protocol.messages import (
 )  # fmt: skip
 from hitl.protocol.wire import decode_message
 from hitl.worker.refusal import refusal
-from rtsim.errors import ControllerError, RtsimError
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.core.errors import ControllerError, RtsimError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
 
 HELLO_EVERY_NS = NS_PER_S // 4
 CONNECT_PATIENCE_NS = 5 * NS_PER_S

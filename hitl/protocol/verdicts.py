@@ -14,7 +14,7 @@ from hitl.protocol.errors import (
 )
 from hitl.protocol.events import Counts
 from hitl.protocol.messages import LAYOUTS, VERSION, Code, Error, HelloReply, Kind
-from rtsim.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S
 
 
 def of_version(version: int) -> OldFirmware:

@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
+from rtsim.core.signals import Vector
 from rtsim.record.figures import BLUE, GREY, ORANGE, RED, plot_html
 from rtsim.record.thinning import thin
-from rtsim.signals import Vector
 
 _HEIGHT = 380
 GREEN, PURPLE = "#1b7f4b", "#7a3fb0"

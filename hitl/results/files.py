@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 
 _LOOKED_AT = 4096
 

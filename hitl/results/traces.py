@@ -12,10 +12,10 @@ from hitl.comparison.flight import Flight
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult, lined_up
 from hitl.results.figures import Traces
+from rtsim.core.signals import Signal
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.reading import TrackData
 from rtsim.record.verdict import Pair, SignalResult
-from rtsim.signals import Signal
-from rtsim.tag import NS_PER_S
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:

@@ -20,8 +20,8 @@ from hitl.rigs.pins import (
     unfit,
 )
 from hitl.rigs.rig import Channel
-from rtsim.errors import RtsimError
-from rtsim.signals import Signal
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signal
 
 _COMMON = ("pin", "kind", "unit", "offset", "low", "high", "initial", "description")
 TO_KEYS = (*_COMMON, "per_duty", "safe", "overflow")

@@ -20,10 +20,10 @@ from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
 from hitl.rigs.pins import CLOCK_HZ, INTERFACE
 from hitl.rigs.rig import NODE, Rig
 from hitl.rigs.wiring import Probe, WiredBoards
-from rtsim.errors import ControllerError
-from rtsim.faults.at_lines import LineFaults
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Period, Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.engine.faults.at_lines import LineFaults
 
 
 def node_interface(period: Period | None = None) -> Interface:

@@ -46,8 +46,8 @@ from hitl.rigs.channels import FROM_KEYS, TO_KEYS, read_channel
 from hitl.rigs.pins import MOST_PULSES
 from hitl.rigs.rig import NODE, Channel, Device, Rig
 from hitl.rigs.wires import read_wires
-from rtsim.errors import RtsimError, ScenarioError
-from rtsim.tag import to_ns
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.tag import to_ns
 
 _TOP = (
     "name", "watchdog", "hold", "node", "to_pins", "from_pins", "devices", "wires", "emulation",

@@ -11,9 +11,9 @@ from hitl.protocol.line import wire_ns
 from hitl.rigs.pins import ADC_PINS, CLOCK_HZ, MOST_PULSES, NUMBER, PINS
 from hitl.rigs.rig import Channel, Rig
 from hitl.worker.refusal import refusal
-from rtsim.errors import ControllerError
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
 
 TAKING_CYCLES = 800
 """From a request's last byte to the node's stamp of it, less what an edge's own stamp is late: by

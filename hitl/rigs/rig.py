@@ -10,7 +10,7 @@ from hitl.boards import parse_url
 from hitl.interface import Field, Interface
 from hitl.interface.lines import Lines
 from hitl.rigs.pins import MOST_PULSES, NO_PIN, NUMBER, PINS, NodeKind
-from rtsim.tag import Period
+from rtsim.core.tag import Period
 
 _NODE_KINDS = {
     "digital_out": NodeKind.DIGITAL_OUT,

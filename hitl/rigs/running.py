@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hitl.boards import parse_url
 from hitl.rigs.rig import Rig
-from rtsim.errors import ScenarioError
-from rtsim.tag import NS_PER_S, Period
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S, Period
 
 MAX = "max"
 REAL_TIME = "1"

@@ -11,7 +11,7 @@ from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.rigs.pins import FROM_PINS, TO_PINS
 from hitl.rigs.rig import NODE, End, LowPass, Rig, Wire
-from rtsim.errors import RtsimError, UnknownName
+from rtsim.core.errors import RtsimError, UnknownName
 
 _KEYS = ("from", "to", "resistance", "capacitance")
 

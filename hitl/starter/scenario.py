@@ -1,7 +1,7 @@
 """A motor held at a speed: the plant, and the design of its controller."""
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 PERIOD = 0.01  # s
 LIMIT = 12.0  # V

@@ -17,9 +17,9 @@ from hitl.protocol.framing import wire_size
 from hitl.protocol.line import wire_ns
 from hitl.protocol.messages import LAYOUTS, HelloReply, Kind
 from hitl.protocol.session import Session
-from rtsim.clock import stopwatch
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
 
 Now = Callable[[], int]
 Watch = Callable[[int, int], None]

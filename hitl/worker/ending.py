@@ -6,7 +6,7 @@ import re
 import signal
 from dataclasses import dataclass
 
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
 
 _MEANINGS = {
     "SIGFPE": "an integer division by zero, or one that overflows",

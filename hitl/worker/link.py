@@ -1,6 +1,6 @@
 """The ZeroMQ end that the runtime holds: a socket, bound or connected, and its libzmq.
 
-Beside :mod:`rtsim.sockets` the only module that imports zmq.
+Beside :mod:`rtsim.core.net.sockets` the only module that imports zmq.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError, ScenarioError
-from rtsim.keys import Keys
-from rtsim.sockets import LINGER_MS, MOST_BYTES, TROUBLE, check_address, feel
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.net.keys import Keys
+from rtsim.core.net.sockets import LINGER_MS, MOST_BYTES, TROUBLE, check_address, feel
 
 LOOK_NS = 20_000_000
 """A wait for a message is made of pieces of this length."""

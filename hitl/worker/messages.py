@@ -12,8 +12,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 MAGIC = b"RTSM"
 VERSION = 1

@@ -8,10 +8,10 @@ from hitl.interface import Interface
 from hitl.worker.ending import Ending
 from hitl.worker.link import LOOK_NS, Link
 from hitl.worker.messages import Garbage, Heard, Kind, Speaker, parse
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 NOWHEN = Tag(-1)
 """The tag of messages that are about no step."""

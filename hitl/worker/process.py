@@ -18,9 +18,9 @@ from hitl.worker.ending import Died, Ending
 from hitl.worker.link import Link, libzmq
 from hitl.worker.messages import Heard, Kind, parse
 from hitl.worker.peer import NOWHEN, Peer
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import NS_PER_S
 
 START_S = 20.0
 """To be loaded and connected; a sanitizer takes its time."""

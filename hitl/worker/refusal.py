@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hitl.worker.messages import OF_ANOTHER_SIZE
-from rtsim.signals import Signals, Vector
+from rtsim.core.signals import Signals, Vector
 
 EXITED = 0x40000000
 """And above, with the exit status: of a library whose C has called exit() (``guard.c``)."""

@@ -13,10 +13,10 @@ from hitl.worker.link import Link
 from hitl.worker.messages import Garbage, Heard, Kind
 from hitl.worker.peer import NOWHEN, Peer
 from hitl.worker.process import END_S
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.keys import Keys
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.net.keys import Keys
+from rtsim.core.tag import NS_PER_S
 
 
 class Remote(Peer):

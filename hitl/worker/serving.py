@@ -13,11 +13,11 @@ from hitl.building.build import Build
 from hitl.worker.ending import Died
 from hitl.worker.messages import Heard, Kind, parse, spoken
 from hitl.worker.process import Worker
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.keys import Keys
-from rtsim.sockets import Listener
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.net.keys import Keys
+from rtsim.core.net.sockets import Listener
+from rtsim.core.tag import NS_PER_S
 
 _LOOK_MS = 50
 _QUIET_NS = NS_PER_S

@@ -24,11 +24,11 @@ from rtsim.blocks.block import (
     Wires,
     each,
 )
-from rtsim.compiling import compiled
-from rtsim.errors import ScenarioError, ShapeError
-from rtsim.model import Guard
-from rtsim.reading_functions import check_names, check_value
-from rtsim.signals import Signal, Signals
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.signals import Signal, Signals
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Guard
+from rtsim.equations.reading_functions import check_names, check_value
 
 _OUT = (Port("y", None, None),)
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from rtsim.blocks.units import ANY
-from rtsim.errors import ScenarioError
-from rtsim.model import Guard, Timer
-from rtsim.signals import Signals
-from rtsim.tag import Period
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Period
+from rtsim.equations.model import Guard, Timer
 
 Kind = Literal["signal", "event"]
 """A signal has a value at all times; an event happens at instants, and has one there."""

@@ -21,10 +21,10 @@ from rtsim.blocks.block import (
     start,
 )
 from rtsim.blocks.scratch import scratch
-from rtsim.compiling import compiled
-from rtsim.errors import ScenarioError
-from rtsim.model import Guard, Model
-from rtsim.signals import Signal, Signals
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Guard, Model
 
 
 @dataclass(frozen=True)

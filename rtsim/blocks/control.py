@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rtsim.blocks.block import Block, Equations, Port, When, Wires
 from rtsim.blocks.sampled import timer
-from rtsim.errors import ScenarioError
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Duration, Period
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Duration, Period
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtsim.blocks.block import Block, Port
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.model import Model
-from rtsim.signals import Signal, Signals
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals
+from rtsim.equations.model import Model
 
 Place = tuple[str, str]
 """A block's name and a port of it; the name is empty for the diagram's own inputs."""

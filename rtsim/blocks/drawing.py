@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rtsim.blocks.block import Wire
 from rtsim.blocks.diagram import Diagram, End, Place
 from rtsim.blocks.flat import Scope, flatten, identifier
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 _RESERVED = {"call", "class", "click", "default", "end", "flowchart", "graph", "style", "subgraph"}
 """Words of Mermaid that no node may be called."""

@@ -9,8 +9,8 @@ from rtsim.blocks import units
 from rtsim.blocks.block import Block, Port, Wire
 from rtsim.blocks.diagram import Diagram, End, Place
 from rtsim.blocks.loops import algebraic_loop
-from rtsim.errors import ScenarioError, ShapeError
-from rtsim.signals import Signals
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.signals import Signals
 
 
 @dataclass

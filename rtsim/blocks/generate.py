@@ -13,9 +13,9 @@ from rtsim.blocks.layout import Layout, Placed
 from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reachable
 from rtsim.blocks.source import Body, function, functions, module
 from rtsim.blocks.text import needed_for, plain_values, renamed, statements
-from rtsim.errors import ScenarioError
-from rtsim.model import Guard, Model
-from rtsim.signals import Signal, Signals
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.equations.model import Guard, Model
 
 Node = tuple[str, str]
 """A signal: block and output port.  An event's node is ``("@block", "number of its clause")``."""

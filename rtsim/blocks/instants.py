@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from rtsim.blocks.diagram import Place
 from rtsim.blocks.layout import Placed
-from rtsim.errors import ScenarioError
-from rtsim.model import Timer
-from rtsim.tag import NS_PER_S
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.model import Timer
 
 Makers = Callable[[Place], list[tuple[Placed, tuple[str, ...]]]]
 """The clauses that make an event happen: of which block, and on what."""

@@ -10,9 +10,9 @@ from typing import Any
 from rtsim.blocks.block import Equations
 from rtsim.blocks.flat import Flat, FlatBlock
 from rtsim.blocks.text import Element, Statement, expression, plain_values, statements
-from rtsim.errors import ModelError
-from rtsim.model import Guard, Timer
-from rtsim.signals import Signal
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Signal
+from rtsim.equations.model import Guard, Timer
 
 Values = Mapping[tuple[str, str], list[str]]
 """What stands for each element of an output, by block and port."""

@@ -19,8 +19,8 @@ from rtsim.blocks.block import (
     shape,
     start,
 )
-from rtsim.errors import ScenarioError
-from rtsim.signals import Signal, Signals
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
 
 
 class StateSpace(Block):

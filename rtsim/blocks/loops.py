@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 N = TypeVar("N", bound=Hashable)
 

@@ -24,10 +24,10 @@ from rtsim.blocks.block import (
     shape,
     start,
 )
-from rtsim.errors import ScenarioError
-from rtsim.model import Guard, Timer
-from rtsim.signals import Signal, Signals
-from rtsim.tag import NS_PER_S, Duration, Period, exact_seconds, to_ns
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import NS_PER_S, Duration, Period, exact_seconds, to_ns
+from rtsim.equations.model import Guard, Timer
 
 
 def timer(period: Duration | Period, offset: Duration = 0) -> Timer:

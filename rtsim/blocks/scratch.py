@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import when_compiling
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.compiling import when_compiling
 
 MOST = 4096
 """Elements (32 kB) on the stack, which has some MB at best; longer ones are allocated."""

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from rtsim.blocks.scratch import scratch
-from rtsim.cache import cache_folder
-from rtsim.compiling import compiled
-from rtsim.source_hash import source_hash
+from rtsim.core.cache import cache_folder
+from rtsim.equations.compiling import compiled
+from rtsim.equations.source_hash import source_hash
 
 LINES = 60
 """Of one piece."""

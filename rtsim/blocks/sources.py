@@ -9,10 +9,10 @@ import numpy as np
 from rtsim.blocks import units
 from rtsim.blocks.block import Block, Equations, Numbers, Port, When, numbers, shape, start
 from rtsim.blocks.block import Wires as _Wires
-from rtsim.errors import ScenarioError
-from rtsim.model import Timer
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Duration, Period, to_ns
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Duration, Period, to_ns
+from rtsim.equations.model import Timer
 
 
 class Source(Block):

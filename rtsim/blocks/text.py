@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rtsim.errors import ModelError
+from rtsim.core.errors import ModelError
 
 Element = Callable[[str, ast.expr | None], ast.expr | None]
 """``(name, index)``: what stands for it; ``None`` leaves it as it is."""

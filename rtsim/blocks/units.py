@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 ANY = "1"
 DERIVED = {

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from rtsim.bad_day import timing_faults
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import console
-from rtsim.errors import RecordingError, ScenarioError
-from rtsim.faults.reading import MOST_FAULTS
-from rtsim.faults.writing import write_faults
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.tag import NS_PER_S, to_ns
+from rtsim.engine.faults.reading import MOST_FAULTS
+from rtsim.engine.faults.writing import write_faults
+from rtsim.engine.trace import OVERRUN
 from rtsim.record.reading import Recording
-from rtsim.tag import NS_PER_S, to_ns
-from rtsim.trace import OVERRUN
+from rtsim.runs.overrun_replay import timing_faults
 
 _path = click.Path(path_type=Path)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.past import Past
-from rtsim.checkpoint.taking import Files, Taking, path_beside
-from rtsim.errors import CheckpointError, ScenarioError
-from rtsim.scenario import Scenario
-from rtsim.tag import NS_PER_S
+from rtsim.core.errors import CheckpointError, ScenarioError
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.taking import Files, Taking, path_beside
+from rtsim.scenario.scenario import Scenario
 
 every_option = click.option(
     "--checkpoint-every",
@@ -96,7 +96,7 @@ class GoingOn:
     def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
         """Load its scenario; says on stderr where bits are not promised."""
         from rtsim.record.fingerprint import differences, fingerprint
-        from rtsim.resuming import live_scenario
+        from rtsim.runs.resume import live_scenario
 
         header = checkpoint.header
         scenario = live_scenario(header, checkpoint.source, force)

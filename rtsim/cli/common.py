@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import click
 
 from rtsim.cli.json_text import layout
-from rtsim.errors import RtsimError
-from rtsim.raised import in_words, interrupt, on_ctrl_c, own_frames
+from rtsim.core.errors import RtsimError
+from rtsim.core.raised import in_words, interrupt, on_ctrl_c, own_frames
 
 NO, FAILED, INTERRUPTED = 1, 2, 130
 

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.output import reader_gone
 from rtsim.cli.telemetry import telemetry_line
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.gateway.client import At, Run, connected, runs
 
 _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}

@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import Glance, State
-from rtsim.tag import NS_PER_S
 from rtsim.timing.tally import CLASSES, quantile_us
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -14,15 +14,15 @@ from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.cli.trusting import trust_options
-from rtsim.diverging import Verdict
-from rtsim.diverging import diverge as find
-from rtsim.diverging.feeding import Fed
-from rtsim.diverging.first import Place
-from rtsim.diverging.values import Pair, in_full
+from rtsim.core.tag import to_ns
 from rtsim.record.ending import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
-from rtsim.tag import to_ns
+from rtsim.runs.diverging import Verdict
+from rtsim.runs.diverging import diverge as find
+from rtsim.runs.diverging.feeding import Fed
+from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.values import Pair, in_full
 
 _path = click.Path(path_type=Path)
 _MOST = 20

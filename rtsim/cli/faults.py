@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.faults.schedule import Schedule
+from rtsim.engine.faults.schedule import Schedule
 from rtsim.record.fault_marks import notes
-from rtsim.scenario import Scenario
+from rtsim.scenario.scenario import Scenario
 
 faults_option = click.option(
     "--faults",

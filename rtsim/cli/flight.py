@@ -30,13 +30,13 @@ from rtsim.cli.telemetry import (
     told,
     unencrypted_option,
 )
-from rtsim.compiling import CHECKED, Compilation, announced
-from rtsim.control.inbox import Inbox
-from rtsim.errors import ScenarioError
-from rtsim.executive import Publisher
-from rtsim.loading import load_scenario
-from rtsim.scenario import Scenario
-from rtsim.simulation import Pace, compilation_of, simulate
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.executive import Publisher
+from rtsim.equations.compiling import CHECKED, Compilation, announced
+from rtsim.runs.simulation import Pace, compilation_of, simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import Request
 

@@ -16,10 +16,10 @@ from rtsim.cli.legs import Leg
 from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
-from rtsim.clock import age_ns
-from rtsim.control.inbox import Inbox
-from rtsim.simulation import Outcome, RecordingLost
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import age_ns
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.runs.simulation import Outcome, RecordingLost
 
 if TYPE_CHECKING:
     from rtsim.cli.flight import Flight

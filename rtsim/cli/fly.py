@@ -14,12 +14,12 @@ from rtsim.cli.flight import Flight, person_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
 from rtsim.cli.viewing import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
-from rtsim.errors import ScenarioError
-from rtsim.parts import InletPart
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal
+from rtsim.scenario.parts import InletPart
+from rtsim.scenario.scenario import Scenario
 
 
 @click.command(cls=Viewable)

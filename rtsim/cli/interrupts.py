@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from rtsim.raised import interrupt, on_signals
+from rtsim.core.raised import interrupt, on_signals
 
 
 def sigterm_interrupts() -> AbstractContextManager[None]:
-    """Within this, each of them raises :class:`~rtsim.raised.Interrupted`; in the main thread."""
+    """Within this, each of them raises :class:`~rtsim.core.raised.Interrupted`; in the main
+    thread."""
     return on_signals(interrupt)

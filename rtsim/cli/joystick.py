@@ -15,13 +15,13 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.joystick_screens import listing, step_screen
 from rtsim.cli.keyboard import Read, is_terminal, keyboard
-from rtsim.clock import WallClock
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.core.clock import WallClock
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.signals import Signals
 from rtsim.pilot.devices.calibration import Calibration
 from rtsim.pilot.devices.mapping import read_mapping
 from rtsim.pilot.devices.missing import why_none
 from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
-from rtsim.signals import Signals
 
 if TYPE_CHECKING:
     from rtsim.pilot.devices.sdl import Devices
@@ -103,9 +103,9 @@ def calibrate(scenario: str, path: Path, force: bool) -> None:
 def stick_of(scenario: str) -> Signals:
     """What a person moves there."""
     from rtsim.cli.fly import inlet_of
-    from rtsim.loading import load_scenario
-    from rtsim.parts import InletPart
     from rtsim.pilot.flights import FLOWN_AS, Flyable
+    from rtsim.scenario.loading import load_scenario
+    from rtsim.scenario.parts import InletPart
 
     flyable = FLOWN_AS.get(scenario, Flyable(scenario))
     loaded = load_scenario(flyable.scenario, {})

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rtsim.clock import WallClock
+from rtsim.core.clock import WallClock
 
 Read = Callable[[float], list[str]]
 """What was pressed within so many seconds; back at the first."""

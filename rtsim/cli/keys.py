@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from rtsim.cli.common import reports_errors
-from rtsim.errors import ScenarioError
-from rtsim.keys import CLIENT
+from rtsim.core.errors import ScenarioError
+from rtsim.core.net.keys import CLIENT
 
 
 @click.command()
@@ -19,7 +19,7 @@ def keys(file: Path) -> None:
 
     Both are needed where a run or a worker is reached over tcp:// from another machine.
     """
-    from rtsim.sockets import keys_of
+    from rtsim.core.net.sockets import keys_of
 
     if file.exists():
         raise ScenarioError(f"{file} exists; give another name, or remove it and FILE{CLIENT}")

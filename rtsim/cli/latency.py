@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.latency import Allowed, allowing
-from rtsim.tag import to_ns
+from rtsim.components.latency import Allowed, allowing
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.tag import to_ns
 
 if TYPE_CHECKING:
     from rtsim.record.measured import MeasuredLatency

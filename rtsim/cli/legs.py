@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Files
 from rtsim.cli.checkpoints import Wanted, in_a_file
-from rtsim.clock import stopwatch
-from rtsim.control.inbox import Inbox
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Files
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder, Recorder
-from rtsim.simulation import Outcome, Pace, RecordingLost
+from rtsim.runs.simulation import Outcome, Pace, RecordingLost
 
 
 @dataclass(frozen=True)

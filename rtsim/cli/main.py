@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 
 import click
 
-from rtsim import __version__
 from rtsim.cli.commands import Commands
+from rtsim.core.version import __version__
 
 COMMANDS = {
     "run": "rtsim.cli.run:run",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json_rows
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_long_table
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.record.reading import Recording, TrackData
 
 _STATUS = {0: "", 1: "lost", 2: "copy"}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 
 _NOBODY_READS = (errno.EPIPE, errno.EIO)
 """A pipe whose reader has ended, a terminal that is gone."""

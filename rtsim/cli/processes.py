@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.system import System
+from rtsim.engine.system import System
 
 
 def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:

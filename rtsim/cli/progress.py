@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from rtsim.clock import stopwatch
-from rtsim.simulation import Progress
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.runs.simulation import Progress
 
 _EVERY_NS = 200_000_000
 

@@ -12,12 +12,12 @@ import click
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.errors import RecordingError, ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.verdict import Outcome
-from rtsim.tag import NS_PER_S, to_ns
 
 _path = click.Path(path_type=Path)
 _MICROSTEP = "s +1: the first microstep of that instant, in which what arrived then takes effect"

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from rtsim.checkpoint.file import Checkpoint
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json
 from rtsim.cli.flight import Flight, fly
@@ -18,7 +17,9 @@ from rtsim.cli.tables import console
 from rtsim.cli.trusting import trust_options
 from rtsim.cli.viewing import view_options
 from rtsim.cli.watching import watch
-from rtsim.errors import RecordingError, ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.tag import to_ns
+from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
@@ -29,9 +30,8 @@ from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import ended_otherwise
 from rtsim.record.verdict import Outcome
-from rtsim.replay import changed_since, fed_tracks, rerun, scenario_of
-from rtsim.resuming import moment, nearest
-from rtsim.tag import to_ns
+from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of
+from rtsim.runs.resume import moment, nearest
 
 _path = click.Path(path_type=Path)
 _BY_RANGE = (

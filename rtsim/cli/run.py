@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from rtsim.checkpoint.file import Checkpoint
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import FOR_A_PERSON, Flight, fly, optional_flight_options
@@ -27,11 +26,12 @@ from rtsim.cli.latency import (
 from rtsim.cli.processes import outputs_at_end, print_outputs
 from rtsim.cli.trusting import trust_options
 from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
-from rtsim.errors import ScenarioError
-from rtsim.parts import ControllerPart
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
-from rtsim.scenario import Scenario
-from rtsim.trust import anything_given
+from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.trust import anything_given
 
 
 @click.command(cls=Viewable)

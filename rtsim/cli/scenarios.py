@@ -9,7 +9,7 @@ import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.loading import find_maker, known_scenarios
+from rtsim.scenario.loading import find_maker, known_scenarios
 
 
 @click.command()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from rtsim.errors import ScenarioError
-from rtsim.outcome import RECORDER_DEATH
+from rtsim.core.errors import ScenarioError
+from rtsim.runs.outcome import RECORDER_DEATH
 
 recording_options = (
     click.option(

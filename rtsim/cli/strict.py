@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rtsim.simulation import Outcome
+from rtsim.runs.simulation import Outcome
 
 _NO_TIMING = (
     "note: --strict judged no timing: at --pace max nothing waits for a clock, so that nothing can "

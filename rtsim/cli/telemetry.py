@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.gateway.listening import FOXGLOVE, UNENCRYPTED, check_foxglove, listen, read_address
 from rtsim.gateway.origins import OPTION, read_origins
-from rtsim.scenario import Scenario
+from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
-    from rtsim.control.inbox import Inbox
+    from rtsim.engine.commands.inbox import Inbox
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001

@@ -14,9 +14,9 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.dashboard import Dashboard
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.keyboard import is_terminal, keyboard
-from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import NEXT_TAG, ControlError, Run, connected
-from rtsim.tag import NS_PER_S
 
 _MOST_SIGNALS = 200
 _LOOKS = 12

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import F
-from rtsim.trust import permitted
+from rtsim.scenario.trust import permitted
 
 _scenario = click.option(
     "--scenario",

@@ -12,9 +12,9 @@ import click
 from rtsim.cli.common import reports_errors
 from rtsim.cli.keyboard import is_terminal
 from rtsim.cli.viewing import is_place, quiet_option, window_options
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.gateway.registry import VIEWED, Entry, find, runs
-from rtsim.keys import CLIENT, Keys
 from rtsim.pilot.launching import Window
 from rtsim.pilot.shared import Exchange, Shared
 from rtsim.timing.scheduling import Request, request

@@ -16,17 +16,17 @@ import click
 import numpy as np
 
 from rtsim.cli.common import F
-from rtsim.clock import stopwatch
-from rtsim.control.inbox import Inbox
-from rtsim.errors import RtsimError, ScenarioError
-from rtsim.executive import Publisher
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.keys import CLIENT
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.executive import Publisher
 from rtsim.gateway.registry import VIEWED, Entry, enter
-from rtsim.keys import CLIENT
-from rtsim.parts import InletPart
 from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S
+from rtsim.scenario.parts import InletPart
+from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from rtsim.pilot.loop import Cockpit
@@ -151,7 +151,7 @@ def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
         if keys is not None:
             raise ScenarioError(f"--view-keys {keys} go with --view tcp://HOST:PORT")
         return None
-    from rtsim.sockets import check_served
+    from rtsim.core.net.sockets import check_served
 
     return view, check_served(
         view,

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rtsim.errors import ScenarioError
-from rtsim.latency import ZERO, LatencyModel, draw
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NEVER, Tag
+from rtsim.components.latency import ZERO, LatencyModel, draw
+from rtsim.core.errors import ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NEVER, Tag
 
 DELIVERED, LOST, COPY = 0, 1, 2
 """Status of a message: it arrives, it never does, it arrives as a second copy."""

@@ -14,15 +14,15 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from rtsim.addresses import UPDATE
-from rtsim.compiling import Compilation, Native, check_arguments, prepared
-from rtsim.errors import ControllerError
-from rtsim.first_call import first_checked
-from rtsim.history import History, steps_of
-from rtsim.raised import blame, in_words
-from rtsim.reading_functions import never_written
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
+from rtsim.components.request_log import History, steps_of
+from rtsim.core.errors import ControllerError
+from rtsim.core.raised import blame, in_words
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+from rtsim.equations.addresses import UPDATE
+from rtsim.equations.compiling import Compilation, Native, check_arguments, prepared
+from rtsim.equations.first_call import first_checked
+from rtsim.equations.reading_functions import never_written
 
 Law = Callable[[float, Vector, Vector, Vector, Vector], None]
 """``(t, u, s, p, y)``: t in s, inputs u (m,), memory s (k,) in place, parameters p, fills y."""

@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from rtsim.controller import Controller, FedController, OwnTimeController
-from rtsim.errors import ControllerError, ScenarioError, ShapeError
-from rtsim.latency import ZERO, LatencyModel, draw
-from rtsim.ports import Wiring
-from rtsim.raised import blame
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S, Period, Tag
-from rtsim.tasks import FAR, Environment, Ticking
+from rtsim.components.controller import Controller, FedController, OwnTimeController
+from rtsim.components.latency import ZERO, LatencyModel, draw
+from rtsim.components.ports import Wiring
+from rtsim.components.tasks import FAR, Environment, Ticking
+from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
+from rtsim.core.raised import blame
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Period, Tag
 
 SILENCE_S = 10.0
 """Wall seconds after which a controller in lockstep counts as silent."""

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Protocol
 
-from rtsim.clock import Wake
-from rtsim.signals import Signals, Vector
+from rtsim.core.clock import Wake
+from rtsim.core.signals import Signals, Vector
 
 
 class Device(Protocol):
@@ -46,7 +46,8 @@ class Inlet:
 
     @property
     def stamps(self) -> tuple[int, int, int]:
-        """Of what was read last: ns of :data:`rtsim.clock.stopwatch`; only where it is stamped."""
+        """Of what was read last: ns of :data:`rtsim.core.clock.stopwatch`; only where it is
+        stamped."""
         stamps: tuple[int, int, int] = self._device.stamps  # type: ignore[attr-defined]
         return stamps
 

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from rtsim.errors import LatencyError, ScenarioError
-from rtsim.random_streams import RandomStreams
-from rtsim.tag import LONGEST_NS, NS_PER_S, Duration, to_ns
+from rtsim.core.errors import LatencyError, ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, to_ns
 
 
 class LatencyModel(Protocol):

@@ -7,15 +7,15 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.compiling import resident
-from rtsim.crossings import Watch
-from rtsim.errors import ModelError
-from rtsim.model import BoundModel
-from rtsim.ports import Port, Wiring
-from rtsim.raised import blame
-from rtsim.signals import Signals, Vector
+from rtsim.components.ports import Port, Wiring
+from rtsim.core.errors import ModelError
+from rtsim.core.raised import blame
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.equations.compiling import resident
+from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
-from rtsim.tag import NS_PER_S, Period, Tag
+from rtsim.solve.guard_watch import Watch
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64

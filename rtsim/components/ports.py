@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
 
 Source = str | float
 """Where an input comes from: ``"part.signal"``, or a constant."""

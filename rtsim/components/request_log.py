@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ControllerError
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 _ROWS = 1024
 MOST_BYTES = 256 << 20

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rtsim.bus import Bus
-from rtsim.errors import ModelError, ScenarioError
-from rtsim.first_call import check, first_checked
-from rtsim.plant import Plant
-from rtsim.ports import Port, Wiring
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S, Period, Tag
+from rtsim.components.bus import Bus
+from rtsim.components.plant import Plant
+from rtsim.components.ports import Port, Wiring
+from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.equations.first_call import check, first_checked
 
 FAR = 2**63 - 1
 """Later than anything that happens."""

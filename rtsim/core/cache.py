@@ -17,8 +17,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from rtsim.clock import civil
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import civil
+from rtsim.core.tag import NS_PER_S
 
 UNUSED_NS = 90 * 86_400 * NS_PER_S
 """What nobody has used for so long is removed."""
@@ -75,7 +75,7 @@ def _say(text: str) -> None:
 def prune(folder: Path, now_ns: int | None = None) -> None:
     """Remove what was not used for long, what is beyond the most entries, and what is half written.
 
-    ``now_ns`` is that of :func:`rtsim.clock.civil`.
+    ``now_ns`` is that of :func:`rtsim.core.clock.civil`.
     """
     now = civil() if now_ns is None else now_ns
     kept: list[tuple[int, Path]] = []

@@ -23,7 +23,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 if sys.platform == "win32":  # time.monotonic steps by 15.6 ms there before Python 3.13
     stopwatch = time.perf_counter_ns

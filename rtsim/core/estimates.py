@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rtsim.errors import ScenarioError
-from rtsim.signals import Vector
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
 
 LEVEL = 0.95
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from rtsim.errors import ModelError, RtsimError
+from rtsim.core.errors import ModelError, RtsimError
 
 ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)

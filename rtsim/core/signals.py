@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 
 Vector: TypeAlias = NDArray[np.float64]
 Kind = Literal["scalar", "angle", "quaternion"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 NS_PER_S = 1_000_000_000
 LONGEST_NS = 2**62

@@ -16,12 +16,12 @@ import numpy as np
 import simpy
 from simpy.events import NORMAL, Event, EventPriority
 
+from rtsim.components.tasks import FAR
+from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
 from rtsim.discrete.processes import Processes
-from rtsim.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals, Vector
-from rtsim.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
-from rtsim.tasks import FAR
 
 MOST_EVENTS = 1_000_000
 """More than this at one instant is a Zeno error."""
@@ -281,7 +281,7 @@ def _value(signals: Signals, vector: Vector, name: str) -> Any:
 
 
 def _whole_ns(delay: Any) -> int:
-    """``delay`` s in ns, as :func:`rtsim.tag.to_ns` has it, and fast for the usual ones."""
+    """``delay`` s in ns, as :func:`rtsim.core.tag.to_ns` has it, and fast for the usual ones."""
     if isinstance(delay, float):
         if abs(delay) < _EXACT_S:
             return round(float(delay) * NS_PER_S)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from rtsim.compiling import check_arguments, compiled
-from rtsim.errors import ScenarioError
-from rtsim.model import Model, Update
-from rtsim.signals import Signals, Vector
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import check_arguments, compiled
+from rtsim.equations.model import Model, Update
 
 Rule = Callable[[int, float, Any, Vector, Vector, Any], None]
 """``(i, t, before, u, p, after)``: agent ``i`` reads ``before``, writes ``after[signal, i]``."""

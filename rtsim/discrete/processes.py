@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rtsim.errors import ScenarioError
-from rtsim.signals import Signals
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals
 
 if TYPE_CHECKING:
     from rtsim.discrete.agenda import Agenda

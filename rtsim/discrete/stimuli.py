@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.errors import CheckpointError
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.errors import CheckpointError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 MOST_BYTES = 256 << 20
 """Of what is kept while running."""

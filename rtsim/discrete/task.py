@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.components.plant import Plant
+from rtsim.components.ports import Port, Wiring
+from rtsim.components.tasks import Environment
+from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.raised import blame
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period, Tag
 from rtsim.discrete.agenda import Agenda, Changed, Effect, Sent
 from rtsim.discrete.processes import Processes
 from rtsim.discrete.stimuli import Stimuli
-from rtsim.errors import CheckpointError, RtsimError, ScenarioError, UnknownName
-from rtsim.plant import Plant
-from rtsim.ports import Port, Wiring
-from rtsim.raised import blame
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals, Vector
-from rtsim.system import Changeable
-from rtsim.tag import Period, Tag
-from rtsim.tasks import Environment
+from rtsim.engine.system import Changeable
 
 
 class ProcessesTask:

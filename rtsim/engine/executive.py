@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rtsim.checkpoint.taking import Taking
-from rtsim.clock import Clock, Wake
-from rtsim.control.desk import Desk
-from rtsim.control.inbox import Inbox
-from rtsim.instant import Instant
-from rtsim.plant import NONE_NS, Plant
-from rtsim.raised import Interrupted
+from rtsim.components.plant import NONE_NS, Plant
+from rtsim.core.clock import Clock, Wake
+from rtsim.core.raised import Interrupted
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NEVER, Tag
+from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.commands.command_handler import Desk
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.microsteps import Instant
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
 from rtsim.record.tape import Recorder
-from rtsim.signals import Vector
-from rtsim.system import System
-from rtsim.tag import NEVER, Tag
 from rtsim.timing.pacing import RECORDING, Pacer
-from rtsim.trace import Trace
 
 RECORDING_LOST = "recording lost"
 """Why a run ended that was to end with its recording."""

@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtsim.bus import Message
-from rtsim.clock import Clock
-from rtsim.controller_task import ControllerTask
-from rtsim.errors import ScenarioError, ZenoError
-from rtsim.plant import Plant
-from rtsim.ports import Port
-from rtsim.raised import blame
-from rtsim.signals import Vector
-from rtsim.system import Change, System
-from rtsim.tag import Tag
-from rtsim.tasks import Environment, Task
-from rtsim.trace import INSERTED, Trace
+from rtsim.components.bus import Message
+from rtsim.components.controller_task import ControllerTask
+from rtsim.components.plant import Plant
+from rtsim.components.ports import Port
+from rtsim.components.tasks import Environment, Task
+from rtsim.core.clock import Clock
+from rtsim.core.errors import ScenarioError, ZenoError
+from rtsim.core.raised import blame
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
+from rtsim.engine.system import Change, System
+from rtsim.engine.trace import INSERTED, Trace
 
 MAX_MICROSTEPS = 1000
 """More than this at one instant is a Zeno error."""

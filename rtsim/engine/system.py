@@ -9,18 +9,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rtsim.bus import Bus
-from rtsim.clock import Wake
-from rtsim.controller_task import ControllerTask
-from rtsim.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.faults.schedule import Schedule
-from rtsim.inlets import Inlet
-from rtsim.plant import Plant
-from rtsim.ports import Port
-from rtsim.raised import from_outside
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals, Vector
-from rtsim.tasks import Task
+from rtsim.components.bus import Bus
+from rtsim.components.controller_task import ControllerTask
+from rtsim.components.external_inputs import Inlet
+from rtsim.components.plant import Plant
+from rtsim.components.ports import Port
+from rtsim.components.tasks import Task
+from rtsim.core.clock import Wake
+from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.core.raised import from_outside
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.faults.schedule import Schedule
 
 
 @dataclass(frozen=True)

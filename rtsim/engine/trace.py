@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.bus import LOST, STAMPS, Message
-from rtsim.plant import Plant
+from rtsim.components.bus import LOST, STAMPS, Message
+from rtsim.components.plant import Plant
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+from rtsim.engine.system import Change, System
 from rtsim.record.event import Value
 from rtsim.record.tape import Recorder, Track
-from rtsim.signals import Signals, Vector
-from rtsim.system import Change, System
-from rtsim.tag import Tag
 from rtsim.timing.policy import Overrun
 from rtsim.timing.tally import Tally
 

@@ -2,7 +2,7 @@
 
 A solver is compiled once for all models: it receives each function as an address and calls it by
 :func:`call_equation`.  The same source runs uncompiled, where the address is the function itself.
-The compiled forms of these functions are in :mod:`rtsim.lowering`.
+The compiled forms of these functions are in :mod:`rtsim.equations.lowering`.
 """
 
 from __future__ import annotations

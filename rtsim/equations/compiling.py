@@ -1,7 +1,7 @@
 """Model functions as machine code: compiled once before time starts, cached by content.
 
 A solver is compiled once for all models; it calls each model function by its address
-(:mod:`rtsim.addresses`), so neither is compiled again when the other changes.
+(:mod:`rtsim.equations.addresses`), so neither is compiled again when the other changes.
 ``docs/decisions/001`` says why.
 """
 
@@ -26,7 +26,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.addresses import (
+from rtsim.core.cache import cache_folder, not_kept, prune
+from rtsim.core.errors import ModelError
+from rtsim.equations.addresses import (
     ARRAYS,
     INLINED,
     NUMBER,
@@ -36,10 +38,8 @@ from rtsim.addresses import (
     call_equation,
     vector_at,
 )
-from rtsim.cache import cache_folder, not_kept, prune
-from rtsim.errors import ModelError
-from rtsim.machine_code import Entry, MachineCode, link, processor, where
-from rtsim.source_hash import source_hash
+from rtsim.equations.machine_code import Entry, MachineCode, link, processor, where
+from rtsim.equations.source_hash import source_hash
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -123,7 +123,7 @@ def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
 
 
 def _load_compiler() -> None:
-    import rtsim.lowering  # noqa: F401
+    import rtsim.equations.lowering  # noqa: F401
 
     while not _forms.empty():
         _forms.get()()
@@ -282,7 +282,7 @@ def _compile(wanted: _Wanted) -> MachineCode:
     with _compiling:
         _load_compiler()
         _tidy(wanted.place.parent)
-        from rtsim.lowering import lower
+        from rtsim.equations.lowering import lower
 
         code = lower(wanted.plain, wanted.signature, kept, wanted.checked)
     if not code.elsewhere:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import Native, compile_function, plainly
-from rtsim.raised import from_outside
+from rtsim.core.raised import from_outside
+from rtsim.equations.compiling import Native, compile_function, plainly
 
 
 def first_checked(

@@ -1,7 +1,7 @@
-"""The compiled forms of :mod:`rtsim.addresses`, and equations as machine code.
+"""The compiled forms of :mod:`rtsim.equations.addresses`, and equations as machine code.
 
-Only this module and what :func:`rtsim.compiling.when_compiling` is given import numba: a program
-whose machine code is all kept starts without a compiler.
+Only this module and what :func:`rtsim.equations.compiling.when_compiling` is given import numba:
+a program whose machine code is all kept starts without a compiler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
-from rtsim.addresses import (
+from rtsim.core.cache import not_kept
+from rtsim.equations.addresses import (
     EQUATION,
     IN_PLACE,
     INLINED,
@@ -39,8 +40,7 @@ from rtsim.addresses import (
     matrix_at,
     vector_at,
 )
-from rtsim.cache import not_kept
-from rtsim.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
+from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 
 TYPES = {
     NUMBER: types.float64,
@@ -283,7 +283,8 @@ ENTRY = "rtsim_entry"
 
 
 def _entry(result: Any) -> bytes:
-    """Object code that Python calls: see :mod:`rtsim.machine_code` for the block it is given."""
+    """Object code that Python calls: see :mod:`rtsim.equations.machine_code` for the block it is
+    given."""
     context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
     numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
     module = ir.Module(ENTRY)

@@ -26,8 +26,8 @@ import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
-from rtsim.raised import OutOfBounds
+from rtsim.core.raised import OutOfBounds
+from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
 
 FAILED = -(2**63)
 """What an entry answers where the function raised; the block's first word says what."""

@@ -1,9 +1,9 @@
 """Modal models: continuous in each mode, and transitions between modes at zero crossings.
 
-:func:`modal` makes one :class:`rtsim.model.Model` of the modes: the mode is a discrete signal,
-``mode``, which chooses the derivative; each transition is a guard that is watched in its own mode
-alone, and a reset that does its action and changes the mode.  Where a transition's guard is beyond
-zero already as its mode is entered, it fires in the next microstep.
+:func:`modal` makes one :class:`rtsim.equations.model.Model` of the modes: the mode is a discrete
+signal, ``mode``, which chooses the derivative; each transition is a guard that is watched in its
+own mode alone, and a reset that does its action and changes the mode.  Where a transition's guard
+is beyond zero already as its mode is entered, it fires in the next microstep.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.compiling import check_arguments, in_both
-from rtsim.errors import ModelError, UnknownName
-from rtsim.model import Equation, Guard, Model, Projection, Update
-from rtsim.reading_functions import check_value
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.core.errors import ModelError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import check_arguments, in_both
+from rtsim.equations.model import Equation, Guard, Model, Projection, Update
+from rtsim.equations.reading_functions import check_value
 
 Level = Callable[[float, Vector, Vector, Vector, Vector], float]
 """``(t, x, z, u, p)``: the value whose zero crossing is meant."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
-from rtsim.compiling import ABSENT, Compilation, Native, check_arguments, prepared
-from rtsim.errors import ModelError, RtsimError
-from rtsim.first_call import check
-from rtsim.raised import from_outside, in_words
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Period
+from rtsim.core.errors import ModelError, RtsimError
+from rtsim.core.raised import from_outside, in_words
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period
+from rtsim.equations.addresses import EQUATION, IN_PLACE, RESET, TICK, UPDATE, Signature
+from rtsim.equations.compiling import ABSENT, Compilation, Native, check_arguments, prepared
+from rtsim.equations.first_call import check
 
 Equation = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]
 """``(t, x, z, u, p, out)``: t in s, x (n,), z (d,), u (m,), p (k,); fills ``out`` in place."""
@@ -88,7 +88,7 @@ class Model:
     ``tick(due, t, x, z, u, p)`` is called once at each instant at which any of ``timers`` ticks.
     Unlike ``update``, whose period is the scenario's, they are part of the model.
 
-    ``modes`` names the values 0, 1, ... of the last discrete signal (:mod:`rtsim.modal`).
+    ``modes`` names the values 0, 1, ... of the last discrete signal (:mod:`rtsim.equations.modal`).
     """
 
     name: str

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rtsim.errors import ModelError
+from rtsim.core.errors import ModelError
 
 _LOOKED_AT = {"size", "shape", "ndim", "dtype"}
 """Attributes of a vector that write nothing."""

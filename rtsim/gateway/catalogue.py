@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.messagepack import pack
-from rtsim.signals import Signal, Vector
-from rtsim.system import Changeable, System
+from rtsim.core.net.messagepack import pack
+from rtsim.core.signals import Signal, Vector
+from rtsim.engine.system import Changeable, System
 from rtsim.timing.tally import CLASSES, Tally
 
 MOST_VALUES = 8_000

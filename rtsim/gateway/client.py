@@ -12,15 +12,15 @@ from threading import Event
 from types import TracebackType
 from typing import Any, Self
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.net.keys import CLIENT, Keys
+from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
+from rtsim.core.net.sockets import Caller
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.registry import find, runs
 from rtsim.gateway.requests import VERSION
 from rtsim.gateway.shown import NEXT_TAG, At, Glance, Parameters, Sample, State, Units
-from rtsim.keys import CLIENT, Keys
-from rtsim.messagepack import EncodingError, Limits, pack, unpack
-from rtsim.sockets import Caller
-from rtsim.tag import NS_PER_S
 
 PATIENCE_S = 5.0
 _RENEW_NS = 2 * NS_PER_S

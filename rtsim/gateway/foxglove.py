@@ -18,7 +18,9 @@ import numpy as np
 from foxglove import messages as fg
 from foxglove.websocket import WebSocketServer
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.origins import Door
 from rtsim.gateway.placing import Placed, Pose, World, placed
@@ -26,9 +28,7 @@ from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, Topic
 from rtsim.gateway.relay import Relay
 from rtsim.gateway.shapes import Track, triangles
 from rtsim.record.schema import TrackSpec, unique_message_types
-from rtsim.scene import Body
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import NS_PER_S
+from rtsim.scenario.shown import Body
 
 FRAMES, BODIES = f"{SCENE}/frames", f"{SCENE}/bodies"
 WORLD = "world"

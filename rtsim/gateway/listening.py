@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from contextlib import suppress
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 FOXGLOVE = "127.0.0.1:8765"
 INSTALL = "pip install 'rtsim[foxglove]'"

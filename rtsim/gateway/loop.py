@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rtsim.clock import civil, stopwatch
-from rtsim.control.commands import CommandError, read_command
-from rtsim.control.inbox import Inbox, Waiting
+from rtsim.core.clock import civil, stopwatch
+from rtsim.core.net.keys import CLIENT
+from rtsim.core.net.sockets import check_served
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.commands import CommandError, read_command
+from rtsim.engine.commands.inbox import Inbox, Waiting
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
 from rtsim.gateway.catalogue import Counters, Look, catalogue, only_time
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed
 from rtsim.gateway.publishing import check_rates
-from rtsim.keys import CLIENT
-from rtsim.scene import Body
-from rtsim.sockets import check_served
-from rtsim.system import System
-from rtsim.tag import NS_PER_S
+from rtsim.scenario.shown import Body
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.tally import Tally
-from rtsim.trace import Trace
 
 MOST_RATE_HZ = 200.0
 MOST_AT_ONCE = 16_384

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from http.client import HTTPException, parse_headers
 from urllib.parse import urlsplit
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 OPTION = "--foxglove-origin"
 KNOWN = ("https://app.foxglove.dev", "file://")

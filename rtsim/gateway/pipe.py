@@ -6,8 +6,8 @@ import select
 import socket
 from typing import Any
 
-from rtsim.errors import RtsimError
-from rtsim.messagepack import EncodingError, Limits, check, pack, unpack
+from rtsim.core.errors import RtsimError
+from rtsim.core.net.messagepack import EncodingError, Limits, check, pack, unpack
 
 MOST_BYTES = 1 << 20
 _HEAD = 4

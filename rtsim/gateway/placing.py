@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.models.earth import EQUATORIAL_RADIUS, FLATTENING
-from rtsim.scene import Body
-from rtsim.signals import Vector
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
+from rtsim.scenario.shown import Body
 
 Matrix = NDArray[np.float64]
 

@@ -19,19 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.clock import stopwatch
-from rtsim.control.commands import read_command
-from rtsim.errors import RtsimError, UnknownName
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.core.net.keys import Keys
+from rtsim.core.net.messagepack import pack
+from rtsim.core.net.sockets import Listener
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.commands import read_command
 from rtsim.gateway.catalogue import Counters, read_look
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import PlotJuggler, Publisher, Viewer
 from rtsim.gateway.registry import Entry, enter
 from rtsim.gateway.requests import VERSION, Request, RequestError, read_request
-from rtsim.keys import Keys
-from rtsim.messagepack import pack
-from rtsim.signals import Vector
-from rtsim.sockets import Listener
-from rtsim.tag import NS_PER_S
 from rtsim.timing.background import step_back
 
 LEASE_NS = 5 * NS_PER_S

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rtsim.clock import stopwatch
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.net.messagepack import pack
+from rtsim.core.net.sockets import Broadcast
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.catalogue import Counters
-from rtsim.messagepack import pack
-from rtsim.signals import Vector
-from rtsim.sockets import Broadcast
-from rtsim.tag import NS_PER_S
 
 PLOTJUGGLER = "tcp://127.0.0.1:9872"
 RATE_HZ = 50.0

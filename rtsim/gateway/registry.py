@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 _MOST_BYTES = 1 << 16
 _MOST_PID = 2**31 - 1

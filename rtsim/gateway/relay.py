@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.origins import Door, refusal
-from rtsim.tag import NS_PER_S
 
 MOST_WAITING = 1 << 18
 """Bytes of messages that wait for one viewer: some seconds, at usual rates."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.errors import RtsimError
-from rtsim.messagepack import EncodingError, Limits, unpack
+from rtsim.core.errors import RtsimError
+from rtsim.core.net.messagepack import EncodingError, Limits, unpack
 
 VERSION = 3
 DO = ("hello", "status", "get", "watch", "command")

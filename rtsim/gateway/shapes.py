@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 Points = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from rtsim.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S
 
 NEXT_TAG = -1
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from rtsim.compiling import compiled
+from rtsim.equations.compiling import compiled
 
 GEOPOTENTIAL_RADIUS = 6356766.0
 """m, the report's effective Earth radius"""

@@ -9,10 +9,10 @@ t1 + 2 v1 e/(g (1 - e)).
 
 from __future__ import annotations
 
-from rtsim.model import Guard, Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Duration
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.equations.model import Guard, Model
+from rtsim.scenario.scenario import Scenario
 
 GRAVITY, RESTITUTION = 0, 1
 LIES = 0

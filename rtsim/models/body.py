@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 
-from rtsim.compiling import compiled
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.earth import EARTH_PARAMETERS, EQUATORIAL_RADIUS, geodetic, gravity, to_ned
 from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
-from rtsim.models.earth import EARTH_PARAMETERS, EQUATORIAL_RADIUS, geodetic, gravity, to_ned
-from rtsim.scene import Body
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.scenario.shown import Body
 
 LOWEST_AIRSPEED = 0.1 * 0.3048
 """m/s; flow angles and reduced rates are formed with at least this much, as in NASA's DAVE-ML"""

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from math import hypot
 
-from rtsim.controller import PythonController
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Duration
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.scenario.scenario import Scenario
 
 PLACE = Signals("x [m]", "y [m]", "vx [m/s]", "vy [m/s]")
 GAP = 10.05

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.signals import Vector
+from rtsim.equations.earth import from_geodetic, from_ned
 from rtsim.models.body import BODY_PARAMETERS
-from rtsim.models.earth import from_geodetic, from_ned
-from rtsim.signals import Vector
 
 Triple = Sequence[float]
 

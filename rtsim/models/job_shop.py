@@ -14,12 +14,12 @@ from typing import Any
 
 import simpy
 
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
 from rtsim.discrete import Agenda, Processes
-from rtsim.model import Guard, Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.equations.model import Guard, Model
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive
-from rtsim.tag import Duration
 
 PIECES, MASS = 0, 1
 TAKEN_IN, HOLDS = 0, 1

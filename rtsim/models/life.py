@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.errors import UnknownName
+from rtsim.core.signals import Signals, Vector
 from rtsim.discrete import population
-from rtsim.errors import UnknownName
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 
 PATTERNS = {
     "blinker": ("###",),

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import simpy
 
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Duration
 from rtsim.discrete import Agenda, Processes
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Duration
+from rtsim.scenario.scenario import Scenario
 
 MINUTE = 60.0
 WEEK = 7 * 24 * 60 * MINUTE

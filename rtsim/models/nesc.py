@@ -10,8 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rtsim.errors import UnknownName
-from rtsim.model import Model
+from rtsim.core.errors import UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.equations.model import Model
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
     BODY_ASSUMPTIONS,
@@ -27,9 +29,7 @@ from rtsim.models.body import (
 )
 from rtsim.models.initial import initial_state
 from rtsim.models.units import DEG, FT, SLUG, SLUG_FT2
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Duration
+from rtsim.scenario.scenario import Scenario
 
 _LOWEST_AIRSPEED = 0.5 * FT
 _AT = BODY_PARAMETERS.size

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Duration
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 
 PERIOD = 30.0
 MU = (2.0 * math.pi / PERIOD) ** 2

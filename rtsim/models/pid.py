@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rtsim.controller import PythonController
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Signal, Signals, Vector
 
 PID_INPUTS = Signals("setpoint", "measurement")
 PID_OUTPUTS = Signals("command")

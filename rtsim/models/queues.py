@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import simpy
 
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Duration
 from rtsim.discrete import Agenda, Processes
-from rtsim.errors import ScenarioError
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Duration
+from rtsim.scenario.scenario import Scenario
 
 ARRIVALS, SERVICES = "arrivals", "services"
 CUSTOMERS = Signals(

@@ -5,12 +5,12 @@ x'' = 2 x + u with u_k = -[8 4] x - s_(k-1), s_k = s_(k-1) + x_1 / 2, every 0.1 
 
 from __future__ import annotations
 
-from rtsim.controller import PythonController
-from rtsim.latency import Fixed
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Duration
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -8,12 +8,12 @@ initiated 53.100 s, completed 53.212 and 53.213 s, arrival 53.217 and 53.218 s.
 
 from __future__ import annotations
 
-from rtsim.controller import PythonController
-from rtsim.latency import Fixed
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Duration
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -1,7 +1,7 @@
 """Warnings to a person, worked out from the states that are shown: no SDL, no clock, no sound.
 
-Which signal warns of what is declared by the scenario (:class:`rtsim.scene.Cue`).  What follows
-from it is never an input: a run with cues is the run without them.
+Which signal warns of what is declared by the scenario (:class:`rtsim.scenario.shown.Cue`).  What
+follows from it is never an input: a run with cues is the run without them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signals
 from rtsim.pilot.scenes.scene import Shown, Warned
-from rtsim.scene import Cue
-from rtsim.signals import Signals
+from rtsim.scenario.shown import Cue
 
 PULSE_NS = 60_000_000
 """A shaker beats: strong and weak by turns, 8 times a second."""

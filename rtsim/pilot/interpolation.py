@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.sequence import Record
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import NS_PER_S
 
 _NEARLY_ALIGNED = 1.0 - 1e-9
 """Cosine of the angle between two quaternions below which sin() still has digits to divide by."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY
-from rtsim.tag import NS_PER_S
 
 _START_S = 30.0
 _END_S = 2.0

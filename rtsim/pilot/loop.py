@@ -11,11 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from rtsim.clock import stopwatch
-from rtsim.control.commands import Command, CommandError, read_command
-from rtsim.control.inbox import Inbox
-from rtsim.inlets import Inlet
-from rtsim.parts import InletPart, PlantPart, readable
+from rtsim.components.external_inputs import Inlet
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signals
+from rtsim.engine.commands.commands import Command, CommandError, read_command
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
 from rtsim.pilot.cues import checked
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
@@ -23,11 +25,9 @@ from rtsim.pilot.pictures import Pictures
 from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
 from rtsim.pilot.stick import SharedStick
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
-from rtsim.system import System
+from rtsim.scenario.parts import InletPart, PlantPart, readable
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer
-from rtsim.trace import Trace
 
 _RUN_NS = 5_000_000
 _LATENCY_NS = 500_000_000
@@ -209,7 +209,7 @@ class Cockpit:
     """All that a run shares with its viewers; a context that removes it at the end.
 
     ``stick`` is the inlet that the person moves, or none.  Give :attr:`pictures` and :attr:`inbox`
-    to :func:`rtsim.simulation.simulate`, and :attr:`shared`'s path to the viewer.
+    to :func:`rtsim.runs.simulation.simulate`, and :attr:`shared`'s path to the viewer.
     """
 
     def __init__(

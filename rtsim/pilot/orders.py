@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rtsim.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S
 
 PAUSE, RESUME, STEP, RATE, MARK, CHECKPOINT, QUIT, RESET, REWIND, RETURN = range(1, 11)
 """RATE takes its float, REWIND the seconds to go back by; RETURN goes to the last CHECKPOINT."""
@@ -16,7 +16,8 @@ _REASON_BYTES = 8 * REASON_WORDS
 def order_to_command(
     kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
 ) -> dict[str, Any] | None:
-    """The command of :mod:`rtsim.control.commands` that it is; ``None`` for none that is known.
+    """The command of :mod:`rtsim.engine.commands.commands` that it is; ``None`` for none that is
+    known.
 
     ``began_ns``: where the flight began, which is what RESET goes back to; ``kept_ns``: when the
     CHECKPOINT was kept that RETURN goes back to.

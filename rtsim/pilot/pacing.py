@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtsim.clock import Clock
-from rtsim.errors import ScenarioError
-from rtsim.tag import NS_PER_S, Period, exact_seconds
+from rtsim.core.clock import Clock
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S, Period, exact_seconds
 from rtsim.timing.statistics import Spread
 
 POLL_NS = 1_000_000

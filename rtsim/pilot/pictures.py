@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from rtsim.clock import Clock, stopwatch
+from rtsim.components.plant import Plant
+from rtsim.core.clock import Clock, stopwatch
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.system import System
 from rtsim.pilot.sequence import Writer
 from rtsim.pilot.stick import SharedStick
-from rtsim.plant import Plant
-from rtsim.signals import Vector
-from rtsim.system import System
-from rtsim.tag import NS_PER_S
 
 _SHORTEST_NS = 500_000
 """Of the wall, between two states: no screen shows more than 2000 a second."""
@@ -18,7 +18,7 @@ _UNPACED_NS = 5_000_000
 
 
 class Pictures:
-    """Both ends of each step, for whoever draws: a publisher of :mod:`rtsim.executive`."""
+    """Both ends of each step, for whoever draws: a publisher of :mod:`rtsim.engine.executive`."""
 
     def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
         self._writers, self._stick = writers, stick

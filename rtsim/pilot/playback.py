@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.errors import RecordingError, RtsimError
+from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.pilot.cues import checked
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.interpolation import Interpolation, Pair
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
 from rtsim.record.reading import Recording, TrackData
-from rtsim.scene import Cue
+from rtsim.scenario.shown import Cue
 
 LEAST_RATE, MOST_RATE = 1.0 / 1024.0, 65536.0
 _POINTS = 1000

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
-from rtsim.keys import Keys
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.net.keys import Keys
+from rtsim.core.net.sockets import Listener
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.flow import Flow
 from rtsim.pilot.seat import NOBODY, Seat
@@ -31,8 +33,6 @@ from rtsim.pilot.wire import (
     WireError,
     put,
 )
-from rtsim.sockets import Listener
-from rtsim.tag import NS_PER_S
 
 MOST_VIEWERS = 8
 GONE_NS = 5 * NS_PER_S
@@ -52,7 +52,7 @@ _WHO = STICK.index("who")
 
 
 class Line(Protocol):
-    """What many may come to; a :class:`rtsim.sockets.Listener` is one."""
+    """What many may come to; a :class:`rtsim.core.net.sockets.Listener` is one."""
 
     def receive(self) -> tuple[bytes, bytes] | None: ...
 

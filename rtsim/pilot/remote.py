@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, Self
 
-from rtsim.clock import stopwatch
-from rtsim.keys import Keys
+from rtsim.core.clock import stopwatch
+from rtsim.core.net.keys import Keys
+from rtsim.core.net.sockets import Caller
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.flow import Flow
 from rtsim.pilot.sequence import Reader, Shape, Writer
 from rtsim.pilot.shared import Schema, SharedError
@@ -26,8 +28,6 @@ from rtsim.pilot.wire import (
     put,
     shifted,
 )
-from rtsim.sockets import Caller
-from rtsim.tag import NS_PER_S
 
 PATIENCE_S = 10.0
 """For the first answer."""
@@ -39,7 +39,7 @@ _AT_ONCE = 64
 
 
 class Line(Protocol):
-    """The other end; a :class:`rtsim.sockets.Caller` is one."""
+    """The other end; a :class:`rtsim.core.net.sockets.Caller` is one."""
 
     endpoint: str
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import STICK
-from rtsim.tag import NS_PER_S
 
 NOBODY = 0
 FREE_NS = NS_PER_S

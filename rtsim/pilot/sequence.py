@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 WORD = 8
 LINE = 64

@@ -26,13 +26,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.memory import memory_folder, new_file, sweep
 from rtsim.pilot.orders import REASON_WORDS
 from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
-from rtsim.signals import Signals
-from rtsim.tag import NS_PER_S
 
 VERSION = 2
 MOST_BYTES = 16 << 20
@@ -45,8 +45,8 @@ PAIR = (
     "last_ns", "next_ns", "last_wall", "next_wall", "withdrawn", "applied", "applied_initiated",
 )  # fmt: skip
 """Integers of a plant's record: tags in simulated ns, and when they are due (ns of
-:data:`rtsim.clock.stopwatch`); the number of the stick's record that was latched by then, and when
-that was read from the device.  Its floats are ``[x, z, u, y]`` at last, then at next."""
+:data:`rtsim.core.clock.stopwatch`); the number of the stick's record that was latched by then,
+and when that was read from the device.  Its floats are ``[x, z, u, y]`` at last, then at next."""
 RUN = (
     "ns", "wall", "standing", "paced", "frames", "margin", "overruns_compute", "overruns_wake",
     "late", "missed", "latency_median", "latency_p95", "latency_max", "orders", "ended",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.sequence import Reader
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S
 
 SILENT_NS = NS_PER_S // 2
 """A viewer that has said nothing for so long does not fly any more: its stick is held."""
@@ -20,7 +20,8 @@ _SANE_NS = 10 * NS_PER_S
 
 
 class SharedStick:
-    """What the person does, as a device of an inlet; see :class:`rtsim.inlets.Device`.
+    """What the person does, as a device of an inlet; see
+    :class:`rtsim.components.external_inputs.Device`.
 
     A viewer that falls silent - closed, hung, killed - leaves the stick where it was, and from
     there it goes to :attr:`safe`, as it does for a device that is unplugged.

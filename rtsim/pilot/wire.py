@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Vector
 from rtsim.pilot.sequence import Integers, Reader, Shape, Writer
 from rtsim.pilot.shared import MOST_ORDERS, ORDERS, PAIR, RUN, STICK, VERSION, Schema
-from rtsim.signals import Vector
 
 MOST_BYTES = 1 << 20
 """Of a message; what sockets of ours take at most."""

@@ -28,7 +28,7 @@ from mcap.opcode import Opcode
 from mcap.records import Chunk
 from numpy.typing import NDArray
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 
 SMALL = 1 << 26
 """A file that unpacks to no more stays in memory."""

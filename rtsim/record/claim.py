@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 
 MAGIC = b"\x89MCAP0\r\n"
 """How every MCAP file begins."""

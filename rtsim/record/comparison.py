@@ -27,14 +27,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.ending import Ending
 from rtsim.record.exact import Difference, compare_exact
 from rtsim.record.pairing import KEYS, Paired, Pairing, Window, paired
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import EXACT, Outcome, Pair, SignalResult, Tolerance, Values
-from rtsim.signals import Signal
-from rtsim.tag import NS_PER_S, Tag
 
 __all__ = [
     "EXACT",

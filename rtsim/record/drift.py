@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import Pair, SignalResult, Tolerance, ranges
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S, Tag
 
 SHARE = 1e-9
 """Of a signal's range: what a run on another machine may be off by."""

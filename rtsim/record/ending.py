@@ -6,9 +6,9 @@ import builtins
 import re
 from dataclasses import dataclass, replace
 
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
-from rtsim.tag import NS_PER_S
 
 TO_THE_END = frozenset(("end", "terminal"))
 """Reasons of a run that came to its end: the time that was asked for, or a terminal guard."""
@@ -25,7 +25,7 @@ _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
 """Addresses, and the file and line at which it was raised: of another folder it is the same one."""
 _NAMED = re.compile(r"\b([A-Z]\w*): ")
 _OF_A_DEVICE = "the device of input "
-"""How :mod:`rtsim.instant` begins what it says of one."""
+"""How :mod:`rtsim.engine.microsteps` begins what it says of one."""
 _OF_THE_LOOP = "OverrunError"
 """The error of a run that fell behind the wall's clock, which a run at another pace does not."""
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from rtsim.core.tag import Tag
 from rtsim.record.schema import EVENT_TYPE, PACKAGE, message_class
-from rtsim.tag import Tag
 
 Value: TypeAlias = float | int | str
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtsim.core.tag import START, Tag
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.stored import pieces
-from rtsim.tag import START, Tag
 
 
 @dataclass(frozen=True)

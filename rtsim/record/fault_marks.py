@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.event import Event
-from rtsim.tag import NS_PER_S
 
 FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
 """Kinds of events: an activation, the end of one that took more than one item, no effect here."""

@@ -14,12 +14,12 @@ import plotly.io as pio
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED, Span
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import Thinning, thin
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S
 from rtsim.timing.frames import NO_SAMPLE
 
 COLUMNS = 3

@@ -24,14 +24,14 @@ from typing import IO, Self
 
 import numpy as np
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RecordingError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
 from rtsim.record.claim import claim
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, Kind, pack
 from rtsim.record.tape import Track, Tracks
-from rtsim.signals import Signals
-from rtsim.tag import Tag
 
 HAND_OVER_NS = 100_000_000
 FLUSH_NS = 200_000_000

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 
 HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import RecordingError
-from rtsim.latency import Empirical
+from rtsim.components.latency import Empirical
+from rtsim.core.errors import RecordingError
 from rtsim.record.markup import duration
 from rtsim.record.reading import Recording, TrackData
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ScenarioError
-from rtsim.estimates import Estimate, batch_means, time_average
+from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import Estimate, batch_means, time_average
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.markup import mapping, table
 from rtsim.record.reading import Recording, TrackData
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S
 
 BATCHES = 20
 _FEWEST = 10 * BATCHES

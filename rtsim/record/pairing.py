@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.tag import Tag
 from rtsim.record.ending import Ending
 from rtsim.record.reading import TrackData
 from rtsim.record.verdict import Index
-from rtsim.tag import Tag
 
 KEYS = ("step", "side")
 """Integers that are part of a row's tag."""

@@ -19,14 +19,14 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from rtsim.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Duration, Tag, to_ns
 from rtsim.record.chunks import SMALL, Messages
 from rtsim.record.event import Event
 from rtsim.record.salvage import Salvaged, salvage
 from rtsim.record.schema import EVENT_TOPIC, FOOTER, HEADER, MOST_COLUMNS, TrackSpec, unsealed
 from rtsim.record.stored import PIECE, StoredWords, Table, pieces
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Duration, Tag, to_ns
 
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16

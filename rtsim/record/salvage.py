@@ -17,7 +17,7 @@ from mcap.opcode import Opcode
 from mcap.records import Channel, DataEnd, Footer, Metadata
 from mcap.writer import MCAP0_MAGIC
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 from rtsim.record.chunks import BROKEN, RECORD, Chunks, Messages, Run, runs, whole
 
 LARGEST_RECORD = 1 << 29

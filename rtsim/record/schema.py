@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import RecordingError, ScenarioError
-from rtsim.signals import Signals
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.signals import Signals
 
 PACKAGE = "rtsim"
 EVENT_TOPIC = "events"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder

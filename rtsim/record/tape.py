@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ScenarioError, ShapeError
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.record.event import Event, Value
 from rtsim.record.schema import TrackSpec
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 BUCKETS = 800
 _KEPT = 5  # rows that a bucket keeps at most: first, least, greatest, one NaN, last

@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.signals import Kind, Signal
+from rtsim.core.tag import Tag
 from rtsim.record.reading import TrackData
-from rtsim.signals import Kind, Signal
-from rtsim.tag import Tag
 
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 TOGETHER = 1 << 17

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from mcap.writer import CompressionType
 
+from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
 from rtsim.record.event import Event, event_descriptor
 from rtsim.record.frames import Frame, FrameBuffer, Kind
@@ -34,7 +35,6 @@ from rtsim.record.schema import (
     sealed,
     unique_message_types,
 )
-from rtsim.tag import Tag
 from rtsim.timing.background import step_back
 
 CHUNK_BYTES = 1 << 20

@@ -6,19 +6,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rtsim.bus import Bus, Topic
-from rtsim.clock import Wake
-from rtsim.compiling import Compilation
-from rtsim.controller import Controller, PythonController
-from rtsim.controller_task import ControllerTask
-from rtsim.errors import RtsimError, ScenarioError, UnknownName
-from rtsim.faults import Fault
-from rtsim.faults.at_signals import FaultyWiring
-from rtsim.faults.installing import Installer
-from rtsim.faults.schedule import Schedule
-from rtsim.inlets import Inlet
-from rtsim.model import bind
-from rtsim.parts import (
+from rtsim.components.bus import Bus, Topic
+from rtsim.components.controller import Controller, PythonController
+from rtsim.components.controller_task import ControllerTask
+from rtsim.components.external_inputs import Inlet
+from rtsim.components.plant import Plant
+from rtsim.components.ports import Port, Source, Wiring, check_wired
+from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
+from rtsim.core.clock import Wake
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.at_signals import FaultyWiring
+from rtsim.engine.faults.installing import Installer
+from rtsim.engine.faults.schedule import Schedule
+from rtsim.engine.system import Change, Changeable, Listener, System, reaction_order
+from rtsim.equations.compiling import Compilation
+from rtsim.equations.model import bind
+from rtsim.scenario.parts import (
     ControllerPart,
     InletPart,
     NoisePart,
@@ -31,13 +38,6 @@ from rtsim.parts import (
     Values,
     readable,
 )
-from rtsim.plant import Plant
-from rtsim.ports import Port, Source, Wiring, check_wired
-from rtsim.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals, Vector
-from rtsim.system import Change, Changeable, Listener, System, reaction_order
-from rtsim.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 
 if TYPE_CHECKING:
     from rtsim.discrete.task import ProcessesTask

@@ -16,10 +16,10 @@ from traceback import FrameSummary
 from types import CodeType, ModuleType
 from typing import Any
 
-from rtsim.errors import RtsimError, ScenarioError, UnknownName
-from rtsim.file_hash import file_hash
-from rtsim.raised import from_outside, own_frames
-from rtsim.scenario import Scenario
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.file_hash import file_hash
+from rtsim.core.raised import from_outside, own_frames
+from rtsim.scenario.scenario import Scenario
 
 BUILT_IN = {
     "ball": "rtsim.models.ball:scenario",

@@ -7,16 +7,16 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from rtsim.controller import Controller, FedController, PythonController
+from rtsim.components.controller import Controller, FedController, PythonController
+from rtsim.components.external_inputs import Inlet
+from rtsim.components.latency import LatencyModel
+from rtsim.components.ports import Source, check_units
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Period
 from rtsim.discrete import Processes
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.inlets import Inlet
-from rtsim.latency import LatencyModel
-from rtsim.model import Model
-from rtsim.ports import Source, check_units
-from rtsim.signals import Signal, Signals
+from rtsim.equations.model import Model
 from rtsim.solve import SOLVERS, Solver
-from rtsim.tag import Period
 
 Values = Mapping[str, object]
 

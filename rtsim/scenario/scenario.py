@@ -13,18 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.building import Builder
-from rtsim.clock import Wake
-from rtsim.compiling import Compilation
-from rtsim.controller import Controller
+from rtsim.components.controller import Controller
+from rtsim.components.external_inputs import Device, Inlet
+from rtsim.components.latency import ZERO, Allowed, LatencyModel, allowing, to_plain
+from rtsim.components.ports import Source
+from rtsim.core.clock import Wake
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Duration, Period, to_ns
 from rtsim.discrete import Processes
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.faults import Fault
-from rtsim.faults.reading import Given, all_different, gather
-from rtsim.inlets import Device, Inlet
-from rtsim.latency import ZERO, Allowed, LatencyModel, allowing, to_plain
-from rtsim.model import Model
-from rtsim.parts import (
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.reading import Given, all_different, gather
+from rtsim.engine.system import System
+from rtsim.equations.compiling import Compilation
+from rtsim.equations.model import Model
+from rtsim.scenario.builder import Builder
+from rtsim.scenario.parts import (
     ControllerPart,
     InletPart,
     NoisePart,
@@ -44,12 +48,8 @@ from rtsim.parts import (
     stated,
     taking_over,
 )
-from rtsim.ports import Source
-from rtsim.scene import Body, Cue
-from rtsim.signals import Signals
+from rtsim.scenario.shown import Body, Cue
 from rtsim.solve import Solver, solver_named
-from rtsim.system import System
-from rtsim.tag import Duration, Period, to_ns
 
 RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
 """Names that recordings use themselves."""

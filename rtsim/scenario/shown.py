@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
 
 SHAPES = ("aircraft", "box")
 

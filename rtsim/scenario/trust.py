@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtsim.errors import TrustError
-from rtsim.file_hash import file_hash
-from rtsim.loading import file_of
+from rtsim.core.errors import TrustError
+from rtsim.core.file_hash import file_hash
+from rtsim.scenario.loading import file_of
 
 Hash = Callable[[Path], str]
 _ROOTS = ("pyproject.toml", ".git")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtsim.errors import UnknownName
+from rtsim.core.errors import UnknownName
 from rtsim.solve.adaptive import BS32, DP54, Adaptive
 from rtsim.solve.base import (
     GOOD,

@@ -18,9 +18,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.equations.model import BoundModel
 from rtsim.solve import legs
 from rtsim.solve.adaptive_step import (
     BUDGET,

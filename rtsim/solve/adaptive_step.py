@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
-from rtsim.compiling import first_not_finite, in_both
+from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
+from rtsim.equations.compiling import first_not_finite, in_both
 from rtsim.solve.base import GOOD, OUT_OF_BUDGET, TOO_SMALL
 from rtsim.solve.legs import LAST, PHASE, TAKEN, within
 from rtsim.solve.resident import AFTER, MEMORY, OUT, OWN, PROJECT, F, P, U, X, Z

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ScenarioError
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.equations.model import BoundModel
 
 GOOD = -1
 """What a step answers that was taken; from 0 on it is the first element that is not finite."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rtsim.addresses import call_equation, call_step, matrix_at, vector_at
-from rtsim.compiling import in_both
+from rtsim.equations.addresses import call_equation, call_step, matrix_at, vector_at
+from rtsim.equations.compiling import in_both
 from rtsim.solve.legs import (
     DIRECTIONS,
     END,

@@ -15,16 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.addresses import NUMBER, WORDS, Block, call_equation, matrix_at, plain_block, vector_at
-from rtsim.compiling import Native, compile_function, resident
-from rtsim.errors import ModelError, ZenoError
-from rtsim.first_call import check
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.core.errors import ModelError, ZenoError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.equations.addresses import (
+    NUMBER,
+    WORDS,
+    Block,
+    call_equation,
+    matrix_at,
+    plain_block,
+    vector_at,
+)
+from rtsim.equations.compiling import Native, compile_function, resident
+from rtsim.equations.first_call import check
+from rtsim.equations.model import BoundModel
 from rtsim.solve import Stepper
 from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.guarded import Guarded
-from rtsim.tag import NS_PER_S, Tag
 
 ZENO_NS = 100
 """Crossings of one guard closer than this, and ever closer, are said to accumulate."""

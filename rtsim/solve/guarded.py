@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.addresses import (
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.addresses import (
     INTEGER,
     MATRIX,
     VECTOR,
@@ -24,9 +26,8 @@ from rtsim.addresses import (
     plain_block,
     vector_at,
 )
-from rtsim.compiling import Native, compile_function, compiled, evaluate, in_both
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.equations.compiling import Native, compile_function, compiled, evaluate, in_both
+from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, Stepper
 from rtsim.solve.flips import (
     CAME_TO,
@@ -68,7 +69,6 @@ from rtsim.solve.legs import (
 )
 from rtsim.solve.locating import locate
 from rtsim.solve.resident import AFTER, MEMORY, X
-from rtsim.tag import NS_PER_S
 
 _evaluate = compiled(evaluate)
 

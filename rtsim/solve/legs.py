@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.addresses import matrix_at, vector_at
-from rtsim.compiling import in_both
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.addresses import matrix_at, vector_at
+from rtsim.equations.compiling import in_both
 
 PHASE, TAKEN, LAST, END = range(4)
 """In a leg's notes: 0 where the way begins; its length (s); whether it reaches the end of the way;

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rtsim.addresses import call_equation, call_step, matrix_at, vector_at
-from rtsim.compiling import in_both
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.addresses import call_equation, call_step, matrix_at, vector_at
+from rtsim.equations.compiling import in_both
 from rtsim.solve.flips import FROM, LEVEL, NOWHERE, POINTS, RATE, SIDE, WHERE, sign
 from rtsim.solve.legs import DIRECTIONS, FIRED, FLIPS, GUARD, LAST, LEG, OUT, TAKEN, G, P, U, Z
-from rtsim.tag import NS_PER_S
 
 _NEAR = 1 / 16
 """Part of a leg by which the dense output may have the order of two guards wrong."""

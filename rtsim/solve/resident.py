@@ -1,9 +1,9 @@
 """A method at work: its vectors stay where they are, and one call of compiled code steps them.
 
 A method is one function ``resident(words, t, h)`` that answers :data:`GOOD` or what went wrong.
-``words`` is a :class:`rtsim.compiling.Block`, or its plain likeness; the places below say what
-is where.  ``memory`` is what the method knows of the past, ``after`` what it will know when the
-step is committed; all zeros is nothing.  Its own are its coefficients and its scratch.
+``words`` is a :class:`rtsim.equations.compiling.Block`, or its plain likeness; the places below
+say what is where.  ``memory`` is what the method knows of the past, ``after`` what it will know
+when the step is committed; all zeros is nothing.  Its own are its coefficients and its scratch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.addresses import (
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.addresses import (
     INTEGER,
     MATRIX,
     NUMBER,
@@ -27,12 +29,10 @@ from rtsim.addresses import (
     plain_block,
     vector_at,
 )
-from rtsim.compiling import Native, compile_function, compiled, evaluate, in_both
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.equations.compiling import Native, compile_function, compiled, evaluate, in_both
+from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, Stepper
 from rtsim.solve.legs import Legs, by_slopes, by_weights
-from rtsim.tag import NS_PER_S
 
 F, PROJECT, X, Z, U, P, OUT, MEMORY, AFTER, OWN = 0, 1, 2, 4, 6, 8, 10, 12, 14, 16
 """Places in a block: two addresses, then address and length of each vector."""

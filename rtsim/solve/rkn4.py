@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.addresses import call_equation, call_project, matrix_at, vector_at
-from rtsim.compiling import first_not_finite, in_both
-from rtsim.errors import ScenarioError
-from rtsim.model import BoundModel, Model
-from rtsim.signals import Vector
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.equations.addresses import call_equation, call_project, matrix_at, vector_at
+from rtsim.equations.compiling import first_not_finite, in_both
+from rtsim.equations.model import BoundModel, Model
 from rtsim.solve.base import NystromTableau, Stepper, lower_triangle, weights
 from rtsim.solve.resident import OWN, Method, head, stepper
 

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.compiling import first_not_finite
-from rtsim.errors import ScenarioError
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.compiling import first_not_finite
+from rtsim.equations.model import BoundModel
 from rtsim.solve import legs
 from rtsim.solve.adaptive import Tolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
-from rtsim.tag import NS_PER_S
 
 STEP, EVALUATIONS, STEPS = range(3)
 """In the memory: the next advance's first step (s), counts of the whole run."""

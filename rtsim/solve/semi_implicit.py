@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.addresses import call_equation, call_project, vector_at
-from rtsim.compiling import first_not_finite, in_both
-from rtsim.model import BoundModel
+from rtsim.equations.addresses import call_equation, call_project, vector_at
+from rtsim.equations.compiling import first_not_finite, in_both
+from rtsim.equations.model import BoundModel
 from rtsim.solve.base import Stepper
 from rtsim.solve.resident import OWN, Method, head, stepper
 from rtsim.solve.rkn4 import paired_states

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.addresses import INLINED
-from rtsim.compiling import when_compiling
+from rtsim.equations.addresses import INLINED
+from rtsim.equations.compiling import when_compiling
 
 
 def assign(into: Any, of: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from numba.core.runtime import _nrt_python, rtsys
 
-from rtsim.model import Model, bind
-from rtsim.plant import Plant
+from rtsim.components.plant import Plant
+from rtsim.core.tag import Period
+from rtsim.equations.model import Model, bind
 from rtsim.solve import Solver
-from rtsim.tag import Period
 
 STEP = Period.of("1/100")
 FEW, MANY = 11, 51

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rtsim.clock import Clock, Timeline, Wake
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import Clock, Timeline, Wake
+from rtsim.core.errors import ScenarioError
 
 FAKE_START = 1_152_921_504_606_846_976  # 2**60: a mix-up of the two times shows at once here too
 

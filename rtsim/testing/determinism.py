@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 
 def trace_of(scenario: Scenario, **options: Any) -> Recording:
-    """Run once into memory; ``options`` are those of :func:`rtsim.simulation.simulate`."""
+    """Run once into memory; ``options`` are those of :func:`rtsim.runs.simulation.simulate`."""
     recorder = MemoryRecorder()
     simulate(scenario, recorder=recorder, **options)
     return recorder.recording()

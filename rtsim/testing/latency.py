@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rtsim.latency import LatencyModel
-from rtsim.random_streams import RandomStreams
+from rtsim.components.latency import LatencyModel
+from rtsim.core.random_streams import RandomStreams
 
 
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
-    """Assert the contract of :class:`rtsim.latency.LatencyModel`."""
+    """Assert the contract of :class:`rtsim.components.latency.LatencyModel`."""
     assert isinstance(model.ordered, bool), "ordered is True or False"
     ours, same = RandomStreams(11).stream("x"), RandomStreams(11).stream("x")
     for size in (0, 8, 64):

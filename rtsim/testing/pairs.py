@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.model import Model, bind
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.model import Model, bind
 from rtsim.solve import GOOD, Adaptive, EmbeddedTableau
 from rtsim.solve.base import lower_triangle, weights
 from rtsim.solve.legs import within

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from rtsim.model import Model
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model
 
 
 def _forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.estimates import LEVEL, Estimate, interval, line_average
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.estimates import LEVEL, Estimate, interval, line_average
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Duration, to_ns
 from rtsim.record.outputs import average, single
 from rtsim.record.reading import Recording, TrackData
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
-from rtsim.tag import Duration, to_ns
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 Measure = Callable[[Recording], Mapping[str, float]]
@@ -46,7 +46,7 @@ def replicate(
 ) -> Replications:
     """``count`` runs with the seeds from ``seed`` on; every named stream differs in each.
 
-    ``options`` are those of :func:`rtsim.simulation.simulate`.
+    ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
         raise ScenarioError(f"{count} replications say nothing about their spread; give 2 or more")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.model import Guard, bind
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.model import Guard, bind
 from rtsim.solve import GOOD, Adaptive, Solver, Stepper
 from rtsim.solve.adaptive import Tolerance
 from rtsim.testing.allocations import allocations

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rtsim.errors import ModelError, ScenarioError, ShapeError
-from rtsim.signals import Vector
+from rtsim.core.errors import ModelError, ScenarioError, ShapeError
+from rtsim.core.signals import Vector
 
 RUNGS = 3
 """A rung, and the two finer ones that say how far it is off: two alone may agree by accident."""
@@ -53,10 +53,10 @@ def sufficient_tolerance(
     but one differs by, and what the next differs from that; where two agree by accident, the third
     says so.  What no rung sees, such as a short pulse between two steps, stays unseen.
 
-    :class:`AssertionError` where no rung suffices; :class:`~rtsim.errors.ScenarioError` where the
-    tolerance has no effect.  Source: reintegration, Shampine, Error Estimation and Control for
-    ODEs, J. Sci. Comput. 25, 2005, p. 3; proportionality, Higham, IMA J. Numer. Anal. 11, 1991,
-    p. 457.
+    :class:`AssertionError` where no rung suffices; :class:`~rtsim.core.errors.ScenarioError`
+    where the tolerance has no effect.  Source: reintegration, Shampine, Error Estimation and
+    Control for ODEs, J. Sci. Comput. 25, 2005, p. 3; proportionality, Higham, IMA J. Numer. Anal.
+    11, 1991, p. 457.
     """
     absolute = _allowed(atol, rtol)
     ladder = _ladder(start, factor, finest)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rtsim.errors import ScenarioError, ShapeError
-from rtsim.estimates import Estimate, interval
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.estimates import Estimate, interval
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Duration, exact_seconds
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S, Duration, exact_seconds
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 CHANCE = 1e-4

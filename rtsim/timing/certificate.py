@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 from rtsim.timing.frames import WorstFrame
 from rtsim.timing.machine import Machine, examine_machine
 from rtsim.timing.pacing import Pacer

@@ -20,8 +20,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rtsim.clock import Clock, WallClock, tail_for
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import Clock, WallClock, tail_for
+from rtsim.core.errors import ScenarioError
 from rtsim.timing.certificate import show_ns
 from rtsim.timing.machine import UNKNOWN, Machine, examine_machine
 from rtsim.timing.scheduling import Granted, Request, probe, request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtsim.errors import OverrunError
+from rtsim.core.errors import OverrunError
 from rtsim.timing.policy import Action, Cause, Freeze, Overrun, Policy, advice
 
 

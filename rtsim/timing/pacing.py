@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from rtsim.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
-from rtsim.errors import OverrunError, ScenarioError
+from rtsim.core.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
+from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.ledger import Ledger
 from rtsim.timing.line import Line

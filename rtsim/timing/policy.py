@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 Cause = Literal["compute", "wake"]
 Action = Literal["catch_up", "slip", "freeze", "abort"]

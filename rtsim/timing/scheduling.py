@@ -8,7 +8,7 @@ CPU from everything else, the recorder included.  On a machine with one usable C
 refused.
 
 Everything applies to the calling thread (memory and the collector: to the process) and is undone at
-the end.  Ask before :meth:`rtsim.clock.WallClock.calibrate`, and start helper processes first:
+the end.  Ask before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper processes first:
 children do not inherit FIFO (it is reset on fork) but they do inherit the CPU affinity.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.timing.machine import usable_cpus
 from rtsim.timing.slices import set_slice, slice_ns
 

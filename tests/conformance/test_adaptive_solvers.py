@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.model import Model, bind
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model, bind
 from rtsim.solve import BS32, DP54, GOOD, TOO_SMALL, Adaptive, Stepper
 from rtsim.solve.adaptive import EVALUATIONS, REJECTED, STEP, STEPS
 from rtsim.testing.solvers import END_NS, FORCED, NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rtsim.clock import VirtualClock, Wake, WallClock
+from rtsim.core.clock import VirtualClock, Wake, WallClock
 from rtsim.testing import FakeClock, check_clock
 
 

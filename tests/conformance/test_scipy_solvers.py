@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.model import BoundModel, Model, bind
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.solve import BDF, DOP853, GOOD, LSODA, RADAU, TOO_SMALL, SciPy, Stepper
 from rtsim.solve.scipy_solvers import EVALUATIONS, STEP, STEPS
 from rtsim.testing.solvers import END_NS, FORCED, NONE

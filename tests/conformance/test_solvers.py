@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError
-from rtsim.model import Model, bind
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model, bind
 from rtsim.models.orbit import ORBIT
-from rtsim.signals import Signal, Signals, Vector
 from rtsim.solve import (
     ABM4,
     EULER,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.addresses import vector_at
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.addresses import vector_at
+from rtsim.equations.model import BoundModel
 from rtsim.solve import (
     BS32,
     DP54,

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtsim.bus import COPY, LOST, Bus, Message, Topic
-from rtsim.errors import LatencyError, ScenarioError
-from rtsim.latency import (
+from rtsim.components.bus import COPY, LOST, Bus, Message, Topic
+from rtsim.components.latency import (
     Duplicate,
     Empirical,
     Fixed,
@@ -24,9 +23,10 @@ from rtsim.latency import (
     TruncatedNormal,
     Uniform,
 )
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals
-from rtsim.tag import NEVER, Tag
+from rtsim.core.errors import LatencyError, ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals
+from rtsim.core.tag import NEVER, Tag
 from rtsim.testing.latency import check_latency
 
 SIGNALS = Signals("a [1]", "b [1]")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
+from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.signals import Signal, Signals
 
 LAYOUT = Signals(
     "a [m]",

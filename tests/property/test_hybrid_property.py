@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.modal import Mode, Transition, modal
-from rtsim.model import Guard, Model
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.equations.modal import Mode, Transition, modal
+from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder, NullRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Outcome, simulate
+from rtsim.runs.simulation import Outcome, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver, solver_named
 
 FEW = settings(max_examples=settings().max_examples // 16)  # a run each, or several

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signal, Signals
 from rtsim.pilot.sequence import LINE, Reader, Shape, Writer
 from rtsim.pilot.shared import PAIR, Schema, Shared
-from rtsim.signals import Signal, Signals
 
 SIZE = 4096
 READS = 20_000

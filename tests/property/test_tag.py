@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtsim.errors import ScenarioError
-from rtsim.tag import (
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import (
     LONGEST_NS,
     NEVER,
     NS_PER_S,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.clock import stopwatch
-from rtsim.controller import FedController
-from rtsim.loading import load_scenario
-from rtsim.signals import Signals
-from rtsim.simulation import Pace, simulate
-from rtsim.tag import Tag
+from rtsim.components.controller import FedController
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.realtime
 _TIMES = 200

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.clock import Wake, WallClock, stopwatch
-from rtsim.control.commands import from_json, read_command
-from rtsim.control.inbox import Inbox
+from rtsim.core.clock import Wake, WallClock, stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.commands import from_json, read_command
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.client import Run, connect
 from rtsim.models import unstable
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.simulation import Pace, Progress, simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.policy import CatchUp

@@ -12,7 +12,7 @@ import pytest
 
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
+from rtsim.runs.replay import rerun
 
 pytestmark = [
     pytest.mark.realtime,
@@ -20,10 +20,10 @@ pytestmark = [
 ]
 RUN = """
 import os, sys
-from rtsim.clock import stopwatch
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
+from rtsim.scenario.loading import load_scenario
 from rtsim.record.file import FileRecorder
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
 said = False
 def tell(progress):
     global said

@@ -11,8 +11,8 @@ import pytest
 from hitl.boards.paced import PacedBoard, Status
 from hitl.boards.paced_line import SLICE_NS
 from hitl.boards.serial_port import SerialLink
-from rtsim.clock import stopwatch
-from rtsim.signals import Vector
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Vector
 
 pytestmark = [
     pytest.mark.realtime,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from rtsim.clock import MAX_SPIN_NS, MAX_SPIN_SHARE, MIN_SPIN_NS, Wake, WallClock, stopwatch
+from rtsim.core.clock import MAX_SPIN_NS, MAX_SPIN_SHARE, MIN_SPIN_NS, Wake, WallClock, stopwatch
 from rtsim.timing.certificate import certify
 from rtsim.timing.doctor import examine
 from rtsim.timing.pacing import Pacer

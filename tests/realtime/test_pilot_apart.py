@@ -16,11 +16,11 @@ from click.testing import CliRunner
 import rtsim.cli.view
 import rtsim.pilot.viewer.process
 from rtsim.cli import main
-from rtsim.loading import load_scenario
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
-from rtsim.simulation import Pace, Progress, simulate
+from rtsim.runs.simulation import Pace, Progress, simulate
+from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import CatchUp
 from rtsim.timing.scheduling import Request
 

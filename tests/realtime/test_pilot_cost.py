@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.inlets import Inlet
-from rtsim.loading import load_scenario
-from rtsim.parts import InletPart
+from rtsim.components.external_inputs import Inlet
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import InletPart
 from rtsim.testing.clock import FakeClock
 from tools.bench.pilot import moves
 from tools.bench.pilot_witness import moved, witnessed

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.clock import stopwatch
-from rtsim.control.inbox import Inbox
+from rtsim.core.clock import stopwatch
+from rtsim.core.net.sockets import keys_of
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.gateway.registry import VIEWED, runs
-from rtsim.loading import load_scenario
 from rtsim.pilot.launching import RelayProcess, ViewerError, ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.simulation import Pace, Progress, simulate
-from rtsim.sockets import keys_of
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import Pace, Progress, simulate
+from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import CatchUp
 
 pytestmark = [
@@ -86,7 +86,7 @@ def flood(endpoint: str, keys: Path) -> subprocess.Popen[str]:
     """Somebody with the right keys says what nobody would, as fast as can be; and raw bytes."""
     program = (
         "import socket, sys; from pathlib import Path\n"
-        "from rtsim.keys import Keys; from rtsim.sockets import Caller\n"
+        "from rtsim.core.net.keys import Keys; from rtsim.core.net.sockets import Caller\n"
         "from rtsim.pilot.wire import Format\n"
         "host, port = sys.argv[1][6:].split(':')\n"
         "raw = socket.create_connection((host, int(port)))\n"

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtsim.core.signals import Vector
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices import mapping
 from rtsim.pilot.devices.mapping import read_mapping
 from rtsim.record.reading import Recording
-from rtsim.signals import Vector
 from tools.bench.pilot_witness import moved, shown, witnessed
 
 pytestmark = [

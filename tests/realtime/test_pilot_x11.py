@@ -16,11 +16,11 @@ import numpy as np
 import pygame
 import pytest
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.scenes.orbit import MOON, PLANET
 from rtsim.pilot.viewer.frames import DARK
 from rtsim.record.reading import Recording
-from rtsim.tag import NS_PER_S
 from tools.bench.pilot_pixel import probed
 from tools.bench.pilot_probe import telling
 from tools.bench.pilot_witness import environment

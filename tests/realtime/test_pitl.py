@@ -16,14 +16,14 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.board_link import ServedLink
 from hitl.firmware import firmware
 from hitl.interface import load_interface
-from rtsim.loading import load_scenario
+from rtsim.core.tag import Tag
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 LAW = {"controller": "firmware/core/unstable_control.toml:single"}

@@ -18,7 +18,7 @@ from hitl.firmware import firmware
 from hitl.rigs.controller import RigController, node_interface
 from hitl.rigs.file import load_rig
 from rtsim.cli.main import main
-from rtsim.tag import Period, Tag
+from rtsim.core.tag import Period, Tag
 
 pytestmark = [
     pytest.mark.realtime,

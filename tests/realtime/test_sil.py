@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from hitl.controllers.sil import SilController
-from rtsim.controller import Controller
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
+from rtsim.core.tag import Tag
 from rtsim.models.f16.published import hold_against_nasa
 from rtsim.record.comparison import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 from tools.bench.sil import PingPong
 

@@ -19,7 +19,7 @@ from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
+from rtsim.runs.replay import rerun
 
 pytestmark = [
     pytest.mark.realtime,

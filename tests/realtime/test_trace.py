@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.clock import stopwatch
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 
 pytestmark = pytest.mark.realtime

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rtsim.compiling import compiled
-from rtsim.model import Equation, Model
-from rtsim.signals import Signals, Vector
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Equation, Model
 
 MASSES = (0.954786104043e-3, 0.285583733151e-3, 0.437273164546e-4, 0.517759138449e-4,
           0.277777777778e-5)  # fmt: skip

@@ -8,7 +8,8 @@ import numpy as np
 from flight import fly
 from published import Columns
 
-from rtsim.model import Model
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.model import Model
 from rtsim.models.f16.cases import F16Case
 from rtsim.models.f16.guidance import (
     CIRCLE_PARAMETERS,
@@ -20,7 +21,6 @@ from rtsim.models.f16.guidance import (
 )
 from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.models.f16.plant import F16
-from rtsim.signals import Signals, Vector
 
 
 class Pilot:

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from published import Columns
 
-from rtsim.model import BoundModel, Model, bind
-from rtsim.signals import Signals, Vector
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import to_ns
+from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.solve.rk4 import RK4
-from rtsim.tag import to_ns
 
 Control = Callable[[float, Mapping[str, float], Vector], None]
 _ready: dict[int, tuple[Model, BoundModel]] = {}

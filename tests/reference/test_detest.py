@@ -18,8 +18,8 @@ from detest import PROBLEMS, intervals
 from published import figures
 from scipy.integrate import solve_ivp
 
-from rtsim.model import BoundModel, bind
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.model import BoundModel, bind
 from rtsim.solve import DP54, GOOD
 from rtsim.solve.adaptive import EVALUATIONS
 from rtsim.testing.tolerances import Sufficient, sufficient_tolerance

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from published import groups
 
 from hitl.building.build import build
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
+from rtsim.core.tag import Tag
 from rtsim.models.f16 import law
 from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
 from rtsim.models.f16.scenario import fly_law
-from rtsim.tag import Tag
 
 Rows = NDArray[np.float64]
 FILE = Path(__file__).resolve().parents[2] / "firmware" / "core" / "f16_control.toml"

@@ -15,11 +15,11 @@ from f16_flight import fly_case
 from flight import worst, worst_angle
 from published import Columns, trajectory
 
+from rtsim.core.signals import Vector
 from rtsim.models.body import accelerate, air_flow
 from rtsim.models.f16.cases import NAMES, SUBSONIC, case, trimmed
 from rtsim.models.f16.plant import F16, PARAMETERS, loads
 from rtsim.models.units import FT, KT
-from rtsim.signals import Vector
 
 # altitude ft, yaw, pitch, roll deg, airspeed ft/s
 TOLERANCES = {

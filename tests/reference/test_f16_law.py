@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from published import groups, records
 
+from rtsim.core.signals import Vector
 from rtsim.models.f16.guidance import CIRCLE_PARAMETERS, circle, course
 from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.signals import Vector
 
 
 def surfaces(inputs: Vector, **parameters: float) -> Vector:

@@ -16,16 +16,16 @@ from test_f16_sil import FLOAT, LAW
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
-from rtsim.controller import Controller
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
 from rtsim.models.f16.law import LAW_OUTPUTS
 from rtsim.models.f16.published import hold_against_nasa
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 pytestmark = pytest.mark.usefixtures("emulator")

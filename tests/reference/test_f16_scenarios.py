@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from published import FIGURES
 
 from rtsim.cli import main as rtsim_command
-from rtsim.errors import RecordingError, UnknownName
-from rtsim.loading import load_scenario
+from rtsim.core.errors import RecordingError, UnknownName
 from rtsim.models.f16.published import Held, hold_against_nasa, published_rows
 from rtsim.record.reading import Recording
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.nasa import main as nasa_command
 from tools.nasa import read_csv

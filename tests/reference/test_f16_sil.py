@@ -23,10 +23,10 @@ from published import FIGURES
 
 from hitl.comparison.back_to_back import back_to_back
 from hitl.controllers.sil import SilController
-from rtsim.loading import load_scenario
 from rtsim.models.f16.published import hold_against_nasa, published_rows
 from rtsim.record.comparison import compare_exact
 from rtsim.record.reading import Recording
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.nasa import read_csv
 

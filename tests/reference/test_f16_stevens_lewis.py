@@ -13,8 +13,9 @@ from typing import cast
 import numpy as np
 import pytest
 
-from rtsim.errors import ModelError
-from rtsim.model import bind
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Vector
+from rtsim.equations.model import bind
 from rtsim.models.f16.aerodynamics import NASA_SIDESLIP, NASA_SURFACES
 from rtsim.models.f16.linearise import linearise
 from rtsim.models.f16.stevens_lewis import (
@@ -24,7 +25,6 @@ from rtsim.models.f16.stevens_lewis import (
     power_rate,
     throttle_gearing,
 )
-from rtsim.signals import Vector
 
 STATE = np.array([500.0, 0.5, -0.2, -1, 1, -1, 0.7, -0.8, 0.9, 1000, 900, 10000, 90])
 INPUTS = np.array([0.9, 20.0, -15.0, -20.0])

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rtsim.errors import ModelError
+from rtsim.core.errors import ModelError
 from rtsim.models.f16.cases import CONDITIONS, SUBSONIC, Condition, case, trimmed
 from rtsim.models.f16.linearise import linearise
 from rtsim.models.f16.piloted import scenario as by_hand

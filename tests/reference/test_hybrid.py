@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from published import figures
 
-from rtsim.errors import ZenoError
-from rtsim.model import Guard, Model
+from rtsim.core.errors import ZenoError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver
 from rtsim.solve.embedded import BS32_TABLEAU
 

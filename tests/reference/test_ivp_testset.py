@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from published import figures
 
-from rtsim.compiling import compiled
-from rtsim.model import BoundModel, Equation, Model, bind
-from rtsim.signals import Signals, Vector
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import BoundModel, Equation, Model, bind
 from rtsim.solve import (
     BDF,
     DOP853,

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import simpy
 
+from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.replications import Replications, held_average, mean_after, replicate
 from rtsim.testing.verification import check_mean
 

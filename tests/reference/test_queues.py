@@ -16,15 +16,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import time_average
+from rtsim.core.random_streams import RandomStreams
 from rtsim.discrete import Agenda, Processes
-from rtsim.errors import ScenarioError
-from rtsim.estimates import time_average
 from rtsim.models import machine_shop
 from rtsim.models.queues import in_the_long_run
 from rtsim.models.queues import scenario as queue
-from rtsim.random_streams import RandomStreams
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 from rtsim.testing.replications import Replications, held_average, mean_after, replicate
 from rtsim.testing.verification import check_limit, check_mean

@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 
 from rtsim.blocks import Diagram, Integrator, PeriodicSampler, Waveform, ZeroOrderHold
-from rtsim.modal import Mode, Transition, modal
-from rtsim.model import Model
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.equations.modal import Mode, Transition, modal
+from rtsim.equations.model import Model
 from rtsim.models import orbit
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import RK4, RKN4, Nystrom, NystromTableau
-from rtsim.tag import Duration
 
 
 def flown(model: Model, until: Duration, step: Duration, solver: Any = "rk4") -> Recording:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from hitl.building.build import PLAIN, Build, build
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
 
 _SOURCE = """
 #include <stdlib.h>

@@ -7,8 +7,8 @@ from typing import Any
 from rtsim.blocks import Diagram
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Solver
 
 

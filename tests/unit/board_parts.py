@@ -16,15 +16,15 @@ from hitl.controllers.board import BoardController
 from hitl.interface import Interface
 from hitl.protocol.messages import Message, Reset, Step, StepReply
 from hitl.protocol.wire import encode_message
-from rtsim.errors import RtsimError
-from rtsim.latency import Fixed
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signals
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 
 HZ = 16_000_000

@@ -17,16 +17,16 @@ from pathlib import Path
 
 from semantics_parts import INTEGRATOR, copy_input, law_of
 
-from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.checkpoint.taking import Files, Taking
-from rtsim.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
-from rtsim.loading import load_scenario
+from rtsim.components.latency import Duplicate, Gamma, Loss, Reorder, SerialLine, Uniform
+from rtsim.core.signals import Signals
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.engine.checkpoint.taking import Files, Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import RK4, SOLVERS, Adaptive
 
 HERE = Path(__file__).resolve().parent

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Taking
-from rtsim.clock import Wake
-from rtsim.control.commands import Command, read_command
-from rtsim.control.inbox import Inbox
-from rtsim.errors import RtsimError
+from rtsim.core.clock import Wake
+from rtsim.core.errors import RtsimError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.commands.commands import Command, read_command
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import Pace, Progress, simulate
+from rtsim.runs.simulation import Pace, Progress, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.policy import CatchUp, Policy

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.bus import Bus, Message, Topic
-from rtsim.controller_task import ControllerTask
-from rtsim.errors import ControllerError
-from rtsim.latency import ZERO, Fixed
-from rtsim.ports import Wiring
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Period, Tag
-from rtsim.tasks import Environment
+from rtsim.components.bus import Bus, Message, Topic
+from rtsim.components.controller_task import ControllerTask
+from rtsim.components.latency import ZERO, Fixed
+from rtsim.components.ports import Wiring
+from rtsim.components.tasks import Environment
+from rtsim.core.errors import ControllerError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period, Tag
 
 MS = 1_000_000
 INPUTS, OUTPUTS = Signals("u [1]", "v [1]"), Signals("y [1]")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
+from rtsim.scenario.scenario import Scenario
 
 Steps = Generator[Any, Any, None]
 Y, K = Signals("y [1]"), Signals("k [1]")

@@ -15,13 +15,13 @@ from checkpoint_parts import HERE
 from semantics_parts import INTEGRATOR, U, X, law_of
 from test_cli import data, rtsim
 
-from rtsim import replay
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.diverging import Verdict, diverge, flying
-from rtsim.model import Model
+from rtsim.core.tag import Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.equations.model import Model
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.tag import Tag
+from rtsim.runs import replay
+from rtsim.runs.diverging import Verdict, diverge, flying
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 LAB = """

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from semantics_parts import INTEGRATOR, U, law_of
 
-from rtsim.controller import PythonController
-from rtsim.latency import ZERO, LatencyModel
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import ZERO, LatencyModel
+from rtsim.core.signals import Signals, Vector
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 

@@ -12,15 +12,15 @@ from semantics_parts import U
 
 from hitl.boards.contract import BoardError, Link, Pins, Stamped
 from hitl.boards.faulty import FaultyBoard, FaultyLink, faulty
-from rtsim.errors import ControllerError
-from rtsim.faults import Fault
-from rtsim.faults.activity import Activity
-from rtsim.faults.at_lines import LineFaults
-from rtsim.faults.present import Present
-from rtsim.random_streams import RandomStreams
+from rtsim.core.errors import ControllerError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.present import Present
 from rtsim.record.event import Event
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Tag
 
 HZ = 1_000_000
 BYTE = 20

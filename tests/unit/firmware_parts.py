@@ -16,8 +16,8 @@ from hitl.boards.emulated import EmulatedBoard
 from hitl.firmware import Firmware
 from hitl.protocol.events import Connected, Event, Started, Stepped
 from hitl.protocol.session import Session
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
 
 ROOT = Path(__file__).parents[2]
 F16 = "firmware/core/f16_control.toml:single"

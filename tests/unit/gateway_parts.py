@@ -10,8 +10,8 @@ from typing import Any
 
 from rtsim.gateway.client import Run, connect
 from rtsim.gateway.loop import Gateway
-from rtsim.scenario import Scenario
-from rtsim.simulation import Outcome, Pace, simulate
+from rtsim.runs.simulation import Outcome, Pace, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import Slip
 
 

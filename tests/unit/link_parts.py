@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from protocol_parts import F16, FakeBoard
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 HZ = 16_000_000
 BYTE = 320

@@ -8,14 +8,14 @@ from typing import Any
 from command_parts import Script
 from fault_parts import ramp
 
-from rtsim.control.commands import read_command
-from rtsim.control.inbox import Inbox
-from rtsim.errors import OverrunError
+from rtsim.core.errors import OverrunError
+from rtsim.engine.commands.commands import read_command
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.policy import CatchUp, Policy

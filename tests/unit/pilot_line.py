@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
+from rtsim.core.signals import Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.relay import Relay
 from rtsim.pilot.remote import Remote
 from rtsim.pilot.shared import Schema, Shared
 from rtsim.pilot.viewer.state import Telling
-from rtsim.signals import Signals
-from rtsim.tag import NS_PER_S
 
 MS = 1_000_000
 AHEAD = 7 * 365 * 86_400 * NS_PER_S

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.executive import Publisher
-from rtsim.inlets import Inlet
-from rtsim.loading import load_scenario
-from rtsim.parts import InletPart
+from rtsim.components.external_inputs import Inlet
+from rtsim.core.signals import Vector
+from rtsim.engine.executive import Publisher
 from rtsim.pilot.interpolation import Pair
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.tape import Recorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
-from rtsim.simulation import Outcome, simulate
+from rtsim.runs.simulation import Outcome, simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import InletPart
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
 
 Script = Sequence[tuple[float, Sequence[float]]]

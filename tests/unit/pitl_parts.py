@@ -16,10 +16,10 @@ from hitl.protocol.codec import name_hash, wire_schema
 from hitl.protocol.events import Counts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import VERSION, HelloReply
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
 
 CLOCK_HZ = 16_000_000
 

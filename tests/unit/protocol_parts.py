@@ -36,8 +36,8 @@ from hitl.protocol.messages import (
 )  # fmt: skip
 from hitl.protocol.session import Session
 from hitl.protocol.wire import decode_message, encode_message
-from rtsim.errors import ControllerError
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRMWARE = ROOT / "firmware" / "protocol"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.control.commands import KINDS
-from rtsim.loading import load_scenario
-from rtsim.scenario import Scenario
+from rtsim.engine.commands.commands import KINDS
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "set", "target": "f16.cg", "value": 1.5}, "outside its range [0, 1]"),

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Tag
 from rtsim.record.tape import Recorder
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Tag
 
 MS = 1_000_000
 PLANT = Signals(

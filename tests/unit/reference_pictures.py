@@ -19,6 +19,8 @@ import pygame
 from numpy.typing import NDArray
 from pilot_parts import flight, watched
 
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.models.f16.plant import F16
 from rtsim.models.orbit import scenario as orbit
@@ -34,8 +36,6 @@ from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.strip import draw_help, draw_strip
 from rtsim.record.reading import Recording
-from rtsim.signals import Signal, Signals
-from rtsim.tag import NS_PER_S
 from rtsim.testing.clock import FakeClock
 from rtsim.testing.determinism import trace_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rtsim.controller import PythonController
-from rtsim.model import Model
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model
 from rtsim.record.reading import Recording
-from rtsim.signals import Signal, Signals, Vector
 
 MS = 1_000_000
 X, U = Signals("x [1]"), Signals(Signal("u", optional=True))

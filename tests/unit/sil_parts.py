@@ -15,16 +15,16 @@ import pytest
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.sil import SilController
 from hitl.interface import Interface, load_interface
-from rtsim.errors import RtsimError
-from rtsim.latency import Fixed
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signals
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 FAULTS = (
     "none", "null", "divide", "abort", "deep", "exit", "endless", "heap", "stack", "global",

@@ -13,7 +13,7 @@ import termios
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 _SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b[()=>][0B]?|\x1b\][^\x07]*\x07")
 

@@ -23,19 +23,19 @@ from hitl.building.build import Build, build
 from hitl.comparison.back_to_back import BackToBack, Watch, back_to_back
 from hitl.comparison.recorded_inputs import inputs_of
 from hitl.controllers.sil import SilController
-from rtsim.clock import stopwatch
-from rtsim.controller import PythonController
-from rtsim.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.components.controller import PythonController
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 UNTIL = 3
 STEPS = 31

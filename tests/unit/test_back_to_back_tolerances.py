@@ -21,11 +21,11 @@ from hitl.comparison.tolerances import (
     of_output,
     refuse_unknown,
 )
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import compare
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, Tolerance
-from rtsim.signals import Signal, Signals
 
 LOOSE, TIGHT = Tolerance(1.0, 0.0), Tolerance(1e-6, 0.0)
 DEFAULT = Tolerance(0.5, 0.25)

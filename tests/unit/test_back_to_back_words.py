@@ -12,12 +12,12 @@ import pytest
 
 from hitl.comparison.flight import Flight, allowance
 from hitl.comparison.verdict import BackToBack, _when, headline
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
-from rtsim.signals import Signals
-from rtsim.tag import Tag
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loop_parts import MS, Paced, late, marks, scenario
 
-from rtsim.bad_day import timing_faults
 from rtsim.cli.bad_day import command
 from rtsim.cli.main import main
-from rtsim.errors import RecordingError, ScenarioError
-from rtsim.faults import Fault, read_faults
-from rtsim.faults.writing import write_faults
+from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.engine.faults import Fault, read_faults
+from rtsim.engine.faults.writing import write_faults
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.overrun_replay import timing_faults
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.testing.clock import FAKE_START
 from rtsim.testing.determinism import trace_of

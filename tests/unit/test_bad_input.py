@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rtsim.clock import stopwatch
-from rtsim.controller import PythonController
-from rtsim.errors import (
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Duplicate, Fixed
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import (
     ControllerError,
     LatencyError,
     ModelError,
@@ -21,17 +22,16 @@ from rtsim.errors import (
     UnknownName,
     ZenoError,
 )
-from rtsim.latency import Duplicate, Fixed
-from rtsim.loading import load_scenario
-from rtsim.model import Model, bind
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model, bind
 from rtsim.models.unstable import UNSTABLE
 from rtsim.models.unstable import controller as unstable_controller
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 
 X2 = Signals("x [m] = 1", "v [m/s]")
 Derivative = Callable[[float, Vector, Vector, Vector, Vector, Vector], None]

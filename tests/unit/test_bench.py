@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder
-from rtsim.tag import Tag
 from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
 from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case

@@ -28,12 +28,12 @@ from rtsim.blocks import (
     source,
 )
 from rtsim.blocks.source import LINES
-from rtsim.compiling import compiled
-from rtsim.errors import ScenarioError
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Model
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 
 def oscillator() -> Diagram:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from block_parts import crossed, flown
 
-from rtsim.addresses import TICK
 from rtsim.blocks import (
     Constant,
     Diagram,
@@ -38,8 +37,9 @@ from rtsim.blocks import (
     ZeroOrderHold,
     source,
 )
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.compiling import compile_function
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.equations.addresses import TICK
+from rtsim.equations.compiling import compile_function
 from rtsim.record.reading import Recording
 
 S = 1_000_000_000

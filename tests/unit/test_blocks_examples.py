@@ -18,11 +18,11 @@ from rtsim.blocks import (
     Sum,
     TransferFunction,
 )
-from rtsim.model import Model
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.model import Model
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 
 def test_a_transfer_function_is_what_its_integrators_make() -> None:

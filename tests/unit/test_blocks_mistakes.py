@@ -32,10 +32,10 @@ from rtsim.blocks import (
     ZeroOrderHold,
 )
 from rtsim.blocks.block import Block
-from rtsim.errors import ModelError, ScenarioError
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive
 
 

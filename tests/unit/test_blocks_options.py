@@ -34,7 +34,7 @@ from rtsim.blocks import (
     UnitDelay,
     ZeroOrderHold,
 )
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.record.reading import Recording
 
 S = 1_000_000_000

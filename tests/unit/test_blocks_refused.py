@@ -21,7 +21,7 @@ from rtsim.blocks import (
     ZeroOrderHold,
     units,
 )
-from rtsim.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 
 LOOPS = [
     (

@@ -18,8 +18,8 @@ from rtsim.blocks import (
     Sampler,
     StateSpace,
 )
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import ScenarioError, ZenoError
+from rtsim.core.errors import ScenarioError, ZenoError
+from rtsim.engine.checkpoint.taking import Ring, Taking
 from rtsim.record.reading import Recording
 from rtsim.solve import Adaptive, Solver
 

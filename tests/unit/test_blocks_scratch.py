@@ -9,9 +9,9 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from rtsim.blocks import Constant, Diagram, Differential, Gain, Integrator, scratch, source
-from rtsim.compiling import compiled
-from rtsim.model import Model, bind
-from rtsim.signals import Signals, Vector
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Model, bind
 
 
 def lag(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

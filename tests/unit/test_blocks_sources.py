@@ -30,8 +30,8 @@ from rtsim.blocks import (
     Waveform,
     Wire,
 )
-from rtsim.errors import ModelError, ScenarioError
-from rtsim.signals import Signals
+from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.core.signals import Signals
 from rtsim.solve import Adaptive
 
 S = 1_000_000_000

@@ -16,10 +16,10 @@ from hitl.controllers.case import Case
 from hitl.protocol.errors import BoardError, BoardReset, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.events import Counts
 from hitl.protocol.line import Budget
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 from rtsim.record.exact import compare_exact
-from rtsim.signals import Vector
-from rtsim.tag import Tag
 
 LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"
 EXCHANGE = 1_222_500

@@ -12,8 +12,8 @@ from hitl.controllers.board_line import WallLine
 from hitl.protocol.errors import BoardReset, OldFirmware, SilentBoard
 from rtsim.record.exact import compare_exact
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
 from rtsim.testing import FakeClock
 
 LATE, MISSED, DISCARDED, FAILED = "Late", "Missed", "Discarded", "Failed"

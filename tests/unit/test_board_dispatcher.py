@@ -34,7 +34,7 @@ from hitl.protocol.framing import encode
 from hitl.protocol.messages import Code, Error, Hello, Ping, Start, Step, Stop
 from hitl.protocol.session import Session
 from hitl.protocol.wire import encode_message
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 PAYLOAD = 90
 BOARD = FIRMWARE.parent / "board"

@@ -11,14 +11,14 @@ from protocol_parts import f16
 from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.firmware import firmware
-from rtsim.controller import Controller
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 
 UNTIL = 0.5
 NAME = "autopilot"

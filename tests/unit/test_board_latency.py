@@ -13,8 +13,8 @@ from test_measured_latency import recorded
 
 from hitl.controllers.board import BoardController
 from hitl.protocol.line import Budget
+from rtsim.core.tag import Tag
 from rtsim.record.measured import measured_latency
-from rtsim.tag import Tag
 
 STEPS = 120
 MODEL = 0.02

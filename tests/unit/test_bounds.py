@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from rtsim import Guard, Model, PythonController, Recording, Scenario, Signals, compiled, simulate
 from rtsim.cli import main
-from rtsim.errors import ControllerError, ModelError, RtsimError
-from rtsim.model import Timer
+from rtsim.core.errors import ControllerError, ModelError, RtsimError
+from rtsim.core.tag import Period
+from rtsim.equations.model import Timer
 from rtsim.record.tape import MemoryRecorder
-from rtsim.tag import Period
 
 Function = Callable[..., None]
 ONE = Signals("a")
@@ -238,7 +238,7 @@ def test_only_the_first_call_is_checked() -> None:
 
     object.__setattr__(controller._native, "py_func", counted)
     try:
-        from rtsim.tag import Tag
+        from rtsim.core.tag import Tag
 
         for k in range(3):
             controller.send(Tag(k), np.zeros(1))

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.errors import ModelError
-from rtsim.model import Guard, Model, bind
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.model import Guard, Model, bind
 from rtsim.models.ball import BALL
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import Progress, simulate
+from rtsim.runs.simulation import Progress, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import BS32, DP54, GOOD, OUT_OF_BUDGET, Adaptive
 from rtsim.solve.adaptive import EVALUATIONS, UNBOUNDED
 from rtsim.solve.guarded import Guarded

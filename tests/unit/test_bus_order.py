@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from rtsim.bus import (
+from rtsim.components.bus import (
     COPY,
     DELIVERED,
     LOST,
@@ -17,11 +17,11 @@ from rtsim.bus import (
     Message,
     Topic,
 )
-from rtsim.errors import LatencyError, ScenarioError
-from rtsim.latency import ZERO, Fixed, LatencyModel
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals
-from rtsim.tag import NEVER, Tag
+from rtsim.components.latency import ZERO, Fixed, LatencyModel
+from rtsim.core.errors import LatencyError, ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals
+from rtsim.core.tag import NEVER, Tag
 
 ONE, TWO = Signals("a [1]"), Signals("a [1]", "b [1]")
 

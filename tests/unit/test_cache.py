@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from hitl.building import cache as of_hitl
-from rtsim import cache, compiling
-from rtsim.addresses import EQUATION
-from rtsim.cache import LEFT_NS, UNUSED_NS, cache_folder, prune
-from rtsim.compiling import compile_function
-from rtsim.machine_code import MachineCode
+from rtsim.core import cache
+from rtsim.core.cache import LEFT_NS, UNUSED_NS, cache_folder, prune
+from rtsim.equations import compiling
+from rtsim.equations.addresses import EQUATION
+from rtsim.equations.compiling import compile_function
+from rtsim.equations.machine_code import MachineCode
 
 NONE = np.zeros(0)
 
@@ -72,7 +73,7 @@ def test_a_full_disk_is_told_of_once(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(MachineCode, "write", fails)
-    monkeypatch.setattr("rtsim.lowering._keep", fails)
+    monkeypatch.setattr("rtsim.equations.lowering._keep", fails)
     with caplog.at_level(logging.WARNING):
         assert value(function) in (5.5, 1.0)
         value(function)
@@ -104,7 +105,7 @@ def test_both_packages_have_one_folder(folder: Path) -> None:
 
 PROGRAM = """
 import os, pwd, sys
-from rtsim.cache import cache_folder
+from rtsim.core.cache import cache_folder
 for name in ("HOME", "XDG_CACHE_HOME", "RTSIM_CACHE_DIR"):
     os.environ.pop(name, None)
 def nobody(*_):

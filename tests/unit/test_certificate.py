@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from rich.console import Console
 
-from rtsim.clock import VirtualClock
-from rtsim.errors import OverrunError, RecordingError
+from rtsim.core.clock import VirtualClock
+from rtsim.core.errors import OverrunError, RecordingError
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate, certify, show_ns
 from rtsim.timing.frames import BLOCK, NO_SAMPLE, FrameLog, WorstFrame

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rtsim.clock import VirtualClock
+from rtsim.core.clock import VirtualClock
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate, certify, show_ns
 from rtsim.timing.frames import WorstFrame

@@ -10,12 +10,12 @@ from test_board_flight import image, scenario_with
 
 from hitl.controllers.board import BoardController
 from hitl.controllers.reviving import board
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import CheckpointError
+from rtsim.core.errors import CheckpointError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Ring, Taking
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
 
 __all__ = ["image"]
 

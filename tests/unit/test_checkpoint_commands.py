@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.control.commands import Command
-from rtsim.control.inbox import Waiting
-from rtsim.model import Model
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.commands.commands import Command
+from rtsim.engine.commands.inbox import Waiting
+from rtsim.equations.model import Model
 from rtsim.record.exact import compare_exact
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import Fed, simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Fed, simulate
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtsim.checkpoint.file import MAGIC, VERSION, Checkpoint
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import CheckpointError, RtsimError, ScenarioError
-from rtsim.loading import load_scenario
-from rtsim.messagepack import pack
-from rtsim.simulation import simulate
+from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError
+from rtsim.core.net.messagepack import pack
+from rtsim.engine.checkpoint.file import MAGIC, VERSION, Checkpoint
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 
 HEAD = 50
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.past import Past
-from rtsim.checkpoint.taking import MOST_FILES, Files, Ring, Taking, beside, path_beside
-from rtsim.errors import CheckpointError, ScenarioError
-from rtsim.tag import NEVER
+from rtsim.core.errors import CheckpointError, ScenarioError
+from rtsim.core.tag import NEVER
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.taking import MOST_FILES, Files, Ring, Taking, beside, path_beside
 
 MS = 1_000_000
 

@@ -18,11 +18,11 @@ from checkpoint_parts import (
     split_tags,
 )
 
-from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.errors import ControllerError, RtsimError
-from rtsim.loading import BUILT_IN, load_scenario
+from rtsim.core.errors import ControllerError, RtsimError
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.record.tape import MemoryRecorder
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import BUILT_IN, load_scenario
 
 NAMES = sorted([*BUILT_IN, *OWN])
 FEW = [name for name in NAMES if name not in SOLVED] + ["ball-abm4", "ball-lsoda", "orbit-dp54"]

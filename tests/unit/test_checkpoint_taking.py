@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Files, Ring, Taking, beside, path_beside
-from rtsim.controller import Controller
-from rtsim.errors import CheckpointError, ScenarioError
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
+from rtsim.core.errors import CheckpointError, ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Files, Ring, Taking, beside, path_beside
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import Pace, simulate
-from rtsim.tag import Tag
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
 
 MS = 1_000_000

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rtsim.cli import main
-from rtsim.loading import BUILT_IN
 from rtsim.record.reading import Recording
+from rtsim.scenario.loading import BUILT_IN
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -62,7 +62,7 @@ def test_a_file_of_the_users_own_runs_and_replays(
     source = tmp_path / "mine.py"
     source.write_text(
         "from rtsim.models.orbit import ORBIT\n"
-        "from rtsim.scenario import Scenario\n"
+        "from rtsim.scenario.scenario import Scenario\n"
         "def slow(step=0.5):\n"
         "    scenario = Scenario('mine', until=5)\n"
         "    scenario.plant('moon', ORBIT, step=step)\n"

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rtsim.cli import main
-from rtsim.errors import ModelError
-from rtsim.model import Model, bind
-from rtsim.signals import Signals
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Signals
+from rtsim.equations.model import Model, bind
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

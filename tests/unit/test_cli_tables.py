@@ -9,9 +9,9 @@ from rich.console import Console
 
 from rtsim.cli.recordings import print_comparison
 from rtsim.cli.tables import Column, console, print_table
+from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.verdict import SignalResult
-from rtsim.tag import Tag
 
 NAME = "messages/autopilot.inputs.inertial_pitch_rate"
 

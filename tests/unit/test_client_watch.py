@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli.main import main
+from rtsim.core.net.messagepack import pack, unpack
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import client
 from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.client import ControlError, Run
 from rtsim.gateway.registry import Entry
-from rtsim.messagepack import pack, unpack
-from rtsim.tag import NS_PER_S
 
 NAMES = [{"name": "plant.x", "unit": "m"}]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtsim import clock as clock_module
-from rtsim.clock import (
+from rtsim.core import clock as clock_module
+from rtsim.core.clock import (
     MAX_SPIN_NS,
     MIN_SPIN_NS,
     Timeline,
@@ -25,7 +25,7 @@ from rtsim.clock import (
     tick_ns,
     until_quiet,
 )
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.testing import FakeClock
 
 MONTH_NS = 31 * 86_400 * 10**9

@@ -9,13 +9,13 @@ from command_parts import Flown, Told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.control.commands import KINDS, CommandError, from_json, read_command
-from rtsim.control.inbox import MOST_WAITING, NEXT_TAG, Inbox
+from rtsim.engine.commands.commands import KINDS, CommandError, from_json, read_command
+from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
+from rtsim.runs.replay import rerun
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from command_parts import Flown, Told
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Files, Ring, Taking
-from rtsim.control.inbox import NEXT_TAG
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Files, Ring, Taking
+from rtsim.engine.commands.inbox import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 NEVER_BY_ITSELF = 1000

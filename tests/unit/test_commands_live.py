@@ -14,12 +14,12 @@ import pytest
 from random_command_parts import FAULTS, WRONG, right
 from test_cli import rtsim
 
-from rtsim.clock import Wake
-from rtsim.control.commands import KINDS, read_command
-from rtsim.control.desk import AT_A_TAG
-from rtsim.control.inbox import NEXT_TAG
-from rtsim.faults import Fault
-from rtsim.faults.writing import write_faults
+from rtsim.core.clock import Wake
+from rtsim.engine.commands.command_handler import AT_A_TAG
+from rtsim.engine.commands.commands import KINDS, read_command
+from rtsim.engine.commands.inbox import NEXT_TAG
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.writing import write_faults
 from rtsim.gateway.client import ControlError, Run, connect
 from rtsim.record.reading import Recording
 

@@ -11,11 +11,11 @@ from command_parts import Flown, Told
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from rtsim.core.tag import NS_PER_S
 from rtsim.models import unstable
 from rtsim.record.comparison import compare
-from rtsim.scenario import Scenario
-from rtsim.simulation import Progress
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import Progress
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FAKE_START
 from rtsim.timing.policy import CatchUp, Policy, Slip
 

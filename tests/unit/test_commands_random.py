@@ -13,14 +13,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_command_parts import WRONG, right, scenario
 
-from rtsim.checkpoint.past import Past
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.control.commands import KINDS, CommandError
+from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.commands.commands import KINDS, CommandError
 from rtsim.models import unstable
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
+from rtsim.runs.replay import rerun
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 COMMANDS = 500

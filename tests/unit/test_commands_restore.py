@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from command_parts import Flown, Told
 
-from rtsim.checkpoint.past import Past
-from rtsim.checkpoint.taking import Files, Ring, Taking
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import Tag
+from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.taking import Files, Ring, Taking
 from rtsim.models import unstable
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 

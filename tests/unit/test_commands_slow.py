@@ -12,15 +12,15 @@ from command_parts import Flown, Told
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rtsim.control.commands import SLOWEST
-from rtsim.control.inbox import Inbox
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.commands import SLOWEST
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import fed_commands, rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import Fed, Progress, simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.replay import fed_commands, rerun
+from rtsim.runs.simulation import Fed, Progress, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 
 MS = 1_000_000

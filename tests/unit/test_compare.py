@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Tag
 
 STATE = Signals(
     Signal("h", "m"),

@@ -10,11 +10,11 @@ import pytest
 from test_cli import data, rtsim
 
 from rtsim.cli.recordings import tolerances
+from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome, SignalResult, Tolerance
-from rtsim.signals import Signal, Signals
 
 MS = 1_000_000
 PLANT = """

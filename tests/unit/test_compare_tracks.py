@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import START, Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Tolerance
-from rtsim.signals import Signal, Signals
-from rtsim.tag import START, Tag
 
 Rows = Sequence[tuple[int, float]]
 WALL = {"deterministic": "no"}

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim import compiling
-from rtsim.addresses import EQUATION
-from rtsim.compiling import compile_function
-from rtsim.model import Model, bind
-from rtsim.signals import Signals
+from rtsim.core.signals import Signals
+from rtsim.equations import compiling
+from rtsim.equations.addresses import EQUATION
+from rtsim.equations.compiling import compile_function
+from rtsim.equations.model import Model, bind
 from rtsim.solve import GOOD, solver_named
 
 FACTORS = np.array([2.0])

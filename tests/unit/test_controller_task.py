@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from controller_task_parts import MS, Answers, Stand, after, at_once
 
-from rtsim.controller_task import Request
-from rtsim.errors import ControllerError, ScenarioError, ShapeError
-from rtsim.latency import ZERO, Fixed, Loss
-from rtsim.tag import Tag
-from rtsim.tasks import FAR
+from rtsim.components.controller_task import Request
+from rtsim.components.latency import ZERO, Fixed, Loss
+from rtsim.components.tasks import FAR
+from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
+from rtsim.core.tag import Tag
 
 # -- asked and answered
 

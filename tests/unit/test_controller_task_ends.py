@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from controller_task_parts import INPUTS, MS, OUTPUTS, Answers, Stand, after, at_once
 
-from rtsim.controller_task import Request
-from rtsim.errors import ControllerError, ScenarioError
-from rtsim.latency import Fixed, LatencyModel
-from rtsim.signals import Vector
-from rtsim.tag import Tag
-from rtsim.tasks import FAR
+from rtsim.components.controller_task import Request
+from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.components.tasks import FAR
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 # -- failures
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from hitl.building.build import build
 from hitl.interface import load_interface
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
+from rtsim.core.tag import Tag
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.scenario import autopilot
 from rtsim.models.pid import pid_controller
 from rtsim.models.unstable import controller as unstable_controller
-from rtsim.tag import Tag
 
 CORE = Path(__file__).resolve().parents[2] / "firmware" / "core"
 SOURCES = sorted(CORE.glob("*.c"))

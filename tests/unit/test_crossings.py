@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import ModelError, RecordingError, ZenoError
-from rtsim.model import Guard, Model
+from rtsim.core.errors import ModelError, RecordingError, ZenoError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL, bounce, derivative, height
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Outcome, simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Outcome, simulate
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals, compiled, simulate
+from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.discrete import Processes
-from rtsim.errors import ControllerError, ScenarioError
-from rtsim.reading_functions import never_written
+from rtsim.equations.reading_functions import never_written
 from rtsim.record.tape import MemoryRecorder
 
 SECOND = 1

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from semantics_parts import INTEGRATOR, law_of
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Files, Ring, Taking
+from rtsim.core.errors import CheckpointError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.discrete import Agenda, Processes
 from rtsim.discrete.stimuli import Stimuli
-from rtsim.errors import CheckpointError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Files, Ring, Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 Steps = Generator[Any, Any, None]
 AT = ["0.31", "0.5", "0.777", "1.4"]

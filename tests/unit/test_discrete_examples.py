@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals
 from rtsim.discrete import population
-from rtsim.errors import ScenarioError, UnknownName
 from rtsim.models.chase import GAP
 from rtsim.models.chase import scenario as chase
 from rtsim.models.job_shop import heating
 from rtsim.models.job_shop import scenario as job_shop
 from rtsim.models.life import life, placed
 from rtsim.models.life import scenario as life_scenario
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 Cells = NDArray[np.float64]

@@ -11,14 +11,14 @@ import simpy
 from discrete_parts import K, Steps, Y, one
 from semantics_parts import INTEGRATOR, add_one, copy_input, law_of, rows
 
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import ModelError, ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period
 from rtsim.discrete import Agenda, Processes
-from rtsim.errors import ModelError, ScenarioError
-from rtsim.latency import Fixed
+from rtsim.equations.source_hash import source_hash
 from rtsim.models.ball import BALL
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.source_hash import source_hash
-from rtsim.tag import Period
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import check_determinism
 from rtsim.testing.determinism import trace_of as flown
 
@@ -62,7 +62,7 @@ def test_a_delay_is_the_nearest_ns_of_what_is_written(delay: Any, ns: int) -> No
 
 def flown_agenda(setup: Callable[[Agenda], object]) -> Agenda:
     """An agenda that was set up, and stands at 0."""
-    from rtsim.random_streams import RandomStreams
+    from rtsim.core.random_streams import RandomStreams
 
     def nothing(agenda: Agenda) -> None:
         setup(agenda)
@@ -233,7 +233,7 @@ def two_at_once(hears: Callable[[Agenda], Steps]) -> Scenario:
 
         agenda.process(body())
 
-    from rtsim.signals import Signal
+    from rtsim.core.signals import Signal
 
     orders = Signals("number", Signal("size", "kg", shape=(2,), initial=(5.0, 6.0)))
     out = one(hears, on=("orders",))

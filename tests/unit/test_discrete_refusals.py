@@ -12,13 +12,13 @@ import simpy
 from discrete_parts import K, Steps, Y, one
 from semantics_parts import INTEGRATOR, copy_input
 
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
+from rtsim.core.signals import Signals
 from rtsim.discrete import Agenda, Processes
-from rtsim.errors import ModelError, ScenarioError, ShapeError, UnknownName, ZenoError
-from rtsim.faults import FaultError
+from rtsim.engine.faults import FaultError
 from rtsim.models.ball import BALL
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of as flown
 
 
@@ -170,7 +170,7 @@ def test_its_ticks_cannot_be_lost_by_a_fault() -> None:
 def test_simpy_is_imported_where_there_are_processes_alone() -> None:
     code = (
         "import sys, rtsim.cli.run; from rtsim.models.ball import scenario; scenario().build(); "
-        "assert 'simpy' not in sys.modules; from rtsim.loading import load_scenario; "
+        "assert 'simpy' not in sys.modules; from rtsim.scenario.loading import load_scenario; "
         "load_scenario('queue').build(); assert 'simpy' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,8 +11,8 @@ from checkpoint_parts import law_in_c
 from diverge_parts import diverged, fly, fly_elsewhere, lab_in, place
 from test_cli import rtsim
 
+from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
-from rtsim.tag import Tag
 
 MS = 1_000_000
 

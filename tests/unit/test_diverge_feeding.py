@@ -10,12 +10,12 @@ from diverge_parts import (
 )
 from semantics_parts import MS
 
-from rtsim.controller import PythonController
-from rtsim.diverging import Verdict
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Tag
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Tag
+from rtsim.equations.model import Model
+from rtsim.runs.diverging import Verdict
+from rtsim.scenario.scenario import Scenario
 
 
 def turning(state: float, shown: float, gain: float = 1.0) -> Scenario:

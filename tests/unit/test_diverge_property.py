@@ -9,12 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from semantics_parts import MS, U, X
 
-from rtsim.controller import PythonController
-from rtsim.diverging import diverge
-from rtsim.latency import Fixed
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed
+from rtsim.core.signals import Signals
+from rtsim.equations.model import Model
+from rtsim.runs.diverging import diverge
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 STEP, TICK, SAMPLE, UPDATE = 4, 10, 6, 14

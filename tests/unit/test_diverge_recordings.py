@@ -21,16 +21,16 @@ from diverge_parts import (
 from semantics_parts import INTEGRATOR, MS, U
 from test_cli import rtsim
 
-from rtsim.control.commands import Command
-from rtsim.control.inbox import Waiting
-from rtsim.diverging import diverge
-from rtsim.errors import RecordingError
-from rtsim.model import Model
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
+from rtsim.engine.commands.commands import Command
+from rtsim.engine.commands.inbox import Waiting
+from rtsim.equations.model import Model
 from rtsim.record.event import Event
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
-from rtsim.simulation import Fed
-from rtsim.tag import Tag
+from rtsim.runs.diverging import diverge
+from rtsim.runs.simulation import Fed
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 
@@ -173,7 +173,7 @@ def test_one_that_was_run_from_python_needs_its_scenario() -> None:
     a = trace_of(scenario, compile=False)
     with pytest.raises(RecordingError, match="it was run from Python") as raised:
         diverge(a)
-    assert "rtsim.diverging.diverge(recording, scenarios=(scenario, None))" in str(
+    assert "rtsim.runs.diverging.diverge(recording, scenarios=(scenario, None))" in str(
         raised.value.__notes__
     )
     assert diverge(a, scenarios=(scenario, None)).equal

@@ -22,16 +22,16 @@ from diverge_parts import (
 )
 from semantics_parts import INTEGRATOR, MS, law_of
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.diverging import diverge, finder
-from rtsim.diverging.flying import Flight
-from rtsim.errors import CheckpointError
-from rtsim.latency import Fixed, Loss
+from rtsim.components.latency import Fixed, Loss
+from rtsim.core.errors import CheckpointError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
+from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
-from rtsim.tag import Tag
+from rtsim.runs.diverging import diverge, finder
+from rtsim.runs.diverging.flying import Flight
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 

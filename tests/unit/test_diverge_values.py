@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.diverging.states import drawn, first_apart, parting
-from rtsim.diverging.values import Pair, Value, in_full, same
-from rtsim.random_streams import RandomStreams
+from rtsim.core.random_streams import RandomStreams
+from rtsim.runs.diverging.states import drawn, first_apart, parting
+from rtsim.runs.diverging.values import Pair, Value, in_full, same
 
 OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 

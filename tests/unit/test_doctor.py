@@ -13,7 +13,7 @@ from rich.console import Console
 
 from rtsim.cli import main
 from rtsim.cli.json_text import layout
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.testing import FakeClock
 from rtsim.timing import doctor
 from rtsim.timing.doctor import Diagnosis, examine

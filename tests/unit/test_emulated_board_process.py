@@ -16,7 +16,7 @@ from emulated_board_parts import IMAGES, need, on_each, running, with_simavr
 
 from hitl.boards import BoardError, node, simavr
 from hitl.boards.emulated import EmulatedBoard
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 FAKE = """
 import struct, sys

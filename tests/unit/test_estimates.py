@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError
-from rtsim.estimates import (
+from rtsim.core.errors import ScenarioError
+from rtsim.core.estimates import (
     Estimate,
     batch_means,
     interval,
@@ -18,7 +18,7 @@ from rtsim.estimates import (
     time_average,
     warm_up,
 )
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 
 def autoregressive(count: int, seed: int, memory: float = 0.8, start: float = 0.0) -> Vector:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.faults.activity import FAR_NS, Activity
-from rtsim.faults.at_messages import FaultyTransport
-from rtsim.faults.description import Fault
-from rtsim.faults.present import Present
-from rtsim.latency import Fixed, LatencyModel, Reorder
-from rtsim.random_streams import RandomStreams
-from rtsim.tag import Tag
+from rtsim.components.latency import Fixed, LatencyModel, Reorder
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import Tag
+from rtsim.engine.faults.activity import FAR_NS, Activity
+from rtsim.engine.faults.at_messages import FaultyTransport
+from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.present import Present
 
 MS = 1_000_000
 

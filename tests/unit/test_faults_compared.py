@@ -16,10 +16,10 @@ from hitl.comparison.back_to_back import Ladder, Rung, climb
 from hitl.results.page import render
 from hitl.results.table import Tables
 from rtsim.cli import main
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
-from rtsim.signals import Vector
-from rtsim.tag import Tag
 
 LAW = "controller=firmware/core/unstable_control.toml:single"
 LOST = {"name": "lost", "where": "controller", "kind": "drop", "at": 0.5, "count": 2}

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl.plants import Plant
-from rtsim.errors import ScenarioError
-from rtsim.faults import Fault, FaultError, read_faults
-from rtsim.faults.condition import parse_condition
-from rtsim.faults.kinds import KINDS
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.faults import Fault, FaultError, read_faults
+from rtsim.engine.faults.condition import parse_condition
+from rtsim.engine.faults.kinds import KINDS
 from rtsim.record.exact import compare_exact
-from rtsim.scenario import Scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 GOOD = """\

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from hitl.boards.contract import BoardError
 from hitl.testing import check_link
-from rtsim.faults.at_lines import LineFaults
-from rtsim.faults.present import Present
-from rtsim.random_streams import RandomStreams
+from rtsim.core.random_streams import RandomStreams
+from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.present import Present
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 
 FRAME = b"\x01\x02\x03\x04\x05\0"
@@ -306,8 +306,8 @@ def test_around_the_emulated_uno(backend: str) -> None:
     from emulated_board_parts import running
 
     from hitl.boards.faulty import faulty
-    from rtsim.faults import Fault
-    from rtsim.faults.activity import Activity
+    from rtsim.engine.faults import Fault
+    from rtsim.engine.faults.activity import Activity
 
     present = Present()
     faults = [

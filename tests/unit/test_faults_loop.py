@@ -10,20 +10,20 @@ from command_parts import Flown, Told
 from fault_parts import flown, sampled
 from loop_parts import MS, Paced, computed, late, marks, scenario
 
-from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.checkpoint.taking import Files, Taking
-from rtsim.clock import VirtualClock, Wake
-from rtsim.errors import ScenarioError
-from rtsim.faults.at_loop import DisturbedPacer
-from rtsim.instant import Instant
+from rtsim.core.clock import VirtualClock, Wake
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.engine.checkpoint.taking import Files, Taking
+from rtsim.engine.faults.at_loop import DisturbedPacer
+from rtsim.engine.microsteps import Instant
+from rtsim.engine.trace import Trace
 from rtsim.record.exact import compare_exact
-from rtsim.replay import rerun
-from rtsim.simulation import _pacer
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import _pacer
 from rtsim.testing import FakeClock
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip
-from rtsim.trace import Trace
 
 KINDS: list[dict[str, Any]] = [
     late(kind="stall"),

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from semantics_parts import MS
 
-from rtsim.latency import Fixed, Reorder, Uniform
-from rtsim.random_streams import RandomStreams
+from rtsim.components.latency import Fixed, Reorder, Uniform
+from rtsim.core.random_streams import RandomStreams
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
+from rtsim.runs.replay import rerun
 
 
 def fault(kind: str, **entries: Any) -> dict[str, Any]:

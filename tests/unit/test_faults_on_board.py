@@ -13,14 +13,14 @@ from protocol_parts import f16
 
 from hitl.controllers.board import BoardController
 from hitl.firmware import firmware
-from rtsim.clock import Clock
-from rtsim.loading import load_scenario
+from rtsim.core.clock import Clock
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 
 NAME = "autopilot"

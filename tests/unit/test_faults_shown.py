@@ -11,12 +11,12 @@ from fault_parts import copy_input, flown, ramp
 from semantics_parts import U
 
 from rtsim.cli import main
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.record.fault_marks import Span, rows, spans
 from rtsim.record.report import render
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
 from rtsim.testing.determinism import trace_of
 
 FAULTS = """

@@ -9,14 +9,14 @@ import pytest
 from fault_parts import TIMES, flown, in_words, offset, ramp, sampled, told
 from semantics_parts import INTEGRATOR, law_of
 
-from rtsim.errors import ModelError
-from rtsim.faults import FaultError
-from rtsim.model import Model
-from rtsim.random_streams import RandomStreams
+from rtsim.core.errors import ModelError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.faults import FaultError
+from rtsim.equations.model import Model
 from rtsim.record.exact import compare_exact
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.runs.replay import rerun
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 AT = {"at": 0.3, "duration": 0.4}
@@ -80,7 +80,7 @@ def test_a_fault_moves_no_other_stream() -> None:
     """Neither that of a noise, nor of a link, nor of another fault, whatever its name."""
 
     def noisy() -> Scenario:
-        from rtsim.latency import Uniform
+        from rtsim.components.latency import Uniform
 
         scenario = ramp(transport=Uniform(0.0, 0.09))
         scenario.noise("wind", Signals("w [1]"), deviation=1.0, period=0.05)
@@ -153,7 +153,7 @@ def test_one_element_of_a_vector() -> None:
     def still(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
         dx[:] = 0.0
 
-    from rtsim.signals import Signal
+    from rtsim.core.signals import Signal
 
     scenario = Scenario("vector", until=0.3)
     model = Model("still", Signals(Signal("r", "m", shape=(3,), initial=(1.0, 2.0, 3.0))), still)
@@ -277,7 +277,7 @@ def test_a_saved_run_goes_on_as_if_nothing_was() -> None:
     """Streams, activations and captured values are part of it."""
     from semantics_parts import MS
 
-    from rtsim.executive import Executive
+    from rtsim.engine.executive import Executive
     from rtsim.record.tape import MemoryRecorder
     from rtsim.testing import FakeClock
     from rtsim.timing.pacing import Pacer

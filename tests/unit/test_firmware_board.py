@@ -17,8 +17,8 @@ from hitl.protocol.events import Connected, Failed, Ponged, Started, Stepped, St
 from hitl.protocol.framing import wire_size
 from hitl.protocol.messages import LAYOUTS, Reset
 from hitl.protocol.wire import decode_message, encode_message
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 PERIOD = 320_000
 """Cycles of 20 ms."""

@@ -19,7 +19,7 @@ from hitl.firmware.compiling import compiled
 from hitl.firmware.flags import CORE
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import InterfaceError, load_interface
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 TOML = """\
 name = "c"

@@ -26,7 +26,7 @@ from hitl.protocol.codec import Codec
 from hitl.protocol.events import Connected, Event, Started, Stepped, Stopped
 from hitl.protocol.session import Session
 from hitl.protocol.verdicts import payload_needed
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 EXAMPLES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "hitl" / "examples").glob("*/*.toml"))
 CORE = [f"firmware/core/{n}.toml" for n in ("f16_control", "pid", "unstable_control")]

@@ -38,7 +38,7 @@ def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
 INLET = """
 from rtsim import Scenario
 from rtsim.models.ball import scenario as ball
-from rtsim.signals import Signal, Signals
+from rtsim.core.signals import Signal, Signals
 
 
 class Silent:

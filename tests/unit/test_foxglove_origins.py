@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli.main import main
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.gateway.origins import LONGEST_HEAD, Door, read_origins
 from rtsim.gateway.relay import Relay
 

@@ -16,19 +16,19 @@ from click.shell_completion import ShellComplete
 from gateway_parts import live
 
 from rtsim.cli.main import main
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.messagepack import pack
+from rtsim.core.net.sockets import Caller
 from rtsim.gateway.client import NEXT_TAG, ControlError, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.requests import VERSION
-from rtsim.messagepack import pack
 from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.simulation import Progress, simulate
-from rtsim.sockets import Caller
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Progress, simulate
 
 
 @pytest.fixture(autouse=True)

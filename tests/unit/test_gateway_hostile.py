@@ -17,16 +17,16 @@ from typing import Any, Protocol
 import pytest
 from checkpoint_parts import SEED, noisy
 
+from rtsim.core.net.messagepack import pack
+from rtsim.core.net.sockets import MOST_BYTES, Caller
 from rtsim.gateway.client import Run, connect
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.registry import find
 from rtsim.gateway.requests import VERSION
-from rtsim.messagepack import pack
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.simulation import Progress, simulate
-from rtsim.sockets import MOST_BYTES, Caller
+from rtsim.runs.simulation import Progress, simulate
 from rtsim.testing import FakeClock
 
 MS = 1_000_000
@@ -135,7 +135,8 @@ class Killed:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         code = (
-            "import sys; from rtsim.sockets import Caller; from rtsim.messagepack import pack\n"
+            "import sys; from rtsim.core.net.sockets import Caller; "
+            "from rtsim.core.net.messagepack import pack\n"
             "caller = Caller(sys.argv[1]); caller.send(b''); print('on', flush=True)\n"
             f"ask = pack({{'v': {VERSION}, 'id': 1, 'do': 'watch', 'names': ['fast.x'], "
             "'rate': 200.0})\n"

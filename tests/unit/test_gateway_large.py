@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from gateway_parts import live
 
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model
 from rtsim.gateway import catalogue as catalogues
 from rtsim.gateway.catalogue import MOST_VALUES, Counters, Look, catalogue, read_look
 from rtsim.gateway.client import ControlError
 from rtsim.gateway.pipe import Pipe
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.tally import Tally
 
 MANY = 120_000

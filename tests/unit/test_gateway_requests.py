@@ -9,8 +9,8 @@ import msgpack
 import numpy as np
 import pytest
 
+from rtsim.core.net.messagepack import pack
 from rtsim.gateway.requests import VERSION, RequestError, read_request
-from rtsim.messagepack import pack
 
 BAD: list[object] = [
     None, 3, [], {"id": -1}, {"id": True, "v": VERSION}, {"id": 1, "v": VERSION + 1},

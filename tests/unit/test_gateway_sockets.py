@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from socket_parts import LOOPBACK, reached, tree
 
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.sockets import Caller, keys_of
 from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.loop import Gateway
-from rtsim.sockets import Caller, keys_of
 
 RTSIM = [sys.executable, "-m", "rtsim"]
 

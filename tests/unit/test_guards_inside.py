@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.model import Guard, Model
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Outcome, simulate
+from rtsim.runs.simulation import Outcome, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver
 from rtsim.solve.adaptive import EVALUATIONS
 from rtsim.solve.embedded import BS32_TABLEAU
-from rtsim.tag import Duration
 
 MS = 1_000_000
 TIGHT = [

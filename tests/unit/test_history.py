@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.errors import ControllerError
-from rtsim.history import History, feed, steps_of
-from rtsim.messagepack import pack, unpack
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.components.request_log import History, feed, steps_of
+from rtsim.core.errors import ControllerError
+from rtsim.core.net.messagepack import pack, unpack
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 
 class Summing:

@@ -100,10 +100,10 @@ def _sleeping(top: ast.stmt) -> Iterator[int]:
 @pytest.mark.parametrize("path", sources("rtsim"), ids=lambda p: str(p.relative_to(ROOT)))
 def test_only_the_clock_reads_a_wall_clock(path: Path) -> None:
     found = wall_clocks(path.read_text(encoding="utf-8"))
-    if path == ROOT / "rtsim/clock.py":
-        assert found, "rtsim/clock.py reads the wall clock; where has that gone?"
+    if path == ROOT / "rtsim/core/clock.py":
+        assert found, "rtsim/core/clock.py reads the wall clock; where has that gone?"
     else:
-        assert not found, f"{path}:{found}: take a Clock, or rtsim.clock.stopwatch"
+        assert not found, f"{path}:{found}: take a Clock, or rtsim.core.clock.stopwatch"
 
 
 @pytest.mark.parametrize("path", sources(*SHIPPED), ids=lambda p: str(p.relative_to(ROOT)))
@@ -188,10 +188,14 @@ def test_imports_point_one_way() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "contract"),
     [
-        ("rtsim/tag.py", "from rtsim.executive import Executive", "imports point one way"),
-        ("rtsim/bus.py", "import hitl", "hitl plugs into rtsim"),
-        ("rtsim/executive.py", "from mcap.writer import Writer", "the file format is known"),
-        ("rtsim/simulation.py", "import click", "the command line's library"),
+        (
+            "rtsim/timing/policy.py",
+            "from rtsim.engine.executive import Executive",
+            "imports point one way",
+        ),
+        ("rtsim/components/bus.py", "import hitl", "hitl plugs into rtsim"),
+        ("rtsim/engine/executive.py", "from mcap.writer import Writer", "the file format is known"),
+        ("rtsim/runs/simulation.py", "import click", "the command line's library"),
         ("rtsim/testing/solvers.py", "import pytest", "what ships needs no test tool"),
         ("rtsim/stray.py", "", "imports point one way"),
     ],

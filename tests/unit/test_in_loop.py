@@ -11,18 +11,18 @@ from back_to_back_parts import Stand
 
 from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.comparison.flights import compare_flights
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError
-from rtsim.latency import Fixed
-from rtsim.model import Model
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+from rtsim.equations.model import Model
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 STEPS = 11

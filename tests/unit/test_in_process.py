@@ -15,13 +15,13 @@ import hitl
 from hitl.building.build import build
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
-from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
-from rtsim.loading import load_scenario
+from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.signals import Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 
 EXAMPLES = Path(hitl.__file__).parent / "examples"
 CORE = Path(hitl.__file__).parents[1] / "firmware" / "core"

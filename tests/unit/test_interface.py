@@ -13,8 +13,8 @@ from hitl.interface import Interface, InterfaceError, Step, load_interface
 from hitl.interface.fields import Field, limits
 from hitl.interface.lines import Lines
 from hitl.interface.targets import check_target
-from rtsim.errors import UnknownName
-from rtsim.signals import Signal
+from rtsim.core.errors import UnknownName
+from rtsim.core.signals import Signal
 
 GOOD = """\
 name = "pid"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hitl.interface.fields import Field, number, read_field, whole
-from rtsim.signals import Signal
+from rtsim.core.signals import Signal
 
 
 def field(table: str = "inputs", **row: Any) -> Field:

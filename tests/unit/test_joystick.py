@@ -22,14 +22,14 @@ from virtual_joystick import GAMEPAD, HAT_UP, VirtualJoystick
 
 from rtsim.cli import main
 from rtsim.cli.joystick import ask, open_devices, watch
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
 from rtsim.pilot.devices.controls import Controls, Look, Moved, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.missing import why_none
 from rtsim.pilot.devices.sdl import Devices
 from rtsim.pilot.viewer import strip
-from rtsim.signals import Signal, Signals
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.errors import LatencyError, ScenarioError
-from rtsim.latency import (
+from rtsim.components.latency import (
     ZERO,
     Duplicate,
     Empirical,
@@ -29,8 +28,9 @@ from rtsim.latency import (
     latency_of,
     to_plain,
 )
-from rtsim.random_streams import RandomStreams
-from rtsim.tag import LONGEST_NS
+from rtsim.core.errors import LatencyError, ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import LONGEST_NS
 
 MS = 1_000_000
 

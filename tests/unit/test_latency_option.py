@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from rtsim.cli import main
 from rtsim.cli.latency import parse_latencies
-from rtsim.errors import RtsimError, ScenarioError
-from rtsim.latency import Empirical, latency_in_words
+from rtsim.components.latency import Empirical, latency_in_words
+from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.record.measured import MeasuredLatency
 from rtsim.record.reading import Recording
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.clock import WallClock
-from rtsim.errors import OverrunError
+from rtsim.core.clock import WallClock
+from rtsim.core.errors import OverrunError
 from rtsim.testing.clock import FakeClock
 from rtsim.timing import line as line_module
 from rtsim.timing.certificate import Certificate, certify

@@ -13,8 +13,8 @@ from emulated_board_parts import need
 from socket_parts import LOOPBACK, reached
 
 from rtsim.cli.main import main
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 
 RTSIM = [sys.executable, "-m", "rtsim"]
 FLY = ["fly", "f16", "--headless", "--size", "160x120", "--no-record", "--until", "1"]

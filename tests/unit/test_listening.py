@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli.main import main
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.gateway.listening import check_foxglove, listen
 
 OPEN = [

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.loading import load_scenario
-from rtsim.parts import PlantPart
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import PlantPart
 
 TEXT = """from rtsim import Scenario
 from rtsim.models.unstable import UNSTABLE

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim import compiling
-from rtsim.addresses import EQUATION, MATRIX, NUMBER, RESET, WORDS, Block
-from rtsim.compiling import announced, compile_function
-from rtsim.controller import PythonController
-from rtsim.machine_code import MachineCode, link
-from rtsim.model import Model, bind
-from rtsim.raised import in_words
-from rtsim.signals import Signals
+from rtsim.components.controller import PythonController
+from rtsim.core.raised import in_words
+from rtsim.core.signals import Signals
+from rtsim.core.tag import Tag
+from rtsim.equations import compiling
+from rtsim.equations.addresses import EQUATION, MATRIX, NUMBER, RESET, WORDS, Block
+from rtsim.equations.compiling import announced, compile_function
+from rtsim.equations.machine_code import MachineCode, link
+from rtsim.equations.model import Model, bind
+from rtsim.equations.source_hash import source_hash
 from rtsim.solve import GOOD, solver_named
-from rtsim.source_hash import source_hash
-from rtsim.tag import Tag
 
 NONE = np.zeros(0)
 Law = Callable[..., Any]
@@ -208,7 +208,7 @@ def test_a_kept_flight_starts_without_compiler_and_solver_library(tmp_path: Path
             text=True, check=True,
         )  # fmt: skip
     names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert {"numpy", "rtsim.plant"} <= names
+    assert {"numpy", "rtsim.components.plant"} <= names
     heavy = ("numba", "scipy", "rich", "google.protobuf", "mcap", "simpy", "plotly", "zmq")
     assert [name for name in heavy if name in names] == []
 

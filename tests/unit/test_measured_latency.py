@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rtsim.errors import LatencyError, RecordingError, ScenarioError
-from rtsim.latency import Empirical, Fixed, from_plain, to_plain
+from rtsim.components.latency import Empirical, Fixed, from_plain, to_plain
+from rtsim.core.errors import LatencyError, RecordingError, ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.record.event import Event
 from rtsim.record.measured import FEWEST, MOST, measured_latency
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 MS = 1_000_000

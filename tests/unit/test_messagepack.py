@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rtsim.messagepack import EncodingError, Limits, pack, unpack
+from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
 
 _LEAVES = (
     st.none()

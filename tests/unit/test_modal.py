@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from rtsim.compiling import compiled
-from rtsim.errors import ModelError, UnknownName
-from rtsim.modal import Mode, Transition, modal
-from rtsim.model import Model
+from rtsim.core.errors import ModelError, UnknownName
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.modal import Mode, Transition, modal
+from rtsim.equations.model import Model
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import Outcome, simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Outcome, simulate
+from rtsim.scenario.scenario import Scenario
 
 
 def heats(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from semantics_parts import MS
 
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import ModelError
-from rtsim.model import Model, Timer
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.equations.model import Model, Timer
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Period
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 
 
 def falls(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.model import bind
+from rtsim.core.signals import Vector
+from rtsim.equations.earth import EARTH_RATE
+from rtsim.equations.model import bind
 from rtsim.models.body import BODY_OUTPUTS, BODY_STATES, direction_cosines, normalise_attitude
-from rtsim.models.earth import EARTH_RATE
 from rtsim.models.initial import euler_matrix, initial_state, quaternion_of
 from rtsim.models.nesc import BRICK, SPHERE
-from rtsim.signals import Vector
 from rtsim.solve.rk4 import RK4
 
 COMPILES = settings(deadline=None)  # the first call of a helper compiles it

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
-from rtsim.models.earth import (
+from rtsim.core.signals import Vector
+from rtsim.equations.earth import (
     EARTH_PARAMETERS,
     EQUATORIAL_RADIUS,
     FLATTENING,
@@ -23,7 +23,7 @@ from rtsim.models.earth import (
     gravity,
     to_ned,
 )
-from rtsim.signals import Vector
+from rtsim.models.atmosphere import SEA_LEVEL_DENSITY, standard_atmosphere
 
 COMPILES = settings(deadline=None)  # the first call of a helper compiles it
 WGS84 = (EQUATORIAL_RADIUS, FLATTENING)

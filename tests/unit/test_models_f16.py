@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim.errors import ModelError, UnknownName
+from rtsim.core.errors import ModelError, UnknownName
 from rtsim.models.f16 import data
 from rtsim.models.f16.aerodynamics import (
     DEGREES_PER_RADIAN,

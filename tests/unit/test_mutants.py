@@ -98,9 +98,9 @@ def test_a_sample_is_drawn_by_what_a_change_is() -> None:
 
 
 def test_a_change_is_told_by_its_lines_and_not_by_their_number() -> None:
-    found = of_diff("rtsim/bus.py", "f", DIFF)
-    assert found == mutant("rtsim/bus.py", "f", "return x[1:] - 1", "return x[ 2:] - 1")
-    assert of_diff("rtsim/bus.py", "f", DIFF.replace("@@ -1,3", "@@ -91,3")) == found
+    found = of_diff("rtsim/components/bus.py", "f", DIFF)
+    assert found == mutant("rtsim/components/bus.py", "f", "return x[1:] - 1", "return x[ 2:] - 1")
+    assert of_diff("rtsim/components/bus.py", "f", DIFF.replace("@@ -1,3", "@@ -91,3")) == found
     assert "in f:\n    - return x[1:] - 1\n    + return x[ 2:] - 1" in found.told
     assert "in the module:" in found._replace(within="").told
 
@@ -110,20 +110,20 @@ def table(*equivalent: Mutant) -> Tables:
 
 
 def test_equivalent_ones_do_not_count_and_are_known_by_their_lines() -> None:
-    found = of_diff("rtsim/bus.py", "f", DIFF)
-    known = mutant("rtsim/bus.py", "f", "return x[1:]-1", "return x[2:] - 1")
+    found = of_diff("rtsim/components/bus.py", "f", DIFF)
+    known = mutant("rtsim/components/bus.py", "f", "return x[1:]-1", "return x[2:] - 1")
     for other in (
-        known._replace(module="rtsim/tag.py"),
+        known._replace(module="rtsim/core/tag.py"),
         known._replace(within="g"),
         known._replace(now="return x[3:] - 1"),
     ):
-        score = Score("rtsim/bus.py", 9, killed=3)
+        score = Score("rtsim/components/bus.py", 9, killed=3)
         score.count(found, table(other))
         assert (score.tried, score.share, score.survived) == (4, 0.75, [found])
-    score = Score("rtsim/bus.py", 9, killed=3)
+    score = Score("rtsim/components/bus.py", 9, killed=3)
     score.count(found, table(known))
     assert (score.tried, score.share, score.equivalent) == (4, 1.0, [found])
-    assert list(rows([score])) == [("rtsim/bus.py", "9", "4", "3", "0", "1", "100 %")]
+    assert list(rows([score])) == [("rtsim/components/bus.py", "9", "4", "3", "0", "1", "100 %")]
 
 
 def test_without_mutants_there_is_no_score() -> None:
@@ -162,10 +162,19 @@ def test_each_equivalent_one_is_of_the_source_and_has_a_reason() -> None:
 
 
 def test_a_module_is_named_by_a_part_of_its_path() -> None:
-    known = Tables(dict.fromkeys(("rtsim/bus.py", "rtsim/timing/bus.py", "rtsim/tag.py"), ()), {})
-    assert _named(("tag",), known) == ["rtsim/tag.py"]
-    assert _named(("rtsim/bus.py", "tag"), known) == ["rtsim/bus.py", "rtsim/tag.py"]
-    assert _named(("bus", "rtsim/bus.py"), known) == ["rtsim/bus.py", "rtsim/timing/bus.py"]
+    known = Tables(
+        dict.fromkeys(("rtsim/components/bus.py", "rtsim/timing/bus.py", "rtsim/core/tag.py"), ()),
+        {},
+    )
+    assert _named(("tag",), known) == ["rtsim/core/tag.py"]
+    assert _named(("rtsim/components/bus.py", "tag"), known) == [
+        "rtsim/components/bus.py",
+        "rtsim/core/tag.py",
+    ]
+    assert _named(("bus", "rtsim/components/bus.py"), known) == [
+        "rtsim/components/bus.py",
+        "rtsim/timing/bus.py",
+    ]
     assert _named((), known) == list(known.tests)
     with pytest.raises(click.UsageError, match=r"buss is not in tools/mutants/modules\.toml"):
         _named(("buss",), known)

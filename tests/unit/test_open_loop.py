@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.comparison.outputs import ulps
 from hitl.comparison.tolerances import DOUBLE, SINGLE, Tolerances, by_type
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Period, Tag
 from rtsim.record.verdict import Tolerance
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Period, Tag
 
 TENTH = Period.of("0.1")
 

@@ -14,15 +14,15 @@ from click.testing import CliRunner
 
 from rtsim import Recording, simulate
 from rtsim.cli import main
-from rtsim.errors import RtsimError, ScenarioError
-from rtsim.faults.reading import read_faults
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.net.sockets import Broadcast
+from rtsim.engine.faults.reading import read_faults
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.registry import VIEWED, Entry, enter
-from rtsim.loading import load_scenario
 from rtsim.record.report import write_report
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.whole import write_whole
-from rtsim.sockets import Broadcast
+from rtsim.scenario.loading import load_scenario
 
 RTSIM = f"{sys.executable} -m rtsim"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Overrun, Policy, Slip, advice, parse_policy
 
 

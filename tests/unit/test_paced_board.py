@@ -19,7 +19,7 @@ from hitl.boards import BoardError, open_link
 from hitl.boards.paced import PacedBoard
 from hitl.boards.paced_terminal import Terminal
 from hitl.testing import check_link
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")
 

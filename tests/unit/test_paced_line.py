@@ -14,7 +14,7 @@ from hitl.boards.paced_line import (
     SLICE_NS,
     PacedLine,
 )
-from rtsim.clock import Wake
+from rtsim.core.clock import Wake
 from rtsim.testing.clock import FakeClock
 
 MS = 1_000_000

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from pacing_parts import MS, fly, make
 
-from rtsim.clock import VirtualClock, Wake
-from rtsim.errors import OverrunError
+from rtsim.core.clock import VirtualClock, Wake
+from rtsim.core.errors import OverrunError
 from rtsim.testing import FakeClock
 from rtsim.timing.pacing import NEXT, REST, Pacer
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Slip

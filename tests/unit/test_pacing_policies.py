@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from pacing_parts import MS
 
-from rtsim.clock import Wake, WallClock
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import Wake, WallClock
+from rtsim.core.errors import ScenarioError
 from rtsim.testing import FakeClock
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Abort, CatchUp, Freeze, Policy, Slip, parse_policy
@@ -53,7 +53,7 @@ def test_the_rehearsal_of_a_wake_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
         time[0] += 100
         return time[0]
 
-    monkeypatch.setattr("rtsim.clock.stopwatch", read)
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
     monkeypatch.setattr("time.sleep", sleep)
     results = []
     for rehearsed in (True, False):
@@ -92,7 +92,7 @@ def test_an_interrupt_after_the_rehearsal_counts_no_wake(monkeypatch: pytest.Mon
         rehearse()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rtsim.clock.stopwatch", read)
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
     monkeypatch.setattr(
         "time.sleep", lambda seconds: time.append(time.pop() + round(seconds * 1e9))
     )
@@ -121,7 +121,7 @@ def test_a_wake_right_after_the_rehearsal_finds_the_frame_as_it_was(
         time[0] += 100
         return time[0]
 
-    monkeypatch.setattr("rtsim.clock.stopwatch", read)
+    monkeypatch.setattr("rtsim.core.clock.stopwatch", read)
     clock, wake = WallClock(spin_ns=100_000), Sleepy()
     pacer = Pacer(clock, Abort(), frame_ns=MS)
     rehearse = clock.rehearsal

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from pilot_parts import flight
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.simulation import simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
 
 REST = (0.0, 0.0, 0.0, 0.3)
 

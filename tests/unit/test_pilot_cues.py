@@ -13,7 +13,8 @@ import pygame
 import pytest
 from pilot_parts import flight, watched
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signal, Signals
 from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.piloted import STALL
 from rtsim.pilot.cues import PULSE_NS, Cues, Shaker
@@ -23,8 +24,7 @@ from rtsim.pilot.scenes.scene import Shown, Warned
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.scene import Cue
-from rtsim.signals import Signal, Signals
+from rtsim.scenario.shown import Cue
 
 HIGH = Cue("high", "ball.height", shaker=(2.0, 4.0), horn=3.0, band=0.5)
 SIGNALS = Signals(Signal("height", "m"))

@@ -18,13 +18,13 @@ from virtual_joystick import (
     VirtualJoystick,
 )
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices import sdl
 from rtsim.pilot.devices.controls import HOLD_NS, Controls, Stick
 from rtsim.pilot.devices.mapping import mapping_of
 from rtsim.pilot.devices.sdl import Devices
-from rtsim.signals import Signal, Signals
-from rtsim.tag import NS_PER_S
 from tools.x11 import Screen, xvfb
 
 STICK = Signals(

@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from virtual_joystick import VirtualJoystick
 
-from rtsim.loading import load_scenario
+from rtsim.core.signals import Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
@@ -24,8 +25,7 @@ from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
 from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, Saving, _mapping, _why
 from rtsim.pilot.viewer.state import Picture, Said, Telling
-from rtsim.signals import Signals
-from rtsim.tag import NS_PER_S
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FAKE_START, FakeClock
 
 MS = 1_000_000

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.pilot.interpolation import Interpolation, Pair, slerp
-from rtsim.signals import Signal, Signals, Vector
 
 MS = 1_000_000
 STEP = 20 * MS

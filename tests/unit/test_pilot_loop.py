@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from pilot_parts import flight, watched
 
-from rtsim.addresses import EQUATION
-from rtsim.clock import stopwatch
-from rtsim.compiling import Native
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.addresses import EQUATION
+from rtsim.equations.compiling import Native
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
@@ -25,10 +26,9 @@ from rtsim.pilot.stick import FADE_NS, SAFE_NS, SharedStick
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.signals import Signal, Signals
-from rtsim.simulation import simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FAKE_START, FakeClock
 
 MS = 1_000_000

@@ -9,6 +9,7 @@ import pygame
 import pytest
 from pilot_parts import flight, watched
 
+from rtsim.core.signals import Vector
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.models.f16.plant import F16
 from rtsim.pilot.interpolation import Pair
@@ -17,8 +18,7 @@ from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.scene import COCKPIT
 from rtsim.pilot.shared import Shared
 from rtsim.pilot.viewer.state import Picture
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FAKE_START
 
 SIZE = (640, 360)

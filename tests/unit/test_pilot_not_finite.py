@@ -12,14 +12,14 @@ from pilot_parts import flight, watched
 
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.models.orbit import scenario as orbit
-from rtsim.parts import PlantPart, readable
 from rtsim.pilot.interpolation import Interpolation
 from rtsim.pilot.scenes import text
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Scene, Shown
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.scenario import Scenario
+from rtsim.scenario.parts import PlantPart, readable
+from rtsim.scenario.scenario import Scenario
 
 BAD = (math.nan, math.inf, -math.inf, 0.0, 1e300, 1e125, -1e12)
 

@@ -8,12 +8,12 @@ import numpy as np
 import pygame
 import pytest
 
+from rtsim.core.signals import Vector
 from rtsim.models.orbit import ORBIT
 from rtsim.pilot.scenes import orbit
 from rtsim.pilot.scenes.orbit import ARROW, MOON, PLANET, TRACK, OrbitScene
 from rtsim.pilot.scenes.scene import Moment, Shown, scene_named
 from rtsim.pilot.scenes.text import Colour
-from rtsim.signals import Vector
 
 SIZE = (400, 300)
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.pilot.pacing import POLL_NS, Durations, Frames
 from rtsim.testing.clock import FAKE_START, FakeClock
 

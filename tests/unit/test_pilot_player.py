@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.clock import stopwatch
-from rtsim.errors import RecordingError
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RecordingError
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.playback import MOST_RATE, Playback
@@ -25,8 +25,8 @@ from rtsim.pilot.viewer.player import Player, play
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.simulation import simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FakeClock
 
 SIZE = (400, 300)

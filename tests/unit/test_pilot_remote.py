@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pilot_line import AHEAD, MOON, MS, Line, Machines
 
+from rtsim.core.signals import Signal, Signals
 from rtsim.pilot import orders
 from rtsim.pilot.flow import MOST_UNDER_WAY
 from rtsim.pilot.interpolation import Pair
@@ -19,7 +20,6 @@ from rtsim.pilot.relay import GONE_NS, MOST_VIEWERS
 from rtsim.pilot.remote import SILENT_NS, Remote
 from rtsim.pilot.shared import MOST_ORDERS, STICK, Schema, SharedError
 from rtsim.pilot.wire import HELLO, RECORDS, Format, Head, WireError
-from rtsim.signals import Signal, Signals
 
 
 @pytest.fixture

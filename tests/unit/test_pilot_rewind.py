@@ -13,10 +13,10 @@ from pilot_parts import flight
 
 from rtsim.cli.checkpoints import Wanted
 from rtsim.cli.legs import Leg, fly_legs
-from rtsim.clock import stopwatch
-from rtsim.control.commands import CommandError, read_command
-from rtsim.errors import CheckpointError
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import CheckpointError
+from rtsim.core.tag import Tag
+from rtsim.engine.commands.commands import CommandError, read_command
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.world import Course, Gate
@@ -26,10 +26,10 @@ from rtsim.pilot.viewer.state import Said, Telling
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording, what_both_have
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import Pace, Progress, simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Pace, Progress, simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
 
 MS = 1_000_000
@@ -165,7 +165,11 @@ def test_why_an_order_is_refused_is_told_at_the_window(
     def unsavable(_: object) -> None:
         raise CheckpointError("rig (Free) runs freely and would have gone on meanwhile")
 
-    for place in ("rtsim.checkpoint.taking", "rtsim.control.desk", "rtsim.simulation"):
+    for place in (
+        "rtsim.engine.checkpoint.taking",
+        "rtsim.engine.commands.command_handler",
+        "rtsim.runs.simulation",
+    ):
         monkeypatch.setattr(f"{place}.check_savable", unsavable)
     seen: list[str] = []
     held: list[Said] = []
@@ -187,7 +191,7 @@ def test_a_ring_that_was_asked_for_insists(tmp_path: Path, monkeypatch: pytest.M
     def unsavable(_: object) -> None:
         raise CheckpointError("no")
 
-    monkeypatch.setattr("rtsim.simulation.check_savable", unsavable)
+    monkeypatch.setattr("rtsim.runs.simulation.check_savable", unsavable)
     wanted = Wanted(None, (), told=True, rewind="2", viewed=True)
     with pytest.raises(CheckpointError):
         legs(flight([]), tmp_path, {}, until=0.1, wanted=wanted)

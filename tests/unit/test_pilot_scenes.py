@@ -9,10 +9,10 @@ import pygame
 import pytest
 from pilot_parts import flight, watched
 
-from rtsim.models import earth
+from rtsim.core.signals import Vector
+from rtsim.equations import earth
 from rtsim.models.f16.piloted import RUNWAY, scenario
 from rtsim.models.f16.plant import F16
-from rtsim.parts import PlantPart
 from rtsim.pilot.interpolation import Interpolation, Pair
 from rtsim.pilot.scenes import flight as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
@@ -22,7 +22,7 @@ from rtsim.pilot.scenes.hud import GREEN, Figures, HeadUp
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Shown, scene_named
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.world import BANDS, SKY, Gate, Terrain, approach
-from rtsim.signals import Vector
+from rtsim.scenario.parts import PlantPart
 from rtsim.testing.clock import FAKE_START
 
 SIGNALS = F16.states + F16.discrete + F16.inputs + F16.outputs

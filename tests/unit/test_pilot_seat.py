@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtsim.core.signals import Signals
 from rtsim.pilot import orders
 from rtsim.pilot.seat import FREE_NS
 from rtsim.pilot.shared import Schema, Shared
 from rtsim.pilot.viewer.state import Picture, Telling
-from rtsim.signals import Signals
 
 MS = 1_000_000
 

@@ -13,6 +13,8 @@ import pygame
 import pytest
 from pilot_line import MOON, Line, Machines, Served
 
+from rtsim.core.net.sockets import keys_of
+from rtsim.core.signals import Signal, Signals
 from rtsim.pilot import relay
 from rtsim.pilot.flow import MOST_UNDER_WAY
 from rtsim.pilot.launching import Window
@@ -21,8 +23,6 @@ from rtsim.pilot.remote import Remote
 from rtsim.pilot.shared import MOST_BYTES, Schema, Shared, SharedError
 from rtsim.pilot.viewer.process import watch
 from rtsim.pilot.wire import OVER, RECORDS, SCHEMA, TO_RUN, Format, Head, OtherVersion
-from rtsim.signals import Signal, Signals
-from rtsim.sockets import keys_of
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pygame
 import pytest
 from virtual_joystick import VirtualJoystick
 
-from rtsim.clock import stopwatch
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.cues import PULSE_NS
 from rtsim.pilot.devices import horn
 from rtsim.pilot.devices.controls import Controls
@@ -33,9 +33,9 @@ from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.scene import Cue
-from rtsim.simulation import simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.shown import Cue
 from rtsim.testing.clock import FAKE_START, FakeClock
 
 MS = 1_000_000

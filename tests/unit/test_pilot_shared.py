@@ -11,8 +11,8 @@ import pytest
 if sys.platform != "win32":
     import resource
 
+from rtsim.core.signals import Signal, Signals
 from rtsim.pilot.shared import MOST_BYTES, PAIR, Schema, Shared, SharedError
-from rtsim.signals import Signal, Signals
 
 MOON = Signals("x [m] = 1", Signal("q", shape=(4,), kind="quaternion", initial=(1, 0, 0, 0)))
 SCHEMA = Schema((("moon", MOON),), Signals("pitch", "roll"), {"scene": "orbit"})

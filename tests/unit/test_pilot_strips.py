@@ -9,6 +9,7 @@ import numpy as np
 import pygame
 import pytest
 
+from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.plant import F16
 from rtsim.pilot.scenes.past import Kept, Pasts
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
@@ -21,7 +22,6 @@ from rtsim.pilot.scenes.strips import (
     strips_of,
     told_apart,
 )
-from rtsim.signals import Signal, Signals
 
 NS = 1_000_000_000
 F16_SIGNALS = F16.states + F16.discrete + F16.inputs + F16.outputs

@@ -24,12 +24,12 @@ from hitl.contexts import BoardUnderTest
 from hitl.interface import InterfaceError, load_interface
 from hitl.results.target import last_of
 from rtsim.cli import main
-from rtsim.clock import stopwatch
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.simulation import Progress
+from rtsim.runs.simulation import Progress
 
 LAW = {"controller": "firmware/core/unstable_control.toml:single"}
 ABSENT = "serial:///dev/rtsim-none"

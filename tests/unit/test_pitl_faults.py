@@ -29,17 +29,17 @@ from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
 from hitl.rigs.pins import CLOCK_HZ
 from hitl.rigs.rig import End
-from rtsim.controller import Controller
-from rtsim.errors import ControllerError
-from rtsim.faults.at_lines import LineFaults
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Period
+from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.simulation import simulate
-from rtsim.tag import Period
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 NAME, RATE, ALLOWED = "autopilot", 100, 0.005

@@ -23,12 +23,12 @@ from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from hitl.results.table import Tables
 from hitl.results.target import bars, facts, histogram, last_of
-from rtsim.controller import Controller
-from rtsim.errors import OverrunError, ScenarioError
+from rtsim.components.controller import Controller
+from rtsim.core.errors import OverrunError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Period, Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.markup import duration
-from rtsim.signals import Vector
-from rtsim.tag import Period, Tag
 
 STEPS = 31
 
@@ -121,7 +121,7 @@ def test_a_tolerance_holds_for_both_pairs(folder: Path) -> None:
 
 def test_units_that_an_interface_leaves_open_are_those_of_the_design(folder: Path) -> None:
     """The lower side of the second pair is a translation, too."""
-    from rtsim.signals import Signals
+    from rtsim.core.signals import Signals
 
     bare = Signals("force")
     rungs = [

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hitl.contexts import back_to_back
 from hitl.plants import plant
 from rtsim.cli import main
-from rtsim.loading import load_scenario
+from rtsim.scenario.loading import load_scenario
 
 
 def rtsim(*arguments: object) -> Result:

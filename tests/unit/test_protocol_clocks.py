@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hitl.protocol.clocks import TICK_NS, WRAP, ClockFit, RoundTrip, fit, unrolled
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
 
 S = 1_000_000_000
 WIRE_NS = 870_000  # each way: 10 bytes at 115200

@@ -17,7 +17,7 @@ from hitl.protocol.line import MOST_BAUD, BaudRate, Budget, nominal, offered, wi
 from hitl.protocol.messages import Step, StepReply
 from hitl.protocol.wire import encode_message
 from hitl.rigs.pins import INTERFACE
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 DATASHEET = [  # ATmega328P, "Examples of Baud Rate Setting", 16 MHz, U2X = 1: UBRR, error in %
     (9600, 207, 0.2), (19200, 103, 0.2), (38400, 51, 0.2), (76800, 25, 0.2),

@@ -25,8 +25,8 @@ from hitl.protocol.framing import encode
 from hitl.protocol.messages import VERSION, Hello, Kind, Start, Step
 from hitl.protocol.session import CONNECT_PATIENCE_NS, HELLO_EVERY_NS, OutOfTurn, Session, State
 from hitl.protocol.verdicts import payload_needed
-from rtsim.errors import ControllerError
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 
 
 def test_a_run() -> None:

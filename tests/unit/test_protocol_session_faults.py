@@ -22,8 +22,8 @@ from hitl.protocol.framing import encode
 from hitl.protocol.messages import Code, Error, HelloReply, Pong, Reset, StartReply, StepReply
 from hitl.protocol.session import OutOfTurn, Session
 from hitl.protocol.wire import encode_message
-from rtsim.errors import ControllerError
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 
 
 def test_a_reset_is_named_by_its_notice() -> None:

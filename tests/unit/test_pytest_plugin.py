@@ -14,11 +14,11 @@ import pytest
 import hitl
 from hitl import back_to_back, plant, sil
 from hitl.cli.starting import write_starter
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError, ScenarioError, ShapeError, UnknownName
-from rtsim.loading import load_scenario
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError, ScenarioError, ShapeError, UnknownName
+from rtsim.core.signals import Vector
 from rtsim.models.unstable import scenario as unstable
-from rtsim.signals import Vector
+from rtsim.scenario.loading import load_scenario
 
 TEN_LINES = """\
 def test_each_step_and_the_loop(back_to_back):

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 
 from rtsim import Fixed, Model, PythonController, Recording, Scenario, Signals, simulate
 from rtsim.cli import main
+from rtsim.core.errors import ControllerError, ModelError, RtsimError, ScenarioError
 from rtsim.discrete import Processes
-from rtsim.errors import ControllerError, ModelError, RtsimError, ScenarioError
-from rtsim.model import Guard
+from rtsim.equations.model import Guard
 from rtsim.record.tape import MemoryRecorder
 
 ENDS: list[type[BaseException]] = [SystemExit, GeneratorExit, KeyboardInterrupt]

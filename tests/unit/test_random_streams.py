@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rtsim.random_streams import RandomStreams
+from rtsim.core.random_streams import RandomStreams
 
 
 @pytest.mark.rule("named-streams")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcap.opcode import Opcode
 from record_samples import MS, fly, ticking
 
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.writer import RecordingFile

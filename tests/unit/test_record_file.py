@@ -10,13 +10,13 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
 
-from rtsim.errors import ScenarioError, ShapeError
+from rtsim.core.errors import ScenarioError, ShapeError
+from rtsim.core.signals import Signal, Signals
+from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import message_class
 from rtsim.record.tape import MemoryRecorder, NullRecorder
-from rtsim.signals import Signal, Signals
-from rtsim.tag import Tag
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ PROGRAM = """
 import os, sys, time
 import numpy as np
 from rtsim.record.file import FileRecorder
-from rtsim.signals import Signals
+from rtsim.core.signals import Signals
 
 recorder = FileRecorder(sys.argv[1], time.monotonic_ns)
 track = recorder.track("p", ("step",), Signals(*(f"x{i}" for i in range(5))))

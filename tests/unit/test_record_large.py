@@ -24,7 +24,8 @@ from record_samples import fly, ticking
 
 from rtsim.cli.main import main
 from rtsim.cli.messages import message_rows
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Signals
 from rtsim.record import chunks, reading, spare, stored
 from rtsim.record.chunks import HEAD, Run, runs
 from rtsim.record.comparison import compare
@@ -35,7 +36,6 @@ from rtsim.record.schema import HEADER, sealed
 from rtsim.record.stored import StoredWords
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, Pair, Tolerance
-from rtsim.signals import Signals
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
+from rtsim.components.latency import Fixed
+from rtsim.core.signals import Signal, Signals
 from rtsim.discrete import Agenda, Processes
-from rtsim.latency import Fixed
 from rtsim.record.outputs import outputs, said
 from rtsim.record.reading import Recording
 from rtsim.record.report import render
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 from rtsim.testing.replications import held_average
 

@@ -18,16 +18,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from record_samples import fly, ticking
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RecordingError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Signals
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
 from rtsim.record.frames import HEAD, LONGEST, Frame, FrameBuffer, Kind, pack
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.writer import serve
-from rtsim.signals import Signals
-from rtsim.tag import NS_PER_S
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
 

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 
 from rtsim import Model, Scenario, Signals, simulate
 from rtsim.cli import main
-from rtsim.clock import stopwatch
-from rtsim.errors import ScenarioError
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.client import connect
 from rtsim.gateway.loop import Gateway
-from rtsim.outcome import RecordingLost
 from rtsim.record.file import FileRecorder
-from rtsim.simulation import Pace, Progress
-from rtsim.tag import NS_PER_S
+from rtsim.runs.outcome import RecordingLost
+from rtsim.runs.simulation import Pace, Progress
 from rtsim.timing.policy import Slip
 
 

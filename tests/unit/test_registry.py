@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.gateway import registry
 from rtsim.gateway.registry import Entry, enter, find, folder, runs
 

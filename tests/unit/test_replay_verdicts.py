@@ -11,16 +11,16 @@ import pytest
 from diverge_parts import SCENARIO, diverged, fly, lab_in, place
 from test_cli import data, rtsim
 
-from rtsim import replay
 from rtsim.cli import replaying
-from rtsim.diverging import flying
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 from rtsim.record.drift import by_range
 from rtsim.record.ending import died_of
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.tag import Tag
+from rtsim.runs import replay
+from rtsim.runs.diverging import flying
+from rtsim.runs.replay import rerun
 
 READER = """
 from pathlib import Path

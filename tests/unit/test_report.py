@@ -18,8 +18,9 @@ from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 from record_samples import fly
 
-from rtsim.errors import RecordingError
-from rtsim.loading import load_scenario
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import Span
 from rtsim.record.figures import log_histogram, trajectories
@@ -28,9 +29,8 @@ from rtsim.record.reading import Recording
 from rtsim.record.report import render, write_report
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.thinning import thin
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 STAMPS = (

@@ -8,13 +8,13 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from rtsim.errors import UnknownName
+from rtsim.core.errors import UnknownName
+from rtsim.core.tag import NS_PER_S
 from rtsim.models.ball import scenario as ball
 from rtsim.models.queues import scenario as queue
 from rtsim.record import figures
 from rtsim.record.reading import Recording
 from rtsim.record.report import render
-from rtsim.tag import NS_PER_S
 from rtsim.testing.determinism import trace_of
 
 Drawn = Callable[[Recording, str], go.Scatter]

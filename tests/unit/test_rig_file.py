@@ -12,7 +12,7 @@ from hitl.interface import InterfaceError
 from hitl.protocol.codec import Codec
 from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
-from rtsim.tag import Period
+from rtsim.core.tag import Period
 
 LIGHT = re.search(r"^light = .*$", RIG.read_text(encoding="utf-8"), re.M)
 assert LIGHT is not None

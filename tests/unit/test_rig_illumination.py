@@ -23,16 +23,16 @@ from hitl.rigs.file import load_rig
 from hitl.rigs.node import delay_ns
 from hitl.rigs.pins import CLOCK_HZ
 from hitl.rigs.rig import End, Rig
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError
-from rtsim.faults import Fault
-from rtsim.faults.activity import Activity
-from rtsim.faults.at_lines import LineFaults
-from rtsim.faults.present import Present
-from rtsim.loading import load_scenario
-from rtsim.parts import ControllerPart
-from rtsim.random_streams import RandomStreams
-from rtsim.tag import NS_PER_S, Period, Tag
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import NS_PER_S, Period, Tag
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.present import Present
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import ControllerPart
 
 PERIOD = Period.of(0.02)
 RC = 0.01

@@ -14,9 +14,9 @@ from hitl.rigs.node import NodeReader, NodeWriter, delay_ns
 from hitl.rigs.pins import CLOCK_HZ, INTERFACE, PINS
 from hitl.rigs.rig import Rig
 from hitl.rigs.running import check_watchdog, pace_for
-from rtsim.errors import ControllerError, ScenarioError
-from rtsim.signals import Vector
-from rtsim.tag import Period, Tag
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Period, Tag
 
 OUTPUTS = load_interface(INTERFACE).outputs
 LAMP = 'lamp = { pin = "D2", kind = "digital_in" }'

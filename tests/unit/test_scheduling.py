@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 from rtsim.timing import scheduling
 from rtsim.timing.scheduling import Request, probe, request
 from rtsim.timing.slices import slice_ns

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hitl.building.build import PLAIN, SANITIZE, build
 from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.controllers.sil import SilController
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.law import LAW_INPUTS, LAW_PARAMETERS
 from rtsim.models.f16.scenario import autopilot

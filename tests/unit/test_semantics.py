@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from semantics_parts import INTEGRATOR, MS, U, X, add_one, copy_input, count, law_of, rows
 
-from rtsim.clock import Wake
-from rtsim.controller import PythonController
-from rtsim.errors import ScenarioError
-from rtsim.executive import Executive
-from rtsim.latency import Fixed
-from rtsim.model import Model
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed
+from rtsim.core.clock import Wake
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.executive import Executive
+from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.testing.determinism import check_determinism, trace_of
 from rtsim.timing.pacing import Pacer

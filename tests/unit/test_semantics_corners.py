@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from semantics_parts import INTEGRATOR, MS, U, copy_input, count, law_of, rows
 
-from rtsim.bus import Bus, Topic
-from rtsim.latency import Fixed
-from rtsim.model import Model
-from rtsim.random_streams import RandomStreams
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.system import reaction_order
-from rtsim.tag import Tag
+from rtsim.components.bus import Bus, Topic
+from rtsim.components.latency import Fixed
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+from rtsim.engine.system import reaction_order
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 Y = Signals("y [1]")

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
 
-from rtsim.clock import Wake
-from rtsim.controller import PythonController
-from rtsim.errors import ModelError, OverrunError, ScenarioError
-from rtsim.executive import Executive
-from rtsim.model import Model
+from rtsim.components.controller import PythonController
+from rtsim.core.clock import Wake
+from rtsim.core.errors import ModelError, OverrunError, ScenarioError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.executive import Executive
+from rtsim.equations.model import Model
 from rtsim.models.unstable import scenario as unstable
-from rtsim.random_streams import RandomStreams
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import changed_since, rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.replay import changed_since, rerun
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.testing.determinism import trace_of
 from rtsim.timing.pacing import Pacer

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from semantics_parts import INTEGRATOR, MS, U, add_one, count, law_of, rows
 
-from rtsim.errors import ControllerError, ScenarioError, ZenoError
-from rtsim.executive import Executive
-from rtsim.latency import Fixed
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import ControllerError, ScenarioError, ZenoError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Tag
+from rtsim.engine.executive import Executive
 from rtsim.models.unstable import UNSTABLE
 from rtsim.models.unstable import controller as unstable_controller
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.testing.determinism import trace_of
 from rtsim.timing.pacing import Pacer

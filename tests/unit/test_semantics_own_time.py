@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from semantics_parts import MS, U, rows
 
-from rtsim.errors import ControllerError, RtsimError
-from rtsim.latency import Fixed
+from rtsim.components.latency import Fixed
+from rtsim.core.errors import ControllerError, RtsimError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 
 LATE, MISSED, DISCARDED = "Late", "Missed", "Discarded"

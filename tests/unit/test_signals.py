@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError, ShapeError, UnknownName
-from rtsim.signals import Signal, Signals
+from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
+from rtsim.core.signals import Signal, Signals
 
 LAYOUT = Signals("altitude [m] = 100", Signal("q", shape=(4,), kind="quaternion"), "speed [m/s]")
 

@@ -18,8 +18,8 @@ from hitl.building.build import Build
 from hitl.cli import sil
 from hitl.controllers.case import Case, CaseError
 from hitl.controllers.sil import SilController
-from rtsim.signals import Vector
-from rtsim.tag import Tag
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 from hitl.cli.common import in_c, parse_controllers
 from rtsim.cli import main
-from rtsim.errors import ScenarioError
-from rtsim.loading import load_scenario
+from rtsim.core.errors import ScenarioError
 from rtsim.models.orbit import ORBIT
 from rtsim.models.unstable import controller
 from rtsim.record.reading import Recording
-from rtsim.scenario import Scenario
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 
 TWO = """
 

@@ -17,7 +17,7 @@ from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.cli import sil
 from hitl.controllers.sil import SilController
 from hitl.interface import InterfaceError
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hitl.building.build import Build, build
 from hitl.building.coverage import Counted, CoverageError, _major, measured
 from hitl.cli.common import coverage_option
 from hitl.controllers.sil import SilController
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 pytestmark = with_gcc
 

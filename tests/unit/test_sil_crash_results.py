@@ -20,11 +20,11 @@ from hitl.building import store
 from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.results.table import Tables
 from rtsim.cli import main
-from rtsim.controller import PythonController
-from rtsim.errors import ControllerError
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
 from rtsim.models.unstable import controller, scenario
-from rtsim.scenario import Scenario
-from rtsim.signals import Vector
+from rtsim.scenario.scenario import Scenario
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 STACK = "#0 0x55dc24a16b96 in the_function"

@@ -18,8 +18,8 @@ import hitl
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.interface import load_interface
-from rtsim.errors import ControllerError
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 
 EXAMPLES = Path(hitl.__file__).parent / "examples"
 FILES = sorted(EXAMPLES.glob("*/*.toml"))

@@ -16,10 +16,10 @@ from hitl import back_to_back as reported
 from hitl.comparison.back_to_back import back_to_back
 from hitl.comparison.verdict import Undecided
 from rtsim.cli import main
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Vector
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.verdict import Outcome
-from rtsim.signals import Vector
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.worker.process import Worker
 from hitl.worker.serving import Server
-from rtsim.errors import ControllerError
-from rtsim.tag import Tag
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import Tag
 
 SOURCE = """\
 #include <stdlib.h>
@@ -117,7 +117,7 @@ def test_in_this_process_it_ends_the_controller_alone(where: str, how: str, made
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from test_sil_exit import InProcess, Path, run\n"
-        "from rtsim.errors import ControllerError\n"
+        "from rtsim.core.errors import ControllerError\n"
         "try:\n"
         "    run(InProcess(sys.argv[2], {'from': int(sys.argv[3]), 'how': int(sys.argv[4])}))\n"
         "except ControllerError as error:\n"

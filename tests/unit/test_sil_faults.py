@@ -22,13 +22,13 @@ from hitl.controllers.case import Case
 from hitl.controllers.sil import SilController
 from hitl.worker import process as worker_module
 from hitl.worker.ending import Died
-from rtsim.errors import ControllerError
+from rtsim.core.errors import ControllerError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 from rtsim.record.exact import compare_exact
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.signals import Vector
-from rtsim.simulation import simulate
-from rtsim.tag import Tag
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ import numpy as np
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
 from hitl.interface import load_interface
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 tempfile.tempdir = sys.argv[3]
 build = Build(load_interface(sys.argv[1]), "plain", Path(sys.argv[2]), "")
 controller = SilController(build).fresh()

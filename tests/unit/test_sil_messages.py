@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl.worker.messages import HEADER_BYTES, MAGIC, Garbage, Heard, Kind, Speaker, parse, spoken
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 MOST = 16
 SCHEMA = 0xFEDC_BA98_7654_3210

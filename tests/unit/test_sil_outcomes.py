@@ -21,11 +21,11 @@ from hitl.comparison.verdict import Undecided
 from hitl.controllers.sil import SilController
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
-from rtsim.errors import ControllerError, OverrunError
+from rtsim.core.errors import ControllerError, OverrunError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.verdict import Outcome
-from rtsim.signals import Vector
-from rtsim.tag import Tag
 
 UNDECIDED = "it could not be decided whether the C does what its design does"
 

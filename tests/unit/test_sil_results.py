@@ -28,10 +28,10 @@ from hitl.results.figures import Traces, traces_html
 from hitl.results.junit import junit_xml, write_junit
 from hitl.results.page import render, write_page
 from hitl.results.table import Tables
-from rtsim.errors import RecordingError
+from rtsim.core.errors import RecordingError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Period
 from rtsim.models.unstable import controller, scenario
-from rtsim.signals import Vector
-from rtsim.tag import Period
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 EVIL = "</script><script>alert(1)</script>"
@@ -196,7 +196,7 @@ def test_a_junit_error_holds_what_xml_cannot(dead: BackToBack) -> None:
 
 
 def raising(text: str) -> Vector:
-    from rtsim.errors import ControllerError
+    from rtsim.core.errors import ControllerError
 
     raise ControllerError(text)
 

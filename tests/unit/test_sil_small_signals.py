@@ -16,13 +16,13 @@ from hitl.comparison.tolerances import AT_REST, SINGLE, of_signals, one_step, sp
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from rtsim.cli import main
-from rtsim.controller import PythonController
-from rtsim.errors import ScenarioError
-from rtsim.model import Model
+from rtsim.components.controller import PythonController
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome, Tolerance
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.scenario.scenario import Scenario
 
 RATE, INERTIA, GAIN = 8e-4, 1e-3, 1e-3
 FLOAT = Signals(Signal("torque", "N.m", type="float32"))

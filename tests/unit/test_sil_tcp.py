@@ -20,13 +20,13 @@ from sil_parts import alive, built, flown, loop, nothing_left
 from hitl.building.build import Build
 from hitl.controllers.sil import SilController
 from hitl.worker.serving import Server
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError, ScenarioError
-from rtsim.keys import CLIENT, Keys
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.net.keys import CLIENT, Keys
+from rtsim.core.net.sockets import keys_of
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.tape import MemoryRecorder
-from rtsim.simulation import simulate
-from rtsim.sockets import keys_of
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.runs.simulation import simulate
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,8 @@ def test_a_server_that_goes_away(plain: Build, tmp_path: Path) -> None:
 
 def test_a_client_that_is_killed_takes_its_worker_with_it(plain: Build, tmp_path: Path) -> None:
     program = (
-        "import sys; from hitl.controllers.sil import SilController; from rtsim.tag import Tag\n"
+        "import sys; from hitl.controllers.sil import SilController; "
+        "from rtsim.core.tag import Tag\n"
         "c = SilController(sys.argv[1], endpoint=sys.argv[2]).fresh()\n"
         "print('there', flush=True); sys.stdin.read()"
     )

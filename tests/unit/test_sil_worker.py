@@ -28,9 +28,9 @@ from hitl.worker import process as worker_module
 from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, Kind
 from hitl.worker.peer import NOWHEN
 from hitl.worker.process import Worker
-from rtsim.clock import stopwatch
-from rtsim.errors import ControllerError
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ControllerError
+from rtsim.core.tag import NS_PER_S, Tag
 
 AT = FAULT_MS * MS
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import zmq
 
+from rtsim.core.net.sockets import MOST_BYTES, MOST_QUEUED, Caller, Listener
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.process import MOST_MEMORY
-from rtsim.sockets import MOST_BYTES, MOST_QUEUED, Caller, Listener
 
 PARTS = [
     [b"a", b"b"], [b"", b"a"], [b"a", b""], [b"", b"", b"a"], [b"a"] * 5000,
@@ -80,7 +80,7 @@ def test_of_a_message_of_several_parts_a_caller_keeps_nothing(
 
 FLOODED = """
 import sys, time
-from rtsim.sockets import Caller, Listener
+from rtsim.core.net.sockets import Caller, Listener
 listener, caller = Listener(sys.argv[1]), Caller(sys.argv[2])
 caller.send(b"here")
 print("up", flush=True)

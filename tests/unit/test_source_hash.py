@@ -15,8 +15,8 @@ import numba
 import numpy as np
 import pytest
 
-from rtsim.signals import Signal, Signals
-from rtsim.source_hash import source_hash
+from rtsim.core.signals import Signal, Signals
+from rtsim.equations.source_hash import source_hash
 
 BASE = """
 import math
@@ -85,7 +85,7 @@ def test_a_docstring_that_is_also_used_counts() -> None:
 def test_same_in_every_process(tmp_path: Path) -> None:
     (tmp_path / "somewhere.py").write_text(BASE)
     program = (
-        "import somewhere; from rtsim.source_hash import source_hash;"
+        "import somewhere; from rtsim.equations.source_hash import source_hash;"
         "print(source_hash(somewhere.derivative, somewhere.Law, somewhere, somewhere.NAMES))"
     )
     out = set()

@@ -10,23 +10,23 @@ from checkpoint_parts import law_in_c
 from test_cli import data, rtsim
 from test_semantics_outside import RUNS, Kept, scenario_of
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Ring, Taking
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import rerun
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Pace, simulate
 from rtsim.testing import FakeClock
 from rtsim.timing.scheduling import Request
 
 MS = 1_000_000
 STICK = """
 import numpy as np
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
+from rtsim.core.signals import Signals
 
 GAIN = 1.0
 

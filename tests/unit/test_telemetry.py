@@ -14,7 +14,8 @@ import zmq
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import publishing
 from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.listening import check_foxglove, listen, read_address
@@ -27,7 +28,6 @@ from rtsim.gateway.publishing import (
     topics_of,
 )
 from rtsim.gateway.relay import MOST_FRAME, Counts, Frames, Waiting
-from rtsim.tag import NS_PER_S
 
 SIGNALS = [
     {"name": "plane.latitude", "unit": "rad"},

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
 from rtsim.gateway.placing import World, placed, to_quaternion
 from rtsim.gateway.shapes import Track, triangles
-from rtsim.models.earth import EARTH_PARAMETERS, geodetic
 from rtsim.models.unstable import scenario as unstable
-from rtsim.scene import Body
+from rtsim.scenario.shown import Body
 
 SIGNALS = [
     {"name": "plane.latitude", "unit": "rad"},

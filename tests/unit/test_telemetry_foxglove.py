@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
+from rtsim.equations.earth import EARTH_RATE
 from rtsim.gateway.client import ControlError, connect
 from rtsim.gateway.listening import listen
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
-from rtsim.models.earth import EARTH_RATE
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.simulation import Pace, simulate
 from rtsim.timing.policy import parse_policy
 
 pytest.importorskip("foxglove")

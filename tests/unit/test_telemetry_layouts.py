@@ -18,8 +18,8 @@ import zmq
 from rtsim.gateway.catalogue import catalogue
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.publishing import PLOTJUGGLER, topics_of
-from rtsim.loading import load_scenario
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import parse_policy
 
 LAYOUTS = Path(__file__).parents[2] / "docs" / "layouts"
@@ -153,7 +153,7 @@ def test_a_live_flight_sends_plotjuggler_every_curve(
 
 
 def _ended(inbox: Any) -> None:
-    from rtsim.control.commands import read_command
+    from rtsim.engine.commands.commands import read_command
 
     if not inbox.waiting and not inbox.closed:
         inbox.give(read_command({"kind": "quit"}))

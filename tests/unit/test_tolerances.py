@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from rtsim.errors import ModelError, RtsimError, ScenarioError, ShapeError
-from rtsim.signals import Vector
+from rtsim.core.errors import ModelError, RtsimError, ScenarioError, ShapeError
+from rtsim.core.signals import Vector
 from rtsim.solve import BS32, DP54, Adaptive, SciPy
 from rtsim.testing.solvers import END_NS, propagate
 from rtsim.testing.tolerances import FINEST, sufficient_tolerance

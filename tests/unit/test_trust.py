@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rtsim.cli.main import main
-from rtsim.errors import TrustError
-from rtsim.file_hash import file_hash
+from rtsim.core.errors import TrustError
+from rtsim.core.file_hash import file_hash
 from rtsim.record.reading import Recording
-from rtsim.replay import rerun
-from rtsim.trust import permitted, project
+from rtsim.runs.replay import rerun
+from rtsim.scenario.trust import permitted, project
 
 SCENARIO = """
 from pathlib import Path

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 from rtsim.blocks import Constant, Diagram, Gain, Integrator, LevelCrossing, Sampler
-from rtsim.checkpoint.taking import Ring, Taking
-from rtsim.errors import ZenoError
-from rtsim.modal import Mode, Transition, modal
-from rtsim.model import Guard, Model
+from rtsim.core.errors import ZenoError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.equations.modal import Mode, Transition, modal
+from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Outcome, simulate
+from rtsim.runs.simulation import Outcome, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import SOLVERS, Adaptive, Solver
-from rtsim.tag import Duration
 
 FIRST = math.sqrt(2 / 9.81)
 """When a ball from 1 m lands (s)."""

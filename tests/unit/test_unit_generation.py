@@ -23,7 +23,7 @@ from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.building.unit import check, unit_text
 from hitl.controllers.in_process import InProcess
 from hitl.interface import Interface, InterfaceError, load_interface
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 HEADER = """\
 typedef short int32_T;

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.core.signals import Kind, Signal, Signals
+from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, Outcome, Pair, SignalResult, Tolerance, short
-from rtsim.signals import Kind, Signal, Signals
-from rtsim.tag import Tag
 
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED
 

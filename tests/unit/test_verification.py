@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from discrete_parts import Steps
 
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Duration
 from rtsim.discrete import Agenda, Processes
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.model import Model
+from rtsim.equations.model import Model
 from rtsim.models import machine_shop
 from rtsim.models.ball import BALL
 from rtsim.models.queues import scenario as queue
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Duration
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 from rtsim.testing.replications import held_average, mean_after, replicate
 from rtsim.testing.verification import (

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from rtsim.cli import main
 from rtsim.cli.flight import FOR_A_PERSON
 from rtsim.cli.viewing import HERE, Viewable, Viewed, safe_values, told_of
+from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, Entry, enter, runs
-from rtsim.loading import load_scenario
-from rtsim.parts import InletPart
 from rtsim.pilot.launching import Window
-from rtsim.sockets import keys_of
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import InletPart
 from rtsim.timing.policy import Slip, parse_policy
 
 

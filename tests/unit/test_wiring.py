@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rtsim.controller import PythonController
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.latency import Fixed, Loss
-from rtsim.model import Model
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed, Loss
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import Model
+from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
 

@@ -13,7 +13,7 @@ from build_parts import answer, edit, write_project
 from hitl.building.build import build
 from hitl.building.toolchain import BuildError, Toolchain, find_toolchain
 from hitl.controllers.sil import SilController
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 
 @pytest.fixture

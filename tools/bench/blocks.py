@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.blocks import Diagram, Gain, Integrator, Sum
-from rtsim.clock import stopwatch
-from rtsim.model import BoundModel, Model, bind
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from tools.bench import blocks_bdsim, blocks_pathsim
 from tools.bench.blocks_cases import CASES, Case
 from tools.bench.results import Result, Row

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 from tools.bench import blocks_cases as c
 
 Run = Callable[[], tuple[float, float]]

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.building.toolchain import BuildError, find_toolchain
+from rtsim.core.signals import Vector
 from rtsim.models import atmosphere, units
 from rtsim.models.body import LOWEST_AIRSPEED
 from rtsim.models.f16 import aerodynamics, propulsion
 from rtsim.models.f16.data import grid, table
-from rtsim.signals import Vector
 
 FLAGS = ("-O2",)
 """What the bound is held against."""

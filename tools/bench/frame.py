@@ -19,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rtsim.clock import VirtualClock, Wake, WallClock, stopwatch
-from rtsim.controller import PythonController
-from rtsim.model import Model
+from rtsim.components.controller import PythonController
+from rtsim.core.clock import VirtualClock, Wake, WallClock, stopwatch
+from rtsim.core.signals import Signals, Vector
+from rtsim.equations.model import Model
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder, Recorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import Pace, simulate
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.policy import CatchUp
 from tools.bench.results import Result, Row

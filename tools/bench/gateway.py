@@ -19,16 +19,16 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
 from rtsim.models import unstable
 from rtsim.record.tape import MemoryRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import Pace, simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.policy import CatchUp
-from rtsim.trace import TIMING
 from tools.bench.gateway_client import WATCH_HZ
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread

@@ -11,7 +11,7 @@ import time
 
 import zmq
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 from rtsim.gateway.client import Run, connect
 
 WATCH_HZ = 50.0

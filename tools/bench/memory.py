@@ -17,7 +17,7 @@ import numpy as np
 
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.file import FileRecorder
-from rtsim.simulation import Progress, simulate
+from rtsim.runs.simulation import Progress, simulate
 from tools.bench.results import Result, Row
 
 BOUND_MB = 4.0

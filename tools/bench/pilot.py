@@ -39,16 +39,16 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.clock import stopwatch
-from rtsim.control.inbox import Inbox
-from rtsim.loading import load_scenario
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.inbox import Inbox
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
-from rtsim.scenario import Scenario
-from rtsim.simulation import Outcome, Pace, simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import Outcome, Pace, simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp
 from rtsim.timing.scheduling import Request
 from tools.bench.pilot_pixel import probed

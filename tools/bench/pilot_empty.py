@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from rtsim.clock import WallClock, stopwatch
+from rtsim.core.clock import WallClock, stopwatch
 from rtsim.pilot.pacing import Frames
 from rtsim.pilot.viewer.window import HIDDEN, close_window, open_window
 from rtsim.timing.scheduling import Request, request

@@ -6,16 +6,16 @@ import json
 import subprocess
 import sys
 
-from rtsim.control.commands import read_command
-from rtsim.control.inbox import Inbox
-from rtsim.model import Model
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.commands.commands import read_command
+from rtsim.engine.commands.inbox import Inbox
+from rtsim.equations.model import Model
 from rtsim.models.f16.piloted import Untouched
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
-from rtsim.scenario import Scenario
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.simulation import Pace, Progress, simulate
-from rtsim.tag import NS_PER_S
+from rtsim.runs.simulation import Pace, Progress, simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp
 from rtsim.timing.scheduling import Request
 from tools.bench.pilot_witness import ROOT

@@ -17,8 +17,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 from tools.x11 import Picture, Pixel, Screen
 
 _LOOK_S = 0.0003

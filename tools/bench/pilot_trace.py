@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rtsim.core.tag import Tag
+from rtsim.engine.trace import OVERRUN
 from rtsim.record.file import FileRecorder
-from rtsim.tag import Tag
-from rtsim.trace import OVERRUN
 
 _ROOT = Path("/sys/kernel/tracing/instances")
 _EVENTS = ("sched_switch", "sched_waking", "sched_migrate_task")

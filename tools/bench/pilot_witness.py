@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "RTSIM_WITNESS"

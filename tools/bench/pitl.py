@@ -32,11 +32,11 @@ from hitl.protocol.messages import (
 )
 from hitl.protocol.session import Session
 from hitl.protocol.wire import decode_message, encode_message
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
-from rtsim.loading import load_scenario
-from rtsim.simulation import simulate
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 from tools.bench.results import Result, Row
 from tools.bench.turns import spread
 

@@ -24,14 +24,14 @@ from hitl.building.toolchain import BuildError, find_toolchain
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from hitl.worker.messages import HEADER_BYTES
-from rtsim.clock import stopwatch
-from rtsim.controller import Controller
-from rtsim.loading import load_scenario
+from rtsim.components.controller import Controller
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS
-from rtsim.signals import Vector
-from rtsim.simulation import simulate
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
 from tools.bench.frame import recorder
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread

@@ -14,15 +14,15 @@ from functools import partial
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from rtsim.clock import stopwatch
-from rtsim.errors import RtsimError
-from rtsim.model import Guard, Model
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.model import Guard, Model
 from rtsim.record.tape import NullRecorder
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
 from rtsim.solve import GOOD, Adaptive
-from rtsim.tag import NS_PER_S
 from tools.bench.results import Result, Row
 from tools.bench.solve_problems import NONE, Problem, problems
 from tools.bench.turns import in_turns

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from rtsim.model import BoundModel, Model, bind
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.equations.model import BoundModel, Model, bind
 from rtsim.models.f16.plant import F16
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import NS_PER_S
 from tools.bench.step import Flight
 
 EARTH_MOON = 0.012277471

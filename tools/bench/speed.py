@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder
-from rtsim.simulation import simulate
+from rtsim.runs.simulation import simulate
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns
 

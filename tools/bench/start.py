@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
 

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.clock import stopwatch
-from rtsim.compiling import CHECKED, compiled
-from rtsim.errors import RtsimError
-from rtsim.first_call import check as check_first
-from rtsim.model import BoundModel, bind
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Vector
+from rtsim.equations.compiling import CHECKED, compiled
+from rtsim.equations.first_call import check as check_first
+from rtsim.equations.model import BoundModel, bind
 from rtsim.models.f16.cases import case
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import bound_f16
-from rtsim.signals import Vector
 from rtsim.solve import solver_named
 from rtsim.solve.base import lower_triangle, weights
 from rtsim.solve.explicit import explicit_step

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hitl.building.toolchain import BuildError, find_toolchain
-from rtsim.clock import WallClock, stopwatch
+from rtsim.core.clock import WallClock, stopwatch
 from rtsim.timing.certificate import show_ns
 from rtsim.timing.machine import examine_machine
 from rtsim.timing.pacing import Pacer

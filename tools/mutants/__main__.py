@@ -9,8 +9,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 from tools.mutants.judging import GOAL, HEADS, Score, Tables, read, rows, stale
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,8 +21,8 @@ from cosmic_ray.testing import run_tests
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import TestOutcome, WorkItem, WorkResult
 
-from rtsim.clock import stopwatch
-from rtsim.tag import NS_PER_S
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
 from tools.mutants.choosing import Change, chosen
 from tools.mutants.judging import Score, Tables, of_diff
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rtsim import Model, PythonController, Scenario, Signal, Signals
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 METRES_PER_DEGREE = 111132.0
 HOME_DEG = 45.5017

@@ -3,7 +3,7 @@
 import math
 
 from rtsim import Fixed, Model, PythonController, Scenario, Signal, Signals
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 PERIOD = 0.02  # s
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rtsim.errors import CheckpointError, RtsimError
-from rtsim.messagepack import EncodingError, Limits, pack, unpack
-from rtsim.system import System
-from rtsim.tag import LONGEST_NS, Tag
+from rtsim.core.errors import CheckpointError, RtsimError
+from rtsim.core.net.messagepack import EncodingError, Limits, pack, unpack
+from rtsim.core.tag import LONGEST_NS, Tag
+from rtsim.engine.system import System
 
 MAGIC = b"\x89RTSIM\r\n"
 VERSION = 1
@@ -33,7 +33,7 @@ _FOREIGN = (KeyError, TypeError, ValueError, IndexError, AttributeError, Overflo
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run at a tag.  ``state`` is what :meth:`rtsim.system.System.save` gave."""
+    """A run at a tag.  ``state`` is what :meth:`rtsim.engine.system.System.save` gave."""
 
     ns: int
     header: Mapping[str, Any]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Files, Ring
-from rtsim.errors import ScenarioError
-from rtsim.tag import NS_PER_S, Duration, to_ns
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S, Duration, to_ns
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Files, Ring
 
 _KEPT = 100
 _SHORTEST_NS = NS_PER_S // 10

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.errors import CheckpointError, ScenarioError
-from rtsim.system import System
-from rtsim.tag import NEVER, NS_PER_S, Duration, to_ns
+from rtsim.core.errors import CheckpointError, ScenarioError
+from rtsim.core.tag import NEVER, NS_PER_S, Duration, to_ns
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.engine.system import System
 
 if TYPE_CHECKING:
-    from rtsim.checkpoint.past import Past
+    from rtsim.engine.checkpoint.past import Past
 
 MOST_FILES = 100_000
 """Checkpoints that one run may write."""

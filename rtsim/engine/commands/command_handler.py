@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.checkpoint.taking import Taking, check_savable
-from rtsim.control.commands import Command, CommandError
-from rtsim.control.inbox import MOST_WAITING, NEXT_TAG, Inbox, Waiting
-from rtsim.errors import RtsimError
-from rtsim.faults.schedule import Schedule
-from rtsim.signals import Vector
-from rtsim.system import Change, System
-from rtsim.tag import NS_PER_S, Tag, to_ns
+from rtsim.core.errors import RtsimError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Tag, to_ns
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Taking, check_savable
+from rtsim.engine.commands.commands import Command, CommandError
+from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox, Waiting
+from rtsim.engine.faults.schedule import Schedule
+from rtsim.engine.system import Change, System
+from rtsim.engine.trace import RESTORED, Trace
 from rtsim.timing.pacing import Pacer
-from rtsim.trace import RESTORED, Trace
 
 _LOOK_S = 1.0
 ALONE = "Unreachable"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.errors import RtsimError, UnknownName
+from rtsim.core.errors import RtsimError, UnknownName
 
 MOST_NUMBERS = 4096
 """Elements of one value."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.clock import Wake
-from rtsim.control.commands import Command, CommandError
-from rtsim.system import System
+from rtsim.core.clock import Wake
+from rtsim.engine.commands.commands import Command, CommandError
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
 from rtsim.timing.pacing import Pacer
-from rtsim.trace import Trace
 
 MOST_WAITING = 1024
 """Commands that may wait for a tag; more are refused."""

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from rtsim.compiling import compiled
+from rtsim.equations.compiling import compiled
 from rtsim.models.f16.data import GEOMETRY, Table, grid, table
 from rtsim.models.units import FT
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 
-from rtsim.compiling import compiled
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import compiled
 from rtsim.models.f16.law import PILOT, limited
 from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.units import DEG
-from rtsim.signals import Signal, Signals, Vector
 
 STICK = Signals(
     Signal("pitch", low=-1.0, high=1.0, description="aft is positive: nose up"),

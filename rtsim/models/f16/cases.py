@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from rtsim.errors import UnknownName
+from rtsim.core.errors import UnknownName
+from rtsim.core.signals import Vector
 from rtsim.models.f16.law import LAW_PARAMETERS
 from rtsim.models.f16.trim import Solution, Trim, trim
 from rtsim.models.units import DEG, FT
-from rtsim.signals import Vector
 
 Command = tuple[float, str, float]
 """Time in s, input signal of the law or the guidance, and its new value."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import ModelError
+from rtsim.core.errors import ModelError
 
 Table = NDArray[np.float64]
 

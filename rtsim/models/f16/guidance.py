@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
-from rtsim.models.earth import EQUATORIAL_RADIUS, FLATTENING
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.earth import EQUATORIAL_RADIUS, FLATTENING
 from rtsim.models.f16.law import COURSE
 from rtsim.models.units import DEG, FT
-from rtsim.signals import Signal, Signals, Vector
 
 _FT_PER_NM = 6076.12
 _FT_PER_DEG = 60.0 * _FT_PER_NM

@@ -10,9 +10,9 @@ simulations use their own (see :mod:`rtsim.models.f16.cases`), the defaults are 
 
 from __future__ import annotations
 
-from rtsim.compiling import compiled
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import compiled
 from rtsim.models.f16.plant import CONTROLS, SENSORS
-from rtsim.signals import Signal, Signals, Vector
 
 PILOT = Signals(
     Signal("throttle", low=0.0, high=1.0),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.model import BoundModel
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
+from rtsim.equations.model import BoundModel
 
 Matrix = NDArray[np.float64]
 

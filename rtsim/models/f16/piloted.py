@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from rtsim.controller import PythonController
+from rtsim.components.controller import PythonController
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.models.f16.by_wire import (
     BY_WIRE_INPUTS,
     BY_WIRE_MEMORY,
@@ -17,10 +19,8 @@ from rtsim.models.f16.by_wire import (
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.trim import trim
 from rtsim.models.units import DEG, FT, KT
-from rtsim.scenario import Scenario
-from rtsim.scene import Cue
-from rtsim.signals import Signal, Signals, Vector
-from rtsim.tag import Duration, Period, exact_seconds
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.shown import Cue
 
 RUNWAY = (36.0176, -75.6713, 45.0)
 """Latitude and longitude of its middle and its direction, deg: First Flight Airport's place, not

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-from rtsim.compiling import compiled
-from rtsim.model import Model
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.equations.compiling import compiled
+from rtsim.equations.model import Model
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
     BODY_ASSUMPTIONS,
@@ -37,7 +38,6 @@ from rtsim.models.f16.aerodynamics import (
 from rtsim.models.f16.data import INERTIA, SOURCE
 from rtsim.models.f16.propulsion import thrust_lbf
 from rtsim.models.units import DEG, FT, KT, LBF, SLUG, SLUG_FT2
-from rtsim.signals import Signal, Signals, Vector
 
 CONTROLS = Signals(
     Signal("elevator", "deg", description="trailing edge down is positive: nose down"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtsim.compiling import compiled
+from rtsim.equations.compiling import compiled
 from rtsim.models.f16.aerodynamics import segment
 from rtsim.models.f16.data import grid, table
 

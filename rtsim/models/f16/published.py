@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.errors import RecordingError, UnknownName
+from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.models.units import FT, KT
 from rtsim.record.reading import Recording
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S
 
 QUANTITIES = ("altitude", "yaw", "pitch", "roll", "airspeed")
 UNITS = ("ft", "deg", "deg", "deg", "ft/s")

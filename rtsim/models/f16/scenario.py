@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from rtsim.compiling import compiled
-from rtsim.controller import PythonController
-from rtsim.latency import Fixed
+from rtsim.components.controller import PythonController
+from rtsim.components.latency import Fixed
+from rtsim.components.ports import Source
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Duration, Period, exact_seconds
+from rtsim.equations.compiling import compiled
 from rtsim.models.body import drawn
 from rtsim.models.f16.cases import F16Case
 from rtsim.models.f16.cases import case as check_case
@@ -26,10 +29,7 @@ from rtsim.models.f16.law import (
     control_law,
 )
 from rtsim.models.f16.plant import F16
-from rtsim.ports import Source
-from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
-from rtsim.tag import Duration, Period, exact_seconds
+from rtsim.scenario.scenario import Scenario
 
 _control_law = compiled(control_law)
 _course = compiled(course)

@@ -9,12 +9,12 @@ from functools import cache
 
 import numpy as np
 
-from rtsim.errors import ModelError
-from rtsim.model import BoundModel, bind
+from rtsim.core.errors import ModelError
+from rtsim.core.signals import Vector
+from rtsim.equations.model import BoundModel, bind
 from rtsim.models.body import direction_cosines
 from rtsim.models.f16.plant import CONTROLS, F16
 from rtsim.models.initial import initial_state
-from rtsim.signals import Vector
 
 _cosines = getattr(direction_cosines, "py_func", direction_cosines)
 """Called from Python it would be compiled in each process anew, which takes longer."""

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rtsim.core.signals import Signals
 from rtsim.pilot.devices.controls import Look
 from rtsim.pilot.devices.mapping import LEAST_TRAVEL, AxisSource
-from rtsim.signals import Signals
 
 LEAST_LOOKS = 30
 _WINDOW = 300

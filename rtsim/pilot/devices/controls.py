@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
-from rtsim.signals import Signals, Vector
-from rtsim.tag import NS_PER_S
 
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S

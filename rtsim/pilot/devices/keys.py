@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtsim.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError, UnknownName
 
 NAMED = (
     "up", "down", "left", "right", "space", "return", "tab", "backspace", "escape", "delete",

@@ -34,9 +34,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtsim.errors import RtsimError, UnknownName
+from rtsim.core.errors import RtsimError, UnknownName
+from rtsim.core.signals import Signals
 from rtsim.pilot.devices.keys import check_key
-from rtsim.signals import Signals
 
 GAMEPAD_AXES = ("leftx", "lefty", "rightx", "righty", "triggerleft", "triggerright")
 GAMEPAD_BUTTONS = (

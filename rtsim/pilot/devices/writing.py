@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rtsim.core.signals import Signals
 from rtsim.pilot.devices.calibration import Found
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES, Value, mapping_of
-from rtsim.signals import Signals
 
 OWN_MAPPING = Path(__file__).with_name("aircraft.toml")
 _ORDER = ("joystick", "gamepad", "buttons", "keyboard", "mouse")

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.signals import Vector
+from rtsim.core.signals import Vector
 
 NEAR = 1.0
 """m; what is nearer than this is cut away."""

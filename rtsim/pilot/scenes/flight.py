@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Points
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.signals import Vector
 
 EQUATORIAL_RADIUS = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 EARTH_RATE = 7.292115e-5
 GRAVITATION = 3.986004418e14
-"""WGS 84, as in :mod:`rtsim.models.earth`, which would bring the compiler into this process."""
+"""WGS 84, as in :mod:`rtsim.equations.earth`, which would bring the compiler into this process."""
 G = 9.80665
 KT, FT = 1852.0 / 3600.0, 0.3048
 _FARTHEST = 1e8

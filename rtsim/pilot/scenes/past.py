@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
-from rtsim.signals import Vector
 
 KEPT = 600
 """Pictures whose values are kept: 10 s at 60 a second."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.signals import Signals, Vector
+from rtsim.core.signals import Signals, Vector
 
 if TYPE_CHECKING:
     import pygame

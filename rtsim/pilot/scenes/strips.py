@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pygame
 
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.pilot.scenes.past import Pasts
 from rtsim.pilot.scenes.scene import Moment, Past, Shown
 from rtsim.pilot.scenes.text import Colour, write
-from rtsim.signals import Signal, Signals, Vector
 
 BACK, PAPER, RULE = (18, 22, 28), (26, 32, 40), (52, 62, 74)
 INK, FAINT = (220, 226, 232), (130, 142, 154)

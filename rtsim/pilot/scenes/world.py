@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import pygame
 
+from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.text import Colour
-from rtsim.signals import Vector
 
 SKY: Colour = (74, 122, 180)
 BANDS: tuple[tuple[float, Colour], ...] = (

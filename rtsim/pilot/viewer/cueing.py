@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rtsim.pilot.cues import Cues, Shaker
 from rtsim.pilot.scenes.scene import Shown, Warned
-from rtsim.scene import Cue
+from rtsim.scenario.shown import Cue
 
 
 class Sounding(Protocol):

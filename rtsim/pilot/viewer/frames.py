@@ -10,7 +10,8 @@ from typing import Any
 
 import pygame
 
-from rtsim.clock import Clock, stopwatch
+from rtsim.core.clock import Clock, stopwatch
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.sdl import Devices
@@ -20,7 +21,6 @@ from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Moment, Scene, Shown, Warne
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
-from rtsim.tag import NS_PER_S
 
 _NOTE_NS = 4 * NS_PER_S
 _FIGURES = 30

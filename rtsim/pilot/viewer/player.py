@@ -9,7 +9,8 @@ from typing import Any
 
 import pygame
 
-from rtsim.clock import Clock, WallClock
+from rtsim.core.clock import Clock, WallClock
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.cues import Cues
 from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import Frames
@@ -19,7 +20,6 @@ from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, scene_named
 from rtsim.pilot.viewer.process import Saving
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
-from rtsim.tag import NS_PER_S
 from rtsim.timing.scheduling import Request, request
 
 KEYS: Keys = (

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtsim.clock import WallClock, stopwatch
-from rtsim.errors import RtsimError, ScenarioError
+from rtsim.core.clock import WallClock, stopwatch
+from rtsim.core.errors import RtsimError, ScenarioError
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import Value, read_mapping
@@ -24,8 +25,7 @@ from rtsim.pilot.pacing import Frames
 from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
 from rtsim.pilot.viewer.state import Picture, Said, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
-from rtsim.scene import Cue
-from rtsim.tag import NS_PER_S
+from rtsim.scenario.shown import Cue
 from rtsim.timing.scheduling import Request, request
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rtsim.clock import stopwatch
+from rtsim.core.clock import stopwatch
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.interpolation import Interpolation, Pair
 from rtsim.pilot.orders import words_to_reason
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.scenes.scene import Shown
 from rtsim.pilot.seat import NOBODY, Seat, newcomer
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Exchange
-from rtsim.signals import Vector
-from rtsim.tag import NS_PER_S
 
 BEAT_NS = NS_PER_S // 10
 """A stick that does not move is said again so often: the loop hears that somebody is there."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 
 WIDTH, HEIGHT = 1280, 720
 HIDDEN = "dummy"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.bus import LOST
-from rtsim.diverging.first import Order, Place, in_words, told
-from rtsim.diverging.values import Pair, Value, columns
+from rtsim.components.bus import LOST
+from rtsim.runs.diverging.first import Order, Place, in_words, told
+from rtsim.runs.diverging.values import Pair, Value, columns
 from rtsim.record.reading import Recording, TrackData
-from rtsim.tag import Tag
-from rtsim.trace import request_topic
+from rtsim.core.tag import Tag
+from rtsim.engine.trace import request_topic
 
 Named = dict[str, tuple[Value, str]]
 """Values by their name, each with where it came from."""

@@ -1,30 +1,30 @@
 """Two recordings, or a recording and its re-run: where they part first, and what fed that.
 
 The traces are held side by side first; what they do not show is looked for beneath
-(:mod:`rtsim.diverging.narrowing`).
+(:mod:`rtsim.runs.diverging.narrowing`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.diverging.feeding import Teller, fed
-from rtsim.diverging.first import Place, differences, failure, last_before
-from rtsim.diverging.flying import Flight, Say
-from rtsim.diverging.narrowing import Beneath, Both, Narrowing
-from rtsim.diverging.states import walk
-from rtsim.diverging.verdict import Verdict
-from rtsim.errors import CheckpointError, RecordingError, ScenarioError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.runs.diverging.feeding import Teller, fed
+from rtsim.runs.diverging.first import Place, differences, failure, last_before
+from rtsim.runs.diverging.flying import Flight, Say
+from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing
+from rtsim.runs.diverging.states import walk
+from rtsim.runs.diverging.verdict import Verdict
+from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.record.ending import Ending, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.repeated import end_of
-from rtsim.replay import changed_since, fed_tracks
-from rtsim.resuming import nearest
-from rtsim.scenario import Scenario
-from rtsim.tag import NS_PER_S, Tag
+from rtsim.runs.replay import changed_since, fed_tracks
+from rtsim.runs.resume import nearest
+from rtsim.scenario.scenario import Scenario
+from rtsim.core.tag import NS_PER_S, Tag
 
 _MOST_SAVED = 64
 """So many checkpoints beside a recording are held against its re-run."""

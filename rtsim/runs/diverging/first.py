@@ -14,18 +14,18 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rtsim.building import predecessors
-from rtsim.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
-from rtsim.control.desk import AT_A_TAG
-from rtsim.diverging.values import Pair, Value
+from rtsim.scenario.builder import predecessors
+from rtsim.components.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
+from rtsim.engine.commands.command_handler import AT_A_TAG
+from rtsim.runs.diverging.values import Pair, Value
 from rtsim.record.ending import died_of
 from rtsim.record.ending import in_words as in_words_of_end
 from rtsim.record.event import Event
 from rtsim.record.exact import first_unequal
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
-from rtsim.tag import START, Tag
-from rtsim.trace import COMMAND, INSERTED, request_topic
+from rtsim.core.tag import START, Tag
+from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 
 What: TypeAlias = Literal["plant", "input", "request", "message", "event", "memory", "layout"]
 

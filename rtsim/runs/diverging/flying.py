@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.checkpoint.taking import Source, Taking, beside, check_savable
-from rtsim.errors import RecordingError, RtsimError
+from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
+from rtsim.engine.checkpoint.taking import Source, Taking, beside, check_savable
+from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
 from rtsim.record.tape import MemoryRecorder
-from rtsim.replay import fed_controllers, fed_inlets, refly, scenario_of
-from rtsim.resuming import fits, live_scenario
-from rtsim.scenario import Scenario
-from rtsim.simulation import Progress
-from rtsim.system import System
-from rtsim.tag import NS_PER_S, to_ns
+from rtsim.runs.replay import fed_controllers, fed_inlets, refly, scenario_of
+from rtsim.runs.resume import fits, live_scenario
+from rtsim.scenario.scenario import Scenario
+from rtsim.runs.simulation import Progress
+from rtsim.engine.system import System
+from rtsim.core.tag import NS_PER_S, to_ns
 
 Say = Callable[[str], None]
 
@@ -91,7 +91,7 @@ class Flight:
                 return live_scenario(self.recording.header, self.recording.source, force=True)
             return scenario_of(self.recording)
         except RecordingError as error:
-            error.add_note("or rtsim.diverging.diverge(recording, scenarios=(scenario, None))")
+            error.add_note("or rtsim.runs.diverging.diverge(recording, scenarios=(scenario, None))")
             raise
 
     def check_savable(self) -> None:

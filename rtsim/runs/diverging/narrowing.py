@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rtsim.checkpoint.file import Checkpoint
-from rtsim.diverging.first import Place
-from rtsim.diverging.flying import Flight
-from rtsim.diverging.states import drawn, first_apart, part_of, parting
-from rtsim.diverging.values import Pair
-from rtsim.errors import RtsimError
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.flying import Flight
+from rtsim.runs.diverging.states import drawn, first_apart, part_of, parting
+from rtsim.runs.diverging.values import Pair
+from rtsim.core.errors import RtsimError
 from rtsim.record.reading import Recording
-from rtsim.tag import NS_PER_S, START, Tag
+from rtsim.core.tag import NS_PER_S, START, Tag
 
 _STATES = 64
 """Kept on the way of one flight: each round narrows the stretch by so much."""

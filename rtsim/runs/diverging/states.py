@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.diverging.values import Pair, same
+from rtsim.runs.diverging.values import Pair, same
 
 _NOT_COMPARED = frozenset(("inserted", "streams"))
 """A replay knows all tags that are to be inserted, the run only the next one; streams are

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.diverging.feeding import Fed
-from rtsim.diverging.first import Place
+from rtsim.runs.diverging.feeding import Fed
+from rtsim.runs.diverging.first import Place
 from rtsim.record.ending import Ending
 from rtsim.record.verdict import Outcome
-from rtsim.tag import Tag
+from rtsim.core.tag import Tag
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from rtsim.clock import Clock, Wake
-from rtsim.faults.activity import Activity
-from rtsim.faults.present import Present, seconds
+from rtsim.core.clock import Clock, Wake
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.present import Present, seconds
 from rtsim.timing.pacing import NEXT, Pacer
 from rtsim.timing.policy import Policy
 

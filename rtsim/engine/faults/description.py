@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from rtsim.errors import RtsimError, ScenarioError, UnknownName
-from rtsim.faults.condition import Condition, parse_condition
-from rtsim.faults.kinds import KINDS, WANTED, Check, Kind
-from rtsim.tag import Period, to_ns
+from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
+from rtsim.core.tag import Period, to_ns
+from rtsim.engine.faults.condition import Condition, parse_condition
+from rtsim.engine.faults.kinds import KINDS, WANTED, Check, Kind
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
 _TIMES = ("at", "until", "duration")

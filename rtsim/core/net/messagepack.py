@@ -13,7 +13,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.errors import RtsimError
+from rtsim.core.errors import RtsimError
 
 FLOATS, INTEGERS = 1, 2
 """Extension types: a vector of float64, of int64, in little-endian words."""

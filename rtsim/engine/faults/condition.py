@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rtsim.errors import ScenarioError
-from rtsim.ports import Port, resolve
-from rtsim.signals import Vector
+from rtsim.components.ports import Port, resolve
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Vector
 
 _COMPARISON = re.compile(r"\s*(\S+?)\s*(<=|>=|==|!=|<|>)\s*(\S+?)\s*\Z")
 _SIGNAL = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\Z")

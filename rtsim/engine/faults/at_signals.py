@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.faults.activity import Activity
-from rtsim.faults.present import Present, seconds
-from rtsim.ports import Source, Wiring
-from rtsim.signals import Signals, Vector
+from rtsim.components.ports import Source, Wiring
+from rtsim.core.signals import Signals, Vector
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.present import Present, seconds
 
 MOST_TOLD = 8
 """Elements of a vector that an event names."""

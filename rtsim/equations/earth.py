@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
-from rtsim.compiling import compiled
-from rtsim.signals import Signal, Signals
+from rtsim.core.signals import Signal, Signals
+from rtsim.equations.compiling import compiled
 
 EQUATORIAL_RADIUS = 6378137.0
 FLATTENING = 1.0 / 298.257223563

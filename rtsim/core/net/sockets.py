@@ -12,8 +12,8 @@ from pathlib import Path
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
-from rtsim.errors import ScenarioError
-from rtsim.keys import CLIENT, Keys
+from rtsim.core.errors import ScenarioError
+from rtsim.core.net.keys import CLIENT, Keys
 
 MOST_BYTES = 1 << 20
 """Nothing longer is taken from a socket."""

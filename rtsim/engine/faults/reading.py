@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rtsim.errors import UnknownName
-from rtsim.faults.description import Fault, FaultError
+from rtsim.core.errors import UnknownName
+from rtsim.engine.faults.description import Fault, FaultError
 
 MOST_BYTES = 1 << 20
 MOST_FAULTS = 1000

@@ -1,4 +1,4 @@
-"""A fault file from faults: what :func:`rtsim.faults.read_faults` reads again, to the ns."""
+"""A fault file from faults: what :func:`rtsim.engine.faults.read_faults` reads again, to the ns."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rtsim.errors import ScenarioError
-from rtsim.faults.description import Fault, FaultError
-from rtsim.faults.reading import MOST_FAULTS, read_faults
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.faults.description import Fault, FaultError
+from rtsim.engine.faults.reading import MOST_FAULTS, read_faults
 
 
 def write_faults(

@@ -6,21 +6,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rtsim.bus import Bus
-from rtsim.controller import Controller
-from rtsim.errors import ScenarioError, UnknownName
-from rtsim.faults.activity import Activity
-from rtsim.faults.at_lines import HasLine, LineFaults
-from rtsim.faults.at_loop import LoopFaults
-from rtsim.faults.at_messages import FaultyTransport
-from rtsim.faults.at_signals import KINDS, FaultyWiring, SignalFault
-from rtsim.faults.description import Fault
-from rtsim.faults.present import Present
-from rtsim.faults.schedule import FaultTask, Schedule
-from rtsim.plant import Plant
-from rtsim.ports import Port
-from rtsim.random_streams import RandomStreams
-from rtsim.signals import Signals
+from rtsim.components.bus import Bus
+from rtsim.components.controller import Controller
+from rtsim.components.plant import Plant
+from rtsim.components.ports import Port
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.signals import Signals
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_lines import HasLine, LineFaults
+from rtsim.engine.faults.at_loop import LoopFaults
+from rtsim.engine.faults.at_messages import FaultyTransport
+from rtsim.engine.faults.at_signals import KINDS, FaultyWiring, SignalFault
+from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.present import Present
+from rtsim.engine.faults.schedule import FaultTask, Schedule
 from rtsim.timing.pacing import NEXT, RECORDING
 
 

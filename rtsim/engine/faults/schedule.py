@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rtsim.errors import UnknownName
-from rtsim.faults.activity import Activity
-from rtsim.faults.at_lines import LineFaults
-from rtsim.faults.at_loop import UNPACED, LoopFaults
-from rtsim.faults.at_messages import FaultyTransport
-from rtsim.faults.at_signals import FaultyWiring, SignalFault
-from rtsim.faults.description import Fault, FaultError
-from rtsim.faults.present import EventSink, Present
-from rtsim.plant import Plant
-from rtsim.random_streams import RandomStreams
+from rtsim.components.plant import Plant
+from rtsim.components.tasks import Environment
+from rtsim.core.errors import UnknownName
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import Period, Tag
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.at_loop import UNPACED, LoopFaults
+from rtsim.engine.faults.at_messages import FaultyTransport
+from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
+from rtsim.engine.faults.description import Fault, FaultError
+from rtsim.engine.faults.present import EventSink, Present
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT_IDLE
-from rtsim.tag import Period, Tag
-from rtsim.tasks import Environment
 
 FIRST = -(2**62)
 """Priority: a fault is decided before anybody reads."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rtsim.faults.activity import Activity
-from rtsim.faults.present import Present
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.present import Present
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.faults.description import Fault
+from rtsim.engine.faults.description import Fault
 
 FAR_NS = 2**63 - 1
 _NEVER = -1

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rtsim.errors import ScenarioError
+from rtsim.core.errors import ScenarioError
 
 CLIENT = ".client"
 """Ends the name of the file that goes to the other machine."""

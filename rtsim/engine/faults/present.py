@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rtsim.faults.description import Fault
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.faults.description import Fault
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
-from rtsim.tag import NS_PER_S, Tag
 
 BEFORE_THE_RUN = -1
 EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]

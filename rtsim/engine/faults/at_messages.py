@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.faults.activity import Activity
-from rtsim.faults.present import Present, seconds
-from rtsim.latency import LatencyModel
+from rtsim.components.latency import LatencyModel
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.present import Present, seconds
 
 
 class FaultyTransport:

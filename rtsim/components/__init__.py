@@ -1,0 +1,56 @@
+"""The components of a run: plants, controllers, tasks, ports, the message bus, external inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.components.controller import Controller, PythonController
+    from rtsim.components.latency import (
+        Duplicate,
+        Empirical,
+        Fixed,
+        Gamma,
+        Loss,
+        Reorder,
+        SerialLine,
+        TruncatedNormal,
+        Uniform,
+    )
+
+__all__ = [
+    "Controller",
+    "Duplicate",
+    "Empirical",
+    "Fixed",
+    "Gamma",
+    "Loss",
+    "PythonController",
+    "Reorder",
+    "SerialLine",
+    "TruncatedNormal",
+    "Uniform",
+]
+
+__getattr__, __dir__ = face(
+    __name__,
+    {
+        "rtsim.components.controller": (
+            "Controller",
+            "PythonController",
+        ),
+        "rtsim.components.latency": (
+            "Duplicate",
+            "Empirical",
+            "Fixed",
+            "Gamma",
+            "Loss",
+            "Reorder",
+            "SerialLine",
+            "TruncatedNormal",
+            "Uniform",
+        ),
+    },
+)

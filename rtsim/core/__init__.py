@@ -1,0 +1,60 @@
+"""What every other package may use: time tags, clocks, signals with units, errors, random streams.
+
+This package knows nothing about simulation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.core.clock import Wake
+    from rtsim.core.errors import (
+        ControllerError,
+        ModelError,
+        OverrunError,
+        RecordingError,
+        RtsimError,
+        ScenarioError,
+    )
+    from rtsim.core.signals import Signal, Signals
+    from rtsim.core.tag import Period, Tag
+
+__all__ = [
+    "ControllerError",
+    "ModelError",
+    "OverrunError",
+    "Period",
+    "RecordingError",
+    "RtsimError",
+    "ScenarioError",
+    "Signal",
+    "Signals",
+    "Tag",
+    "Wake",
+]
+
+__getattr__, __dir__ = face(
+    __name__,
+    {
+        "rtsim.core.clock": ("Wake",),
+        "rtsim.core.errors": (
+            "ControllerError",
+            "ModelError",
+            "OverrunError",
+            "RecordingError",
+            "RtsimError",
+            "ScenarioError",
+        ),
+        "rtsim.core.signals": (
+            "Signal",
+            "Signals",
+        ),
+        "rtsim.core.tag": (
+            "Period",
+            "Tag",
+        ),
+    },
+)

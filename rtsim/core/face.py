@@ -1,0 +1,31 @@
+"""The public face of a package: names that are imported when they are first used.
+
+The recorder's writing process and ``rtsim --help`` import rtsim too.  Neither may pay for a
+compiler that it never calls.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+
+def face(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of ``package``.
+
+    ``names`` are the public names by module: ``{"rtsim.core.tag": ("Tag",)}``.
+    """
+    module_of = {name: module for module, some in names.items() for name in some}
+
+    def get(name: str) -> object:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module_of[name]), name)
+
+    def known() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *module_of})
+
+    return get, known

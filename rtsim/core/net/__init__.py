@@ -1,0 +1,1 @@
+"""Connections between processes: ZeroMQ sockets, their keys, and MessagePack."""

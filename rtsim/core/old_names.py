@@ -1,0 +1,85 @@
+"""Modules by the names that they had up to version 0.1; an import of one warns.
+
+A name is dropped in the second minor version after the one in which it moved (CHANGELOG.md).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_MOVED = {
+    "rtsim.core": (
+        "clock", "errors", "estimates", "random_streams", "signals", "tag",
+    ),
+    "rtsim.core.net": ("keys", "messagepack", "sockets"),
+    "rtsim.equations": ("compiling", "modal", "model", "source_hash"),
+    "rtsim.components": (
+        "bus", "controller", "controller_task", "latency", "plant", "ports", "tasks",
+    ),
+    "rtsim.engine": ("checkpoint", "executive", "faults", "system", "trace"),
+    "rtsim.scenario": ("loading", "parts", "trust"),
+    "rtsim.runs": ("diverging", "replay", "simulation"),
+}  # fmt: skip
+_RENAMED = {
+    "rtsim.bad_day": "rtsim.runs.overrun_replay",
+    "rtsim.building": "rtsim.scenario.builder",
+    "rtsim.control": "rtsim.engine.commands",
+    "rtsim.control.desk": "rtsim.engine.commands.command_handler",
+    "rtsim.crossings": "rtsim.solve.guard_watch",
+    "rtsim.history": "rtsim.components.request_log",
+    "rtsim.inlets": "rtsim.components.external_inputs",
+    "rtsim.instant": "rtsim.engine.microsteps",
+    "rtsim.models.earth": "rtsim.equations.earth",
+    "rtsim.resuming": "rtsim.runs.resume",
+    "rtsim.scene": "rtsim.scenario.shown",
+}
+_NEW = _RENAMED | {
+    f"rtsim.{name}": f"{at}.{name}" for at, names in _MOVED.items() for name in names
+}
+
+
+def new_name(name: str) -> str | None:
+    """The present name of a module; ``None`` for one that never had another."""
+    if name in _NEW:
+        return _NEW[name]
+    package, _, module = name.rpartition(".")
+    return f"{_NEW[package]}.{module}" if package in _NEW else None
+
+
+class _OldNames(MetaPathFinder, Loader):
+    """Finds a module by its old name."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ModuleSpec | None] = {}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        return None if new_name(fullname) is None else ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        new = str(new_name(spec.name))
+        warnings.warn(f"{spec.name} is called {new} now", DeprecationWarning, stacklevel=2)
+        module = import_module(new)
+        self._specs[module.__name__] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has given the module the spec of the old name.
+        module.__spec__ = self._specs.pop(module.__name__)
+
+
+def install() -> None:
+    """Let old names be imported; a second call changes nothing."""
+    if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
+        # First: a package's own path would find a second copy of its modules.
+        sys.meta_path.insert(0, _OldNames())

@@ -1,0 +1,3 @@
+"""The version of rtsim, which pyproject.toml reads here."""
+
+__version__ = "0.1.0"

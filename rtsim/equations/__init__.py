@@ -1,0 +1,30 @@
+"""Models as equations: what a user writes, and how it is compiled and called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.equations.compiling import compiled
+    from rtsim.equations.modal import Mode, Transition, modal
+    from rtsim.equations.model import Guard, Model
+
+__all__ = ["Guard", "Mode", "Model", "Transition", "compiled", "modal"]
+
+__getattr__, __dir__ = face(
+    __name__,
+    {
+        "rtsim.equations.compiling": ("compiled",),
+        "rtsim.equations.modal": (
+            "Mode",
+            "Transition",
+            "modal",
+        ),
+        "rtsim.equations.model": (
+            "Guard",
+            "Model",
+        ),
+    },
+)

@@ -1,0 +1,26 @@
+"""What a user writes down: a scenario of components, loaded from a file and built into a system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rtsim.core.face import face
+
+if TYPE_CHECKING:
+    from rtsim.scenario.loading import load_scenario
+    from rtsim.scenario.scenario import Scenario
+    from rtsim.scenario.shown import Body, Cue
+
+__all__ = ["Body", "Cue", "Scenario", "load_scenario"]
+
+__getattr__, __dir__ = face(
+    __name__,
+    {
+        "rtsim.scenario.loading": ("load_scenario",),
+        "rtsim.scenario.scenario": ("Scenario",),
+        "rtsim.scenario.shown": (
+            "Body",
+            "Cue",
+        ),
+    },
+)

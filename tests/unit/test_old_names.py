@@ -1,0 +1,47 @@
+"""Modules can be imported by the names that they had before, with a warning."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from rtsim.core.old_names import _NEW, install, new_name
+
+
+@pytest.mark.parametrize("old", sorted(_NEW))
+def test_the_old_name_gives_the_module_itself_and_warns(old: str) -> None:
+    new = importlib.import_module(_NEW[old])
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is called {_NEW[old]} now"):
+        assert importlib.import_module(old) is new
+    assert isinstance(new.__spec__, ModuleSpec)
+    assert (new.__name__, new.__spec__.name) == (_NEW[old], _NEW[old])
+
+
+def test_a_module_of_a_package_that_moved_is_not_a_second_copy() -> None:
+    program = (
+        "from rtsim.control.inbox import Inbox; "
+        "from rtsim.engine.commands.inbox import Inbox as I; "
+        "from rtsim.faults import read_faults; from rtsim.tag import Tag; import rtsim.core.tag; "
+        "assert Inbox is I and Tag is rtsim.core.tag.Tag; print('the same')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "always::DeprecationWarning", "-c", program],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "the same\n", done.stderr
+    assert "<string>:1: DeprecationWarning: rtsim.control is called rtsim.engine" in done.stderr
+
+
+def test_other_names_are_not_found() -> None:
+    assert new_name("rtsim.nothing") is None
+    assert new_name("numpy.tag") is None
+    before = list(sys.meta_path)
+    install()
+    assert sys.meta_path == before
+    with pytest.raises(ModuleNotFoundError, match=r"rtsim\.nothing"):
+        importlib.import_module("rtsim.nothing")

@@ -189,8 +189,8 @@ def test_imports_point_one_way() -> None:
     ("file", "line", "contract"),
     [
         (
-            "rtsim/timing/policy.py",
-            "from rtsim.engine.executive import Executive",
+            "rtsim/models/ball.py",
+            "from rtsim.cli.main import main",
             "imports point one way",
         ),
         ("rtsim/components/bus.py", "import hitl", "hitl plugs into rtsim"),

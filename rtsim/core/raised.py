@@ -30,7 +30,7 @@ _NOT_THE_USERS = (
     *(
         os.path.join(folder, "")
         for folder in (
-            os.path.dirname(__file__),
+            os.path.dirname(os.path.dirname(__file__)),
             *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")),
         )
     ),

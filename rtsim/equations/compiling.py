@@ -314,7 +314,13 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
-_FORMS = ("addresses.py", "lowering.py", "machine_code.py", "solve/vectors.py", "blocks/scratch.py")
+_FORMS = (
+    "equations/addresses.py",
+    "equations/lowering.py",
+    "equations/machine_code.py",
+    "solve/vectors.py",
+    "blocks/scratch.py",
+)
 """Compiled forms, which a hash of sources does not follow."""
 
 
@@ -322,7 +328,7 @@ _FORMS = ("addresses.py", "lowering.py", "machine_code.py", "solve/vectors.py", 
 def _made_by() -> str:
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith("NUMBA_"))
     versions = [version(name) for name in ("numba", "llvmlite")]
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     own = hashlib.sha256(b"".join((here / name).read_bytes() for name in _FORMS)).hexdigest()
     return " ".join((str(_KEPT), own, sys.version, *versions, processor(), *settings))
 

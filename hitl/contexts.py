@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from hitl.boards.contract import Link
+from hitl.boards.contract import BoardLink
 from hitl.boards.urls import BAUD, open_link, parse_url
 from hitl.building.build import PLAIN
-from hitl.comparison.back_to_back import Ladder, Watch, climb
+from hitl.comparison.back_to_back import Ladder, ProgressWatch, climb
 from hitl.comparison.back_to_back import back_to_back as compared
 from hitl.comparison.on_boards import check_faults, meet, rungs
 from hitl.comparison.tolerances import Tolerances
@@ -188,7 +188,7 @@ def pitl(
         tolerances=tolerances,
         recording=folder / recording if isinstance(recording, str | Path) else recording,
         closed=closed,
-        watch=Watch(checked=met),
+        watch=ProgressWatch(checked=met),
     )
     return _reported(ReportedLadder, result, page)
 
@@ -216,7 +216,7 @@ class BoardUnderTest:
     def emulated(self) -> bool:
         return parse_url(self.url).emulated
 
-    def open(self, runs: str | Path) -> Link:
+    def open(self, runs: str | Path) -> BoardLink:
         """Its line.  An emulated board runs ``runs``: an Intel HEX file, or an interface file,
         whose firmware is taken as it ships, or built; a real one runs what was flashed.
         """

@@ -19,7 +19,7 @@ from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, gather
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.runs.simulation import MAX, Outcome, Pace, simulate
+from rtsim.runs.simulation import MAX, Pace, RunResult, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 
@@ -103,12 +103,12 @@ def _check_named(controllers: object) -> None:
         )
 
 
-def plant(scenario: Reference, /, **settings: object) -> Plant:
+def plant(scenario: Reference, /, **settings: object) -> TestPlant:
     """A scenario to be flown; ``settings`` are its arguments, and values as ``part.name``."""
-    return Plant(scenario, settings)
+    return TestPlant(scenario, settings)
 
 
-class Plant:
+class TestPlant:
     """Flies its scenario afresh each time, and keeps the last recording, also of a failure.
 
     Files are relative to ``folder``; what goes wrong is saved below ``cases``.
@@ -127,7 +127,7 @@ class Plant:
         self.scenario = made(self._reference, self._settings)
         """As it would fly with its design."""
         self.recording: Recording | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: RunResult | None = None
 
     def __enter__(self) -> Self:
         return self

@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from hitl.contexts import BoardUnderTest, Reported, ReportedLadder
-    from hitl.plants import InPlace, Plant, Reference
+    from hitl.plants import InPlace, Reference, TestPlant
     from hitl.stepping import Sil
     from rtsim.engine.faults import Fault
     from rtsim.engine.faults.reading import Given
@@ -55,14 +55,14 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 
 
 @pytest.fixture
-def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Plant]:
+def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., TestPlant]:
     """``plant("scenario.py", mass=2.0)``: a scenario to be flown, by the design or by C."""
-    from hitl.plants import Plant
+    from hitl.plants import TestPlant
 
     folder = request.path.parent
 
-    def declared(scenario: Reference, /, **settings: object) -> Plant:
-        return Plant(scenario, settings, cases=tmp_path / CASES, folder=folder)
+    def declared(scenario: Reference, /, **settings: object) -> TestPlant:
+        return TestPlant(scenario, settings, cases=tmp_path / CASES, folder=folder)
 
     return declared
 

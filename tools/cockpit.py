@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pygame
 
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import InletPart
+from rtsim.scenario.parts import ExternalInputPart
 from rtsim.testing.determinism import trace_of
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/cockpit.png"
@@ -41,8 +41,8 @@ def draw_cockpit(path: Path = PICTURE) -> None:
     """As it is flown by that stick."""
     flown = load_scenario("f16-by-hand", {"step": str(TAG_S)})
     part = flown.part("stick")
-    assert isinstance(part, InletPart)
-    part.inlet = Inlet("stick", part.inlet.signals, Moved())
+    assert isinstance(part, ExternalInputPart)
+    part.inlet = ExternalInput("stick", part.inlet.signals, Moved())
     seen = Playback(trace_of(flown, until=SECONDS))
     scene, surface = F16Scene(seen.about), pygame.Surface(SIZE)
     for tenth in range(10 * SECONDS + 1):  # gates are counted on the way

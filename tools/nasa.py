@@ -21,7 +21,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.core.signals import Vector
 from rtsim.models.f16.published import LEAST_S, Held, case_of, hold_against_nasa
-from rtsim.record.ending import Ending
+from rtsim.record.ending import RunEnding
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
 
@@ -64,7 +64,7 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
     if as_json:
         quantities = [asdict(h) | {"ok": h.ok} for h in held]
         told = {"ok": outcome is Outcome.PASSED, "outcome": outcome.name.lower()}
-        ending = Ending.of(flown).to_json()
+        ending = RunEnding.of(flown).to_json()
         show_json({**told, "quantities": quantities, "ended": ending})
         sys.exit(outcome.value)
     rows = [
@@ -79,7 +79,7 @@ def main(recording: Path, path: Path | None, as_json: bool) -> None:
     ]
     print_table(console(), f"F-16 case {case_of(flown)} against NASA's sim_05", _TABLE, rows)
     console().print(f"compared at {one.times} times, 0 to {one.until_s:g} s of {one.of_s:g} s")
-    console().print(f"{recording} {Ending.of(flown)}", soft_wrap=True, markup=False)
+    console().print(f"{recording} {RunEnding.of(flown)}", soft_wrap=True, markup=False)
     if outcome is Outcome.UNDECIDED:
         needed = min(LEAST_S, one.of_s)
         console().print(

@@ -1,13 +1,13 @@
 """Boards behind one URL: emulated to the cycle, or at a serial port."""
 
-from hitl.boards.contract import Board, BoardError, Edge, Link, Pins, Pwm, Stamped
+from hitl.boards.contract import Board, BoardError, BoardLink, Edge, Pins, Pwm, Stamped
 from hitl.boards.urls import open_board, open_link, parse_url
 
 __all__ = [
     "Board",
     "BoardError",
+    "BoardLink",
     "Edge",
-    "Link",
     "Pins",
     "Pwm",
     "Stamped",

@@ -27,7 +27,7 @@ class BoardGone(BoardError):
     environment = True
 
 
-class Link(Protocol):
+class BoardLink(Protocol):
     """Bytes only; framing and meaning live above.  ``hitl.testing.check_link`` is the contract."""
 
     def send(self, data: bytes) -> None:
@@ -96,7 +96,7 @@ class Pins(Protocol):
         ...
 
 
-class Board(Link, Protocol):
+class Board(BoardLink, Protocol):
     """A link whose far end runs only when it is told to: lockstep.
 
     ``wait`` lets the board run, to its next byte, at most ``timeout`` s of its own time.

@@ -9,7 +9,7 @@ from pathlib import Path
 from hitl.boards import uno, wire
 from hitl.boards.contract import BoardError, Edge, Pwm, Stamped
 from hitl.boards.process import EmulatorProcess
-from hitl.boards.wire import Event, In, Input, Out
+from hitl.boards.wire import In, Input, Out, WireEvent
 
 SLICE = 1_600_000
 """Cycles asked for at once: an answer comes often enough to tell a hang from work."""
@@ -46,7 +46,7 @@ class EmulatedPins:
     def pwm(self, pin: str) -> Pwm | None:
         return uno.pwm(pin, self._board.peek(*uno.REGISTERS))
 
-    def _took(self, event: Event) -> None:
+    def _took(self, event: WireEvent) -> None:
         self._levels[event.which] = bool(event.value)
         if event.which in uno.NAMES:
             self._edges.append(Edge(event.cycle, uno.NAMES[event.which], bool(event.value)))
@@ -171,7 +171,7 @@ class EmulatedBoard:
             if reached == target or (until_byte and self._arrived):
                 return
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: WireEvent) -> None:
         if event.kind is Out.BYTE:
             self.garbled += event.which
             value = _garbled(event.value) if event.which else event.value

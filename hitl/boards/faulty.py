@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from hitl.boards.contract import Board, BoardError, Link, Pins, Stamped
+from hitl.boards.contract import Board, BoardError, BoardLink, Pins, Stamped
 from hitl.boards.spoilers import Timed, spoilers_at
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
@@ -18,7 +18,7 @@ from rtsim.engine.faults.activity import FAR_NS, Activity
 from rtsim.engine.faults.at_lines import LineFaults
 
 
-def faulty(link: Link, line: LineFaults) -> FaultyLink:
+def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
     """``link`` with the faults of ``line``; a board stays a board."""
     if hasattr(link, "advance"):
         return FaultyBoard(link, line)  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def faulty(link: Link, line: LineFaults) -> FaultyLink:
 
 
 class FaultyLink:
-    """A :class:`hitl.boards.contract.Link` whose bytes go through faults.
+    """A :class:`hitl.boards.contract.BoardLink` whose bytes go through faults.
 
     Nothing is spoiled before the run has begun.  ``now`` gives ns; what else ``link`` has is
     passed through.  Raises :class:`BoardError` where ``link`` has no reset and a fault needs one.
@@ -35,7 +35,9 @@ class FaultyLink:
     rate = NS_PER_S
     """Of the link's own time, ticks in a second."""
 
-    def __init__(self, link: Link, line: LineFaults, now: Callable[[], int] = stopwatch) -> None:
+    def __init__(
+        self, link: BoardLink, line: LineFaults, now: Callable[[], int] = stopwatch
+    ) -> None:
         self.reset_by = ""
         """The latest fault that reset the board, and when."""
         self._link: Any = link

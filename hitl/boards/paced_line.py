@@ -49,7 +49,7 @@ class Paceable(Protocol):
     def reset(self) -> None: ...
 
 
-class Port(Protocol):
+class PacedPort(Protocol):
     """What of a :class:`hitl.boards.paced_terminal.Terminal` is used."""
 
     def opened(self) -> bool: ...
@@ -106,7 +106,9 @@ class PacedLine:
     ``baud``: of the line's other end; ``None``: the firmware's own, looked up now and then.
     """
 
-    def __init__(self, board: Paceable, port: Port, clock: Clock, baud: int | None = None) -> None:
+    def __init__(
+        self, board: Paceable, port: PacedPort, clock: Clock, baud: int | None = None
+    ) -> None:
         self._board, self._port, self._clock, self._baud = board, port, clock, baud
         self.timing = Timing()
         self._inbox = bytearray()

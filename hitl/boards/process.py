@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from hitl.boards import wire
 from hitl.boards.contract import BoardError, BoardGone
-from hitl.worker.ending import KILLED, Ending
+from hitl.worker.ending import KILLED, WorkerEnding
 from rtsim.core.clock import stopwatch
 
 _PATIENCE_S = 60.0
@@ -131,7 +131,7 @@ class EmulatorProcess:
         if code is None:
             return "closed its end of the pipe"
         said = self._last_words()
-        words = Ending(code, "", "").in_words if code else "ended with exit status 0"
+        words = WorkerEnding(code, "", "").in_words if code else "ended with exit status 0"
         return words + (f"; it said:\n{said}" if said else "")
 
     def _last_words(self) -> str:

@@ -24,7 +24,7 @@ def pyserial() -> Any:
 
 
 class SerialLink:
-    """A :class:`hitl.boards.contract.Link` over the port ``port`` at ``baud`` bit/s, 8N1.
+    """A :class:`hitl.boards.contract.BoardLink` over the port ``port`` at ``baud`` bit/s, 8N1.
 
     Opening it resets an Uno (DTR): its boot loader takes the line for about a second.
     """

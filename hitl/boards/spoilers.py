@@ -137,7 +137,7 @@ class Truncation(OfFrames):
             out.append((ticks, value))
 
 
-class Noise(OfFrames):
+class LineNoise(OfFrames):
     """``length`` bytes that nobody sent come before the frame."""
 
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
@@ -151,7 +151,7 @@ class Noise(OfFrames):
 
 _KINDS: Mapping[str, type[Spoiler]] = {
     "bit_flip": BitFlip, "silence": Silence, "slow_line": SlowLine, "truncation": Truncation,
-    "garbage": Noise,
+    "garbage": LineNoise,
 }  # fmt: skip
 
 

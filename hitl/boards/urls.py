@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hitl.boards import node, simavr, uno
-from hitl.boards.contract import BoardError, Link
+from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.intel_hex import read_image
 from hitl.boards.serial_port import SerialLink
@@ -65,7 +65,7 @@ def parse_url(text: str) -> BoardUrl:
     raise BoardError(f"{text!r} is no board; expected {_FORMS}")
 
 
-def open_link(url: str, firmware: Path | None = None) -> Link:
+def open_link(url: str, firmware: Path | None = None) -> BoardLink:
     """The board at ``url``; an emulated one runs the Intel HEX file ``firmware``."""
     at = parse_url(url)
     if at.emulated:

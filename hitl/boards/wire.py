@@ -53,7 +53,7 @@ class Out(IntEnum):
 
 
 @dataclass(frozen=True)
-class Event:
+class WireEvent:
     """What happened at ``cycle``."""
 
     cycle: int
@@ -83,7 +83,7 @@ def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
     return head + b"".join(_RECORD.pack(i.cycle, i.kind, i.which, i.value) for i in inputs)
 
 
-def advanced(body: bytes, start: int, target: int) -> tuple[int, list[Event]]:
+def advanced(body: bytes, start: int, target: int) -> tuple[int, list[WireEvent]]:
     """The cycle reached and the events of an answer A to ``advance(target)`` from ``start``.
 
     Raises :class:`BoardError` where it cannot be true.
@@ -100,7 +100,7 @@ def advanced(body: bytes, start: int, target: int) -> tuple[int, list[Event]]:
         if value > 255 or (kind == Out.BYTE and not last < cycle <= reached):
             raise BoardError(f"a byte {value} at cycle {cycle}, between {last} and {reached}")
         last = cycle if kind == Out.BYTE else last
-        events.append(Event(cycle, Out(kind), which, value))
+        events.append(WireEvent(cycle, Out(kind), which, value))
     return reached, events
 
 

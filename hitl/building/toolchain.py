@@ -42,7 +42,7 @@ class CannotBuild(BuildError):
 
 
 @dataclass(frozen=True)
-class Said:
+class CompilerOutput:
     """What a compiler printed that did its work."""
 
     output: str
@@ -87,7 +87,7 @@ class Toolchain:
                     late = error
         raise late
 
-    def run(self, arguments: Iterable[str | Path], folder: Path) -> Said:
+    def run(self, arguments: Iterable[str | Path], folder: Path) -> CompilerOutput:
         """Compile in ``folder``.  Raises :class:`BuildError` with all that the compiler said."""
         command = [*self.command, *map(str, arguments)]
         try:
@@ -101,7 +101,7 @@ class Toolchain:
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip()
             raise BuildError(f"{shlex.join(self.command)} failed:\n{said}")
-        return Said(done.stdout, done.stderr)
+        return CompilerOutput(done.stdout, done.stderr)
 
 
 @contextmanager

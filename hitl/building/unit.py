@@ -25,7 +25,7 @@ from hitl.building.complaints import in_few_words
 from hitl.building.pieces import at, calls, elements, in_order, over, preamble
 from hitl.building.toolchain import Toolchain, find_toolchain
 from hitl.building.width import check_width
-from hitl.interface import Field, Interface, Step
+from hitl.interface import Field, Interface, StepEntry
 from hitl.interface.targets import check_target
 
 SUPPORT = Path(__file__).parent / "c"
@@ -110,7 +110,7 @@ def _step(interface: Interface, file: str) -> str:
     )
 
 
-def _entry(step: Step, file: str) -> str:
+def _entry(step: StepEntry, file: str) -> str:
     call = at(step.line, file, f"  {step.call};")
     if step.every == 1 and step.offset == 0:
         return call

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hitl.comparison.back_to_back import BackToBack, Ladder, Watch
+from hitl.comparison.back_to_back import BackToBack, Ladder, ProgressWatch
 from hitl.comparison.tolerances import one_after_the_other
 from hitl.results.faults import all_acted
 from hitl.results.files import check_result
@@ -29,7 +29,7 @@ Writer = Callable[[BackToBack | Ladder, Path], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparisonOptions:
     """What was typed, by the names of :func:`comparison_options`."""
 
     scenario: str
@@ -125,11 +125,11 @@ _OPTIONS = (
 
 def comparison_options(command: F) -> F:
     """Argument and options of a comparison, handed to ``command`` as its argument ``asked``."""
-    names = [field.name for field in fields(Asked)]
+    names = [field.name for field in fields(ComparisonOptions)]
 
     @wraps(command)
     def packed(**options: Any) -> Any:
-        asked = Asked(**{name: options.pop(name) for name in names})
+        asked = ComparisonOptions(**{name: options.pop(name) for name in names})
         return command(asked=asked, **options)
 
     decorated: Any = packed
@@ -138,7 +138,7 @@ def comparison_options(command: F) -> F:
     return decorated  # type: ignore[no-any-return]
 
 
-def watch_of(line: ProgressLine) -> Watch:
+def watch_of(line: ProgressLine) -> ProgressWatch:
     """Told on the terminal; steps five times a second."""
     told = [0]
 
@@ -148,4 +148,4 @@ def watch_of(line: ProgressLine) -> Watch:
             told[0] = now + _EVERY_NS
             line.say(f"step {step} / {steps}")
 
-    return Watch(lambda stage: line.say(f"{stage} …"), line.show, stepped)
+    return ProgressWatch(lambda stage: line.say(f"{stage} …"), line.show, stepped)

@@ -15,7 +15,7 @@ from hitl.boards.contract import BoardError
 from hitl.boards.intel_hex import read_image
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BAUD, parse_url
-from hitl.cli.images import Image, image_of
+from hitl.cli.images import BoardImage, image_of
 from hitl.cli.link_words import about_board, board_json
 from hitl.protocol.errors import SilentBoard
 from hitl.protocol.line import MOST_BAUD, BaudRate
@@ -118,7 +118,7 @@ def _write(command: list[str], port: str) -> None:
         )
 
 
-def _asked(port: str, image: Image, baud: int) -> HelloReply:
+def _asked(port: str, image: BoardImage, baud: int) -> HelloReply:
     with closing(SerialLink(port, image.baud or baud)) as link:
         try:
             return meet(link, image.interface, image.build)[1]
@@ -129,7 +129,7 @@ def _asked(port: str, image: Image, baud: int) -> HelloReply:
 
 
 def _show(
-    command: list[str], board: HelloReply | None, image: Image, rate: BaudRate, as_json: bool
+    command: list[str], board: HelloReply | None, image: BoardImage, rate: BaudRate, as_json: bool
 ) -> None:
     if as_json:
         told = None if board is None else board_json(board)

@@ -24,7 +24,7 @@ from hitl.comparison.execution import Execution
 from hitl.comparison.mismatches import mismatches, too_slow
 from hitl.controllers.sil import SilController
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, flight_options, fly
+from rtsim.cli.flight import RunOptions, flight_options, fly
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -72,7 +72,7 @@ _COLUMNS = (
 @json_option
 @reports_errors
 def fly_in_c(
-    flight: Flight,
+    flight: RunOptions,
     controllers: tuple[str, ...],
     kind: str,
     counted_into: Path,

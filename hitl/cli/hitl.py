@@ -16,7 +16,7 @@ from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import Rig
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, flight_options, fly
+from rtsim.cli.flight import RunOptions, flight_options, fly
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
@@ -81,7 +81,7 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 @json_option
 @reports_errors
 def hitl(
-    flight: Flight,
+    flight: RunOptions,
     file: str,
     name: str | None,
     board: str | None,

@@ -22,7 +22,7 @@ controller_option = click.option(
 
 
 @dataclass(frozen=True)
-class Image:
+class BoardImage:
     """An Intel HEX file; of a controller, its interface and build, and the rate of its line."""
 
     path: Path
@@ -31,17 +31,17 @@ class Image:
     baud: int | None = None
 
 
-def image_of(reference: str, baud: int | None = None) -> Image:
+def image_of(reference: str, baud: int | None = None) -> BoardImage:
     """``FILE.hex``, or an interface file, whose firmware is taken as it is shipped, or built."""
     if reference.lower().endswith((".hex", ".ihex")):
-        return Image(Path(reference), baud=baud)
+        return BoardImage(Path(reference), baud=baud)
     from hitl.firmware import firmware
 
     found = firmware(load_interface(reference), baud=baud or BAUD)
-    return Image(found.path, found.interface, found.build, found.baud)
+    return BoardImage(found.path, found.interface, found.build, found.baud)
 
 
-def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> Image:
+def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
     """What the emulated board at ``at`` runs; both given: the controller is what is expected.
 
     Raises :class:`BoardError` where it is not emulated, and so runs what it was flashed with.
@@ -50,7 +50,7 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> Image:
         raise BoardError(f"{at.text} runs what it was flashed with; emulated is: board:uno")
     if file is not None:
         interface = None if controller is None else load_interface(controller)
-        return Image(file, interface, baud=at.baud)
+        return BoardImage(file, interface, baud=at.baud)
     if controller is None:
         raise BoardError(
             f"{at.text} is an empty chip; name its image or its controller: "

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from hitl.boards.contract import BoardError, Link
+from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.emulated import EmulatedBoard
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
 from hitl.boards.urls import BAUD, BoardUrl, open_link, parse_url
-from hitl.cli.images import Image, controller_option, firmware_option, image_for
+from hitl.cli.images import BoardImage, controller_option, firmware_option, image_for
 from hitl.cli.link_words import about_board, about_trial, board_json, trial_json
 from hitl.interface import load_interface
 from hitl.protocol.line import Budget, nominal
@@ -75,7 +75,9 @@ def link_test(
     sys.exit(0 if trial.ok and wrong is None else NO)
 
 
-def _expected(at: BoardUrl, firmware: Path | None, controller: str | None, paced: bool) -> Image:
+def _expected(
+    at: BoardUrl, firmware: Path | None, controller: str | None, paced: bool
+) -> BoardImage:
     if at.emulated:
         return image_for(at, firmware, controller)
     if paced:
@@ -85,13 +87,13 @@ def _expected(at: BoardUrl, firmware: Path | None, controller: str | None, paced
             f"{at.text} runs what it was flashed with; type first: "
             f"rtsim flash {firmware} --port {at.place}"
         )
-    return Image(Path(), None if controller is None else load_interface(controller))
+    return BoardImage(Path(), None if controller is None else load_interface(controller))
 
 
 @contextmanager
 def _opened(
-    at: BoardUrl, image: Image, paced: bool
-) -> Iterator[tuple[Link, int, PacedBoard | None]]:
+    at: BoardUrl, image: BoardImage, paced: bool
+) -> Iterator[tuple[BoardLink, int, PacedBoard | None]]:
     """The link, the rate of its line unless it is in lockstep, and who serves it, if we do."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
@@ -115,7 +117,7 @@ def _watch(line: ProgressLine) -> Callable[[int, int], None]:
     return watch
 
 
-def _wrong(board: HelloReply, image: Image) -> str | None:
+def _wrong(board: HelloReply, image: BoardImage) -> str | None:
     """Why it is not the board that is expected; ``None`` where it is, or nothing is."""
     error = None
     if image.interface is not None:
@@ -123,11 +125,11 @@ def _wrong(board: HelloReply, image: Image) -> str | None:
     return None if error is None else str(error)
 
 
-def _budget(trial: LinkTrial, image: Image) -> Budget | None:
+def _budget(trial: LinkTrial, image: BoardImage) -> Budget | None:
     return None if image.interface is None else Budget.of(image.interface, trial.baud)
 
 
-def _show(trial: LinkTrial, image: Image, own_time: bool) -> None:
+def _show(trial: LinkTrial, image: BoardImage, own_time: bool) -> None:
     lines = about_board(trial.board, image.interface) + about_trial(trial, own_time)
     budget = _budget(trial, image)
     if budget is None:
@@ -138,7 +140,7 @@ def _show(trial: LinkTrial, image: Image, own_time: bool) -> None:
         click.echo(text)
 
 
-def _told(trial: LinkTrial, image: Image, wrong: str | None, own_time: bool) -> dict[str, Any]:
+def _told(trial: LinkTrial, image: BoardImage, wrong: str | None, own_time: bool) -> dict[str, Any]:
     budget = _budget(trial, image)
     more = {} if budget is None else {"rate_hz": budget.rate_hz, "holds": budget.holds}
     return {

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hitl.cli.common import parse_controllers, refuse_warnings, warnings_option
-from hitl.cli.comparing import Asked, comparison_options, watch_of
+from hitl.cli.comparing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
 from hitl.comparison.on_boards import Met, OnBoards, check_faults, in_words, meet, rungs
 from hitl.comparison.on_target import hello
@@ -75,7 +75,7 @@ SHIPPED = {
 @json_option
 @reports_errors
 def pitl(
-    asked: Asked,
+    asked: ComparisonOptions,
     url: str,
     controllers: tuple[str, ...],
     firmware: Path | None,

@@ -20,7 +20,7 @@ from hitl.cli.common import (
     refuse_warnings,
     warnings_option,
 )
-from hitl.cli.comparing import Asked, comparison_options, watch_of
+from hitl.cli.comparing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import BackToBack, back_to_back
 from hitl.controllers.sil import SilController
 from hitl.results.faults import faults_to_json
@@ -47,7 +47,7 @@ from rtsim.scenario.loading import load_scenario
 @json_option
 @reports_errors
 def test(
-    asked: Asked,
+    asked: ComparisonOptions,
     controllers: tuple[str, ...],
     kind: str,
     counted_into: Path,

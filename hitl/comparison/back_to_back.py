@@ -14,11 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from hitl.comparison.conditions import Conditions, Flown, Watch
+from hitl.comparison.conditions import Conditions, LoopRun, ProgressWatch
 from hitl.comparison.driving import drive
 from hitl.comparison.execution import Execution, clock_of, timed
-from hitl.comparison.exercise import Covered, Effects, ended, reached_the_end
-from hitl.comparison.flight import Flight
+from hitl.comparison.exercise import Effects, FlightCoverage, ended, reached_the_end
+from hitl.comparison.flight import LoopComparison
 from hitl.comparison.flights import LATE, MISSED, compare_flights
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.mismatches import mismatches, too_slow
@@ -53,7 +53,14 @@ from rtsim.runs.simulation import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 
 __all__ = [
-    "BackToBack", "First", "Ladder", "OpenLoop", "Rung", "Watch", "back_to_back", "climb",
+    "BackToBack",
+    "First",
+    "Ladder",
+    "OpenLoop",
+    "ProgressWatch",
+    "Rung",
+    "back_to_back",
+    "climb",
     "open_loop",
 ]  # fmt: skip
 
@@ -79,7 +86,7 @@ def back_to_back(
     recording: Recording | str | Path | None = None,
     closed: bool = True,
     recorder: FileRecorder | None = None,
-    watch: Watch | None = None,
+    watch: ProgressWatch | None = None,
 ) -> BackToBack:
     """Hold ``controllers``, by the name of the part whose place each takes, against their designs.
 
@@ -114,7 +121,7 @@ def climb(
     recording: Recording | str | Path | None = None,
     closed: bool = True,
     recorder: FileRecorder | None = None,
-    watch: Watch | None = None,
+    watch: ProgressWatch | None = None,
 ) -> Ladder:
     """Hold the first of ``rungs`` against the design, and each further one against the one before.
 
@@ -124,7 +131,14 @@ def climb(
     """
     last = rungs[-1]
     conditions = Conditions(
-        scenario, tuple(last.controllers), latency, until, seed, late, failure, watch or Watch()
+        scenario,
+        tuple(last.controllers),
+        latency,
+        until,
+        seed,
+        late,
+        failure,
+        watch or ProgressWatch(),
     )
     own = Pace.of(pace) if not isinstance(pace, Pace) else pace
     if closed:
@@ -135,7 +149,7 @@ def climb(
     sides = [design, *(_Side.of(rung, conditions) for rung in rungs)]
     conditions.watch.checked()
     if closed or given is None:
-        design.flown = Flown(conditions.fly_design(), {}, None)
+        design.flown = LoopRun(conditions.fly_design(), {}, None)
     flown = design.recording if design.flown else given
     _refuse_unknown(rules, sides[1:], flown if closed else None)
     _refuse_unknown_in_files(sides[1:], flown)
@@ -183,7 +197,7 @@ class _Side:
     name: str
     controllers: Mapping[str, Controller]
     flying: Mapping[str, Controller]
-    flown: Flown | None = None
+    flown: LoopRun | None = None
 
     @classmethod
     def of(cls, rung: Rung, conditions: Conditions) -> _Side:
@@ -229,7 +243,7 @@ class _Pair:
             labels=conditions.part(name).controller.outputs,
         )
 
-    def flight(self) -> Flight:
+    def flight(self) -> LoopComparison:
         """How the flight of the one above compares with that of the one below."""
         designs = self.conditions.designs()
         outputs = {name: design.outputs.columns for name, design in designs.items()}
@@ -244,7 +258,7 @@ class _Pair:
         recording = in_terms_of(designs, flown.recording)
         compared = compare_flights(baseline, recording, rules, designs, self.sides)
         flights = {self.below.name: self.below.recording, self.above.name: flown.recording}
-        return Flight(
+        return LoopComparison(
             comparison=compared.comparison,
             baseline=self.below.recording,
             flown=flown.recording,
@@ -261,10 +275,10 @@ class _Pair:
                 name: Effects.of(name, design, baseline, flown.recording)
                 for name, design in designs.items()
             },
-            covered=Covered.of(compared.comparison.results, compared.baseline, flights),
+            covered=FlightCoverage.of(compared.comparison.results, compared.baseline, flights),
         )
 
-    def faults(self, design: Flown | None) -> tuple[Acted, ...]:
+    def faults(self, design: LoopRun | None) -> tuple[Acted, ...]:
         """How often each acted: in the flight with the translation, or else in the design's."""
         flown = self.above.flown or design
         if flown is not None:

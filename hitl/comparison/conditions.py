@@ -19,13 +19,13 @@ from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import fed_inlets
-from rtsim.runs.simulation import MAX, Fed, Outcome, Pace, Progress, simulate
+from rtsim.runs.simulation import MAX, FedInputs, Pace, Progress, RunResult, simulate
 from rtsim.scenario.parts import ControllerPart, taking_over
 from rtsim.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True)
-class Watch:
+class ProgressWatch:
     """Who is told what happens: the stage, its flights, its steps, who was met."""
 
     stage: Callable[[str], None] = lambda _: None
@@ -37,13 +37,13 @@ class Watch:
     """What was asked for is possible, as far as can be told before anything flies."""
 
 
-class Flown(NamedTuple):
+class LoopRun(NamedTuple):
     """What came of a flight."""
 
     recording: Recording
     started: dict[str, Controller]
     """The controllers that flew in the place of the design's."""
-    outcome: Outcome | None
+    outcome: RunResult | None
     """``None`` where an error ended it."""
     error: str = ""
     held_up: bool = False
@@ -69,7 +69,7 @@ class Conditions:
     seed: int = 0
     late: str | None = None
     failure: str | None = None
-    watch: Watch = field(default_factory=Watch)
+    watch: ProgressWatch = field(default_factory=ProgressWatch)
     until_ns: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -167,7 +167,7 @@ class Conditions:
         baseline: Recording,
         pace: Pace | str | float = MAX,
         recorder: FileRecorder | MemoryRecorder | None = None,
-    ) -> Flown:
+    ) -> LoopRun:
         """The scenario with ``controllers``, and with the outside inputs of ``baseline``.
 
         A mistake of the scenario's raises; what else goes wrong is in the result.
@@ -183,7 +183,7 @@ class Conditions:
                 failure=self.failure,
             )
         inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
-        fed = Fed(fed_inlets(scenario, baseline), inserted=inserted)
+        fed = FedInputs(fed_inlets(scenario, baseline), inserted=inserted)
         paced = (pace if isinstance(pace, Pace) else Pace.of(pace)).rate is not None
         error, outcome, held_up, environment = "", None, False, False
         try:
@@ -202,7 +202,7 @@ class Conditions:
             environment = getattr(problem, "environment", False)
         if outcome is not None:
             _not_interrupted(outcome)
-        return Flown(_recorded(recorder), started, outcome, error, held_up, environment, paced)
+        return LoopRun(_recorded(recorder), started, outcome, error, held_up, environment, paced)
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
@@ -231,6 +231,6 @@ def _started_by(controller: Controller, make: Callable[[], Controller]) -> Contr
     return out
 
 
-def _not_interrupted(outcome: Outcome) -> None:
+def _not_interrupted(outcome: RunResult) -> None:
     if outcome.reason == "interrupted":
         raise KeyboardInterrupt(f"interrupted at {outcome.ended}")

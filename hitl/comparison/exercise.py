@@ -122,7 +122,7 @@ class Effects:
 
 
 @dataclass(frozen=True)
-class Covered:
+class FlightCoverage:
     """Which rows of a flight were compared, and how both flights ended."""
 
     signals: int = 0
@@ -134,7 +134,7 @@ class Covered:
     @classmethod
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
-    ) -> Covered:
+    ) -> FlightCoverage:
         """Of the rows that both have, which ``paired`` holds."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hitl.comparison.execution import MODELLED, Execution
-from hitl.comparison.exercise import Covered, Effects
+from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flights import OVERLAP
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
@@ -31,7 +31,7 @@ class Spoiled(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Flight:
+class LoopComparison:
     """The scenario with the translation in the loop, against the one with the design."""
 
     comparison: Comparison
@@ -53,7 +53,7 @@ class Flight:
     """What was around the controllers, and not they themselves, that spoiled the flight."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """What became of the answers of each controller."""
-    covered: Covered = Covered()
+    covered: FlightCoverage = FlightCoverage()
 
     @property
     def outcome(self) -> Outcome:
@@ -162,7 +162,7 @@ def allowance(result: SignalResult) -> str:
     return f"max({absolute:g}{unit}, {relative:g} of the design's)"
 
 
-def time_needed(flight: Flight) -> str:
+def time_needed(flight: LoopComparison) -> str:
     """What to do about answers that are late."""
     if flight.slipped:
         return (

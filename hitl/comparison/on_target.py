@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hitl.boards.paced_line import Timing
 from hitl.comparison.execution import EXCHANGE, HOST, MODELLED, TARGET, Execution
-from hitl.protocol.events import Counts
+from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
 from rtsim.core.tag import Period
@@ -37,7 +37,7 @@ class OnTarget:
     """
     stack: int
     """The most bytes of it that were ever in use."""
-    counts: Counts
+    counts: EventCounts
     pacing: Timing | None = None
     """How an emulated board in real time kept to the clock."""
 
@@ -133,5 +133,5 @@ def hello(board: HelloReply) -> str:
     )
 
 
-def _by_name(counts: Counts) -> dict[str, int]:
+def _by_name(counts: EventCounts) -> dict[str, int]:
     return {why.name.lower(): number for why, number in counts.garbage.items()}

@@ -20,7 +20,7 @@ from hitl.comparison.checks import Check
 from hitl.comparison.execution import Execution
 from hitl.comparison.exercise import Exercise
 from hitl.comparison.on_target import OnTarget
-from hitl.comparison.outputs import Moment, OutputResult, judged, lined_up, missing
+from hitl.comparison.outputs import OutputResult, StepMoment, judged, lined_up, missing
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
 from hitl.comparison.tolerances import (
     Tolerances,
@@ -116,12 +116,12 @@ class OpenLoop:
     def tag(self, step: int) -> Tag:
         return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
 
-    def moment(self, signal: OutputResult, step: int) -> Moment:
+    def moment(self, signal: OutputResult, step: int) -> StepMoment:
         """All that is known of an output at a step."""
         column = self.signals.index(signal)
         absolute, relative = signal.tolerance
         size = abs(float(self.design[step, column]))
-        return Moment(
+        return StepMoment(
             f"{self.name}.{signal.name}",
             step,
             self.tag(step),
@@ -133,7 +133,7 @@ class OpenLoop:
         )
 
     @property
-    def first_moment(self) -> Moment | None:
+    def first_moment(self) -> StepMoment | None:
         """The earliest failure, with its values."""
         first = self.first
         if first is None:

@@ -14,7 +14,7 @@ from rtsim.core.signals import Kind, Signal, Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.record.reading import TrackData
 from rtsim.record.schema import TrackSpec
-from rtsim.record.verdict import Pair, SignalResult, Tolerance, short
+from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, short
 
 Pairs = tuple[Vector, Vector]
 """Of the design and of the translation, (n,) each."""
@@ -39,7 +39,7 @@ class OutputResult(SignalResult):
     kind: Kind = "scalar"
     """``angle`` for what wraps; elements of a quaternion are compared one by one."""
 
-    def pair(self, tags: NDArray[np.int64]) -> Pair:
+    def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
         """What measures it at the steps with these tags (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
@@ -57,7 +57,7 @@ class OutputResult(SignalResult):
         }
 
 
-class Moment(NamedTuple):
+class StepMoment(NamedTuple):
     """An output at one step; its name is that of controller and column."""
 
     signal: str
@@ -137,10 +137,10 @@ def judged(
 
 def _pair(
     column: str, unit: str, kind: Kind, tolerance: Tolerance, tags: NDArray[np.int64]
-) -> Pair:
+) -> ComparedSignal:
     track = TrackData(TrackSpec("steps", ("step",), Signals()), tags)
     signal = Signal(column, unit, kind=kind)
-    return Pair(track, np.arange(len(tags)), column, signal, tolerance)
+    return ComparedSignal(track, np.arange(len(tags)), column, signal, tolerance)
 
 
 def missing(column: str, unit: str) -> OutputResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitl.comparison.conditions import Flown
+from hitl.comparison.conditions import LoopRun
 from hitl.comparison.execution import on_board
 from hitl.comparison.flight import Spoiled
 from hitl.comparison.flights import LATE, first_late
@@ -11,7 +11,7 @@ _FAILED = "Failed"
 """Kind of the event of a controller that the flight went on without."""
 
 
-def spoiled_by(flown: Flown) -> Spoiled | None:
+def spoiled_by(flown: LoopRun) -> Spoiled | None:
     """``None`` where all that happened is the doing of who flew.
 
     By the wall clock a controller on this host is late where the host is, which says nothing of the

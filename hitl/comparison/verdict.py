@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from hitl.comparison.flight import Flight, time_needed
+from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.mismatches import reservation
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.sides import C_AGAINST_DESIGN, Sides
@@ -31,7 +31,7 @@ class BackToBack:
     scenario: str
     open: dict[str, OpenLoop]
     """By controller."""
-    flight: Flight | None = None
+    flight: LoopComparison | None = None
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
@@ -213,7 +213,7 @@ def _alike(error: str, told: str) -> bool:
     return _WHICH.sub("", error) in _WHICH.sub("", told)
 
 
-def _what_the_loop_adds(flight: Flight) -> str:
+def _what_the_loop_adds(flight: LoopComparison) -> str:
     """Why it may fail where each step agrees."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hitl.boards.contract import BoardError as LinkError
-from hitl.boards.contract import Link
+from hitl.boards.contract import BoardLink
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.boards.paced_line import Timing
 from hitl.boards.urls import BAUD, parse_url
@@ -20,7 +20,7 @@ from hitl.controllers.evidence import Evidence
 from hitl.controllers.sil import CASES
 from hitl.interface import Interface, load_interface
 from hitl.protocol.errors import BoardReset, SilentBoard
-from hitl.protocol.events import Counts, Stepped
+from hitl.protocol.events import EventCounts, Stepped
 from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.session import Session
@@ -70,7 +70,7 @@ class BoardController:
         *,
         url: str = "board:uno",
         firmware: Path | None = None,
-        link: Callable[[], Link] | None = None,
+        link: Callable[[], BoardLink] | None = None,
         silence: float = 10.0,
         patience: float = 5.0,
         cases: Path | None = CASES,
@@ -111,7 +111,7 @@ class BoardController:
             build=build,
         )
         self._open: Conversation | None = None
-        self._link: Link | None = None
+        self._link: BoardLink | None = None
         self._spoiled: FaultyLink | None = None
         self._budget = Budget.of(self.interface, self.baud)
         self._asked = Tag(-1)
@@ -129,7 +129,7 @@ class BoardController:
         return self._budget
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EventCounts:
         """What came besides answers, since the controller was started."""
         return self._session.counts
 
@@ -153,7 +153,7 @@ class BoardController:
             build=build, silence=self.silence, patience=self.patience, cases=self._cases,
             paced=self.paced, warnings=self.warnings, kept=self.kept,
         )  # fmt: skip
-        link: Link | None = None
+        link: BoardLink | None = None
         try:
             link = self.open_link() if self.link is None else self.link()
             out._meet(link)
@@ -178,11 +178,11 @@ class BoardController:
             "handling_ns": self._budget.handling_ns,
         }
 
-    def open_link(self) -> Link:
+    def open_link(self) -> BoardLink:
         """The line that ``url`` stands for: who spoils it wraps this one."""
         return link_of(self.interface, self.url, self.firmware, self.paced)
 
-    def _meet(self, link: Link) -> None:
+    def _meet(self, link: BoardLink) -> None:
         """Connect, and start the controller."""
         session, line = self._session, line_to(link, self.paced, self._silence_ns)
         self._link = link

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from hitl.boards.contract import Board, Link
+from hitl.boards.contract import Board, BoardLink
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S, Tag
 
@@ -23,7 +23,7 @@ class Piece(NamedTuple):
     data: bytes
 
 
-class Line(Protocol):
+class BoardLine(Protocol):
     """What a controller on a board needs of its line; ns of the time that counts there."""
 
     repeat_ns: int
@@ -128,7 +128,7 @@ class WallLine:
 
     repeat_ns = 10_000_000
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: BoardLink) -> None:
         self._link = link
         self.now = stopwatch
         self.send, self.close = link.send, link.close
@@ -163,7 +163,7 @@ class ModelLine(WallLine):
 
     repeat_ns = 50_000_000
 
-    def __init__(self, link: Link, silence_ns: int) -> None:
+    def __init__(self, link: BoardLink, silence_ns: int) -> None:
         super().__init__(link)
         self._silence_ns = silence_ns
 
@@ -174,7 +174,7 @@ class ModelLine(WallLine):
         return modelled_ns <= allowed_ns
 
 
-def line_to(link: Link, paced: bool, silence_ns: int) -> Line:
+def line_to(link: BoardLink, paced: bool, silence_ns: int) -> BoardLine:
     """The line over ``link``: an emulated board keeps lockstep by its cycles."""
     if paced:
         return WallLine(link)

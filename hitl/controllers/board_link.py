@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from hitl.boards.contract import BoardError, Link
+from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.paced import PacedBoard
 from hitl.boards.paced_line import Timing
 from hitl.boards.serial_port import SerialLink
@@ -50,7 +50,7 @@ class ServedLink:
             self._served.close()
 
 
-def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> Link:
+def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
     """The board at ``url``; an emulated one runs ``image``, or the firmware of ``interface``."""
     at = parse_url(url)
     if not at.emulated:

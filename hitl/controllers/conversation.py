@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hitl.boards.contract import BoardError as LinkError
-from hitl.controllers.board_line import Line
-from hitl.protocol.errors import BoardError
+from hitl.controllers.board_line import BoardLine
+from hitl.protocol.errors import BoardFailure
 from hitl.protocol.events import Failed, Stepped
 from hitl.protocol.line import BITS_PER_BYTE, Budget, wire_ns
-from hitl.protocol.session import HELLO_EVERY_NS, Session, State
+from hitl.protocol.session import HELLO_EVERY_NS, Session, SessionState
 from rtsim.components.tasks import FAR
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import NS_PER_S
@@ -20,9 +20,9 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
-def told(error: LinkError, before: str = "") -> BoardError:
+def told(error: LinkError, before: str = "") -> BoardFailure:
     """An error of the line as one of the controller behind it."""
-    out = BoardError(f"{before}{error}")
+    out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out
 
@@ -36,7 +36,11 @@ class Conversation:
     """
 
     def __init__(
-        self, session: Session, line: Line, repeat_ns: int, stepped: Callable[[Stepped, int], None]
+        self,
+        session: Session,
+        line: BoardLine,
+        repeat_ns: int,
+        stepped: Callable[[Stepped, int], None],
     ) -> None:
         self.session, self.line, self.repeat_ns = session, line, repeat_ns
         self.most_ns = FAR
@@ -94,7 +98,7 @@ class Conversation:
 
     def _next_ns(self) -> int:
         """When to speak again though nothing comes."""
-        if self.session.state is State.CONNECTING:
+        if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR
 
@@ -105,7 +109,7 @@ class Conversation:
             assert isinstance(event, Failed)
             self.error = event.error
             return
-        if session.state is State.READY and self.line.reached(self._again_ns):
+        if session.state is SessionState.READY and self.line.reached(self._again_ns):
             session.repeat()
             self.repeats += 1
             self._again_ns = now + wait_ns(self.repeat_ns, self.repeats, self.most_ns)

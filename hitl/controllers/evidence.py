@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hitl.controllers.case import Case
 from hitl.interface import Interface
-from rtsim.components.request_log import History
+from rtsim.components.request_log import RequestLog
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
@@ -29,7 +29,7 @@ class Evidence:
         self.again = again
         self._cases = cases
         self._inputs = interface.inputs
-        self.history = History(self._inputs.size)
+        self.history = RequestLog(self._inputs.size)
         self.add = self.history.add
 
     @property

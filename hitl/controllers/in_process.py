@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hitl.building.build import PLAIN, Build, build
-from hitl.controllers.parameters import Parameters
+from hitl.controllers.parameters import GivenParameters
 from hitl.worker.refusal import EXITED, refusal
-from rtsim.components.request_log import History, feed
+from rtsim.components.request_log import RequestLog, feed
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Signals, Vector
@@ -56,7 +56,7 @@ class InProcess:
         self.outputs: Signals = self.interface.outputs
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
-        self.given = Parameters(self.interface, self.values)
+        self.given = GivenParameters(self.interface, self.values)
         self.p = self.given.values
         self.name = self.interface.name
         self.took_ns = array("q")
@@ -66,7 +66,7 @@ class InProcess:
         self._pending: Tag | None = None
         self._left = False
         """It has called exit(): as its process would have ended there, it is not terminated."""
-        self._history = History(self.inputs.size)
+        self._history = RequestLog(self.inputs.size)
 
     def fresh(self) -> InProcess:
         """One like it, loaded anew and initialised with the parameters."""

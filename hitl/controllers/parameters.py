@@ -13,7 +13,7 @@ KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
 """RTSIM_KEEP of hitl/building/c/rtsim_unit.h: the parameter keeps the value that the C gave it."""
 
 
-class Parameters:
+class GivenParameters:
     """The vector of one run: a parameter that neither ``values`` nor the interface file names keeps
     the value that the C gives it.
     """

@@ -10,14 +10,14 @@ from typing import Any
 from hitl.building.build import PLAIN, Build, build
 from hitl.controllers.case import Case
 from hitl.controllers.evidence import Evidence
-from hitl.controllers.parameters import Parameters
+from hitl.controllers.parameters import GivenParameters
 from hitl.interface import Interface, load_interface
 from hitl.worker.ending import Died
-from hitl.worker.messages import Garbage, Heard, Kind
+from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.peer import Peer
 from hitl.worker.process import START_S, Worker
 from hitl.worker.refusal import refusal
-from hitl.worker.remote import Remote
+from hitl.worker.remote import RemoteWorker
 from rtsim.components.request_log import feed
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -71,7 +71,7 @@ class SilController:
         self.outputs: Signals = self.interface.outputs
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
-        self.given = Parameters(self.interface, self.values)
+        self.given = GivenParameters(self.interface, self.values)
         self.p = self.given.values
         self.silence = silence
         self.patience = patience
@@ -116,7 +116,7 @@ class SilController:
         """A process, here or there.  One that never came to run the C says nothing of the C."""
         try:
             if self.endpoint is not None:
-                return Remote(self.interface, self.endpoint, self._keys, self.patience)
+                return RemoteWorker(self.interface, self.endpoint, self._keys, self.patience)
             return Worker(self.interface, self._command, self.patience)
         except ControllerError as error:
             error.environment = True
@@ -147,7 +147,7 @@ class SilController:
         return self._worker.pid if self._worker else 0
 
     def _initialize(self, worker: Peer) -> None:
-        worker.send(Kind.START, 0, Tag(0), self.given.sent)
+        worker.send(WorkerMessageKind.START, 0, Tag(0), self.given.sent)
         try:
             heard = worker.receive(stopwatch() + int(self.patience * NS_PER_S))
         except ControllerError as error:
@@ -157,8 +157,8 @@ class SilController:
             raise ControllerError(
                 f"{self.name} did not initialise within {self.patience:g} s: an endless loop?"
             )
-        if not isinstance(heard, Heard) or heard.kind is not Kind.READY:
-            said = heard.why if isinstance(heard, Garbage) else heard.kind.name
+        if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.READY:
+            said = heard.why if isinstance(heard, MalformedMessage) else heard.kind.name
             raise ControllerError(f"{worker.about} did not initialise ({said})")
         if heard.status:
             text = refusal(self.name, heard.status, self.parameters, self.p, self.outputs)
@@ -183,7 +183,7 @@ class SilController:
         self._sequence += 1
         self._evidence.add(tag, inputs)
         self._sent_ns = stopwatch()
-        self._unsent = not worker.send(Kind.STEP, self._sequence, tag, inputs)
+        self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
         worker = self._running()
@@ -197,7 +197,7 @@ class SilController:
                 raise self.explained(tag, error) from None
             if isinstance(heard, Heard):
                 return self._answer(tag, heard)
-            if isinstance(heard, Garbage):
+            if isinstance(heard, MalformedMessage):
                 self.garbage += 1
             if heard is None or stopwatch() >= until:
                 self._evidence.history.heard(None)
@@ -211,7 +211,7 @@ class SilController:
     def _answer(self, tag: Tag, heard: Heard) -> Vector:
         received = stopwatch()
         expected = self.outputs.size
-        if heard.kind is not Kind.ANSWER:
+        if heard.kind is not WorkerMessageKind.ANSWER:
             raise self.explained(tag, ControllerError(f"{self.name} said {heard.kind.name}"))
         if heard.sequence != self._sequence or heard.tag != tag or self._answered == self._sequence:
             again = " again" if heard.sequence <= self._answered else ""

@@ -15,7 +15,7 @@ from hitl.boards.uno import FLASH
 from hitl.building import store
 from hitl.building.arguments import check_arguments
 from hitl.building.complaints import in_few_words, no_c
-from hitl.building.toolchain import BuildError, Said, Toolchain, named
+from hitl.building.toolchain import BuildError, CompilerOutput, Toolchain, named
 from hitl.building.unit import SUPPORT
 from hitl.firmware import flags as how
 from hitl.firmware.sketch import Sketch
@@ -39,7 +39,7 @@ class NoTools(BoardError):
 
 
 @dataclass(frozen=True)
-class Image:
+class FirmwareImage:
     """An Intel HEX file, and what it takes; ``ram_bytes`` is static data."""
 
     path: Path
@@ -50,7 +50,7 @@ class Image:
     """What the compiler said of the controller's own C."""
 
 
-def compiled(sketch: Sketch) -> Image:
+def compiled(sketch: Sketch) -> FirmwareImage:
     """The image of ``sketch``, compiled unless that was done before.
 
     Raises :class:`NoTools`, a :class:`BoardError` where the Uno is too small, an
@@ -78,7 +78,7 @@ class _Tools:
         self.gcc = named("avr-gcc")
         self.identity = [self.gcc.identity(), str(core)]
 
-    def run(self, tool: str, *arguments: str | Path, folder: Path) -> Said:
+    def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
         return Toolchain((tool,), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:
@@ -110,7 +110,7 @@ class _Job:
     def __init__(self, sketch: Sketch) -> None:
         self.sketch, self.tools = sketch, _Tools(sketch.name)
 
-    def image(self) -> Image:
+    def image(self) -> FirmwareImage:
         sketch, contents = self.sketch, (IMAGE, PROGRAM, ABOUT)
         stem = f"{sketch.name}-uno-{_key(self.tools.identity, sketch.key, _WARNINGS)}"
         folder = store.find(stem, contents)
@@ -123,7 +123,7 @@ class _Job:
                 store.settle(made, folder, snapshot, contents)
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         made_by, said = self.tools.gcc.version, about["warnings"]
-        image = Image(folder / IMAGE, about["flash"], about["ram"], made_by, said)
+        image = FirmwareImage(folder / IMAGE, about["flash"], about["ram"], made_by, said)
         _check_room(sketch.name, image.flash_bytes, image.ram_bytes)
         return image
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from hitl.building.assertions import element_of, type_bytes
 from hitl.building.pieces import at, calls, in_order, over, preamble
-from hitl.interface import Field, Interface, Step
+from hitl.interface import Field, Interface, StepEntry
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 
 SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
@@ -63,11 +63,11 @@ def _step(interface: Interface, file: str) -> Iterator[str]:
     yield "  return 0;\n}"
 
 
-def _always(step: Step) -> bool:
+def _always(step: StepEntry) -> bool:
     return step.every == 1 and step.offset == 0
 
 
-def _entry(k: int, step: Step, file: str) -> Iterator[str]:
+def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
     """Counted down: a division would take an AVR longer than many a controller's step."""
     call = at(step.line, file, f"  {step.call};")
     if _always(step):

@@ -14,7 +14,7 @@ WHEN = ("after initialize", "before initialize")
 
 
 @dataclass(frozen=True)
-class Step:
+class StepEntry:
     """One entry point: called at ticks ``offset``, ``offset + every``, …"""
 
     call: str
@@ -36,7 +36,7 @@ def read_parameters_first(code: Table) -> bool:
     return bool(when == WHEN[1])
 
 
-def read_steps(code: Table) -> tuple[Step, ...]:
+def read_steps(code: Table) -> tuple[StepEntry, ...]:
     """At least one; raises :class:`InterfaceError`."""
     value = code.data.get("step", [])
     rows = value if isinstance(value, list) else [value]
@@ -45,7 +45,7 @@ def read_steps(code: Table) -> tuple[Step, ...]:
     return tuple(_step(code, row, element) for element, row in enumerate(rows))
 
 
-def _step(code: Table, row: object, element: int) -> Step:
+def _step(code: Table, row: object, element: int) -> StepEntry:
     if isinstance(row, str):
         row = {"call": row}
     if not isinstance(row, dict) or not isinstance(row.get("call"), str):
@@ -60,7 +60,7 @@ def _step(code: Table, row: object, element: int) -> Step:
     if not whole(every, 1) or not whole(offset, 0):
         text = f"every = {every!r}, offset = {offset!r}; whole numbers >= 1 and >= 0"
         raise code.error("step", text, element)
-    return Step(call, every, offset, code.lines.of("code", "step", element))
+    return StepEntry(call, every, offset, code.lines.of("code", "step", element))
 
 
 def _statement(code: Table, key: str, text: str, element: int) -> str:

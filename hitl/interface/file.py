@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from hitl.interface.entries import KEYS as CODE_KEYS
-from hitl.interface.entries import Step, read_parameters_first, read_statements, read_steps
+from hitl.interface.entries import StepEntry, read_parameters_first, read_statements, read_steps
 from hitl.interface.fields import KEYS, Field, exact, read_field
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.interface.shipped import found
@@ -49,7 +49,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 
-__all__ = ["Field", "Interface", "InterfaceError", "Step", "load_interface"]
+__all__ = ["Field", "Interface", "InterfaceError", "StepEntry", "load_interface"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _HEADER = re.compile(r"<[^<>\"\n\\]+>\Z|[^<>\"\n\\]+\Z")
@@ -82,7 +82,7 @@ class Interface:
     libraries: tuple[str, ...]
     objects: tuple[str, ...]
     initialize: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[StepEntry, ...]
     terminate: tuple[str, ...]
     parameters_first: bool
     input_fields: tuple[Field, ...]

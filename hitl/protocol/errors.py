@@ -16,25 +16,25 @@ from __future__ import annotations
 from rtsim.core.errors import ControllerError
 
 
-class BoardError(ControllerError):
+class BoardFailure(ControllerError):
     """The board is not what it has to be."""
 
 
-class SilentBoard(BoardError):
+class SilentBoard(BoardFailure):
     """Nothing readable came within the patience."""
 
 
-class OldFirmware(BoardError):
+class OldFirmware(BoardFailure):
     """It speaks another version of the protocol."""
 
 
-class WrongController(BoardError):
+class WrongController(BoardFailure):
     """Its controller's signals are not those of the interface file."""
 
 
-class BoardReset(BoardError):
+class BoardReset(BoardFailure):
     """It started anew in the middle of a run."""
 
 
-class BoardRefused(BoardError):
+class BoardRefused(BoardFailure):
     """It answered a request with an error."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from hitl.protocol.clocks import RoundTrip
-from hitl.protocol.errors import BoardError
+from hitl.protocol.errors import BoardFailure
 from hitl.protocol.messages import HelloReply, Why
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
@@ -55,14 +55,14 @@ class Stopped(NamedTuple):
 class Failed(NamedTuple):
     """The session is over: raise ``error``, or connect again where a policy says so."""
 
-    error: BoardError | ControllerError
+    error: BoardFailure | ControllerError
 
 
 Event: TypeAlias = Connected | Started | Stepped | Ponged | Stopped | Failed
 
 
 @dataclass
-class Counts:
+class EventCounts:
     """What came besides answers."""
 
     frames: int = 0

@@ -17,7 +17,7 @@ _BLOCK = 254
 _CODES = [bytes([n]) for n in range(256)]
 
 
-class Frame(NamedTuple):
+class ProtocolFrame(NamedTuple):
     """What arrived whole; whether it means anything is another question."""
 
     kind: int
@@ -25,7 +25,7 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-class Garbage(NamedTuple):
+class GarbageBytes(NamedTuple):
     """Bytes up to a delimiter that are no frame."""
 
     why: Why
@@ -97,10 +97,10 @@ class Parser:
         self._longest = stuffed_size(self._most)
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> list[Frame | Garbage]:
+    def feed(self, data: bytes) -> list[ProtocolFrame | GarbageBytes]:
         """What ``data`` completes, in order.  Never raises; an empty frame is nothing."""
         *ended, rest = data.split(b"\0")
-        events: list[Frame | Garbage] = []
+        events: list[ProtocolFrame | GarbageBytes] = []
         for piece in ended:
             self._hold(piece)
             if self._held:
@@ -118,14 +118,14 @@ class Parser:
         """One byte too many is kept, and tells that there were more."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
-    def _event(self, held: bytes) -> Frame | Garbage:
+    def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:
         data, whole = unstuffed(held)
         if len(data) > self._most:
-            return Garbage(Why.TOO_LONG)
+            return GarbageBytes(Why.TOO_LONG)
         if not whole:
-            return Garbage(Why.TRUNCATED)
+            return GarbageBytes(Why.TRUNCATED)
         if len(data) < OVERHEAD:
-            return Garbage(Why.TOO_SHORT)
+            return GarbageBytes(Why.TOO_SHORT)
         if crc16(data[:-2]) != data[-2] | data[-1] << 8:
-            return Garbage(Why.BAD_CRC)
-        return Frame(data[0], data[1], data[2:-2])
+            return GarbageBytes(Why.BAD_CRC)
+        return ProtocolFrame(data[0], data[1], data[2:-2])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hitl.protocol.events import Counts
-from hitl.protocol.framing import Frame
-from hitl.protocol.messages import KINDS, Kind, Message, Ping, Pong
+from hitl.protocol.events import EventCounts
+from hitl.protocol.framing import ProtocolFrame
+from hitl.protocol.messages import KINDS, Message, MessageKind, Ping, Pong
 from hitl.protocol.wire import encode_message
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
@@ -15,7 +15,7 @@ REPLY = 0x80
 """Set in the kind of whatever a board sends."""
 
 
-class Request(NamedTuple):
+class PendingRequest(NamedTuple):
     """What was asked, and all that its answer will be held against."""
 
     message: Message
@@ -30,10 +30,10 @@ class Request(NamedTuple):
         """Of its kind."""
         return KINDS[type(self.message)].name
 
-    def answered_by(self, frame: Frame, message: Message) -> bool:
+    def answered_by(self, frame: ProtocolFrame, message: Message) -> bool:
         """Whether ``frame``, which means ``message``, is the reply to it."""
         reply = KINDS[type(self.message)] | REPLY
-        if frame.sequence != self.sequence or frame.kind not in (reply, Kind.ERROR):
+        if frame.sequence != self.sequence or frame.kind not in (reply, MessageKind.ERROR):
             return False
         asked = self.message
         return not (isinstance(message, Pong) and isinstance(asked, Ping)) or (
@@ -45,13 +45,13 @@ class InFlight:
     """``pending`` is ``None`` where nothing is awaited; what comes besides is counted."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
-        self.pending: Request | None = None
+        self.counts = EventCounts()
+        self.pending: PendingRequest | None = None
         self._out = bytearray()
         self.sequence = 0
         """Of the latest request, modulo 256."""
         self._answered: tuple[int, int] = (-1, -1)
-        self._left: Request | None = None
+        self._left: PendingRequest | None = None
         self._repeated = False
 
     def outgoing(self) -> bytes:
@@ -76,14 +76,14 @@ class InFlight:
         if self.sequence == self._answered[1]:  # the board would take it for that one, repeated
             self.sequence = (self.sequence + 1) % 256
         data = encode_message(message, self.sequence)
-        self.pending = Request(message, self.sequence, now_ns, data, tag, values)
+        self.pending = PendingRequest(message, self.sequence, now_ns, data, tag, values)
         if self._repeated:
             # Its end may have found the board's receiver full: what is left there ends here.
             self._out += b"\0"
             self._repeated = False
         self._out += data
 
-    def repeat(self, request: Request) -> None:
+    def repeat(self, request: PendingRequest) -> None:
         """Send it again, with its sequence."""
         self.counts.repeated += 1
         self._repeated = True
@@ -99,7 +99,7 @@ class InFlight:
         """As :meth:`abandon`, where nothing went wrong: nothing is counted."""
         self._left, self.pending = self.pending, None
 
-    def answered(self, frame: Frame, message: Message) -> Request | None:
+    def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
         """The request that ``frame`` answers, which is in flight no more; ``None``: it is counted
         as what it is."""
         pending, left = self.pending, self._left

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hitl.interface import Interface
 from hitl.protocol.codec import Codec
 from hitl.protocol.framing import wire_size
-from hitl.protocol.messages import LAYOUTS, Kind
+from hitl.protocol.messages import LAYOUTS, MessageKind
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 
@@ -136,8 +136,10 @@ class Budget:
     ) -> Budget:
         """``execution_ns``: the longest step so far, of the board's own clock."""
         sizes = (
-            wire_size(LAYOUTS[Kind.STEP][1].size + Codec(interface.input_fields).bytes),
-            wire_size(LAYOUTS[Kind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes),
+            wire_size(LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes),
+            wire_size(
+                LAYOUTS[MessageKind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes
+            ),
         )
         request_ns, reply_ns = (wire_ns(size, baud) for size in sizes)
         return cls(

@@ -11,7 +11,7 @@ VERSION = 1
 MOST_PAYLOAD = 1024
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     HELLO = 1
     HELLO_REPLY = 129
     START = 2
@@ -78,7 +78,7 @@ class StartReply(NamedTuple):
     received: int
 
 
-class Step(NamedTuple):
+class StepMessage(NamedTuple):
     """One step of the controller at this tag."""
 
     ns: int
@@ -143,7 +143,7 @@ Message = (
     | HelloReply
     | Start
     | StartReply
-    | Step
+    | StepMessage
     | StepReply
     | Ping
     | Pong
@@ -152,26 +152,26 @@ Message = (
     | Reset
     | Error
 )
-KINDS: dict[type[Message], Kind] = {
-    Hello: Kind.HELLO,
-    HelloReply: Kind.HELLO_REPLY,
-    Start: Kind.START,
-    StartReply: Kind.START_REPLY,
-    Step: Kind.STEP,
-    StepReply: Kind.STEP_REPLY,
-    Ping: Kind.PING,
-    Pong: Kind.PONG,
-    Stop: Kind.STOP,
-    StopReply: Kind.STOP_REPLY,
-    Reset: Kind.RESET,
-    Error: Kind.ERROR,
+KINDS: dict[type[Message], MessageKind] = {
+    Hello: MessageKind.HELLO,
+    HelloReply: MessageKind.HELLO_REPLY,
+    Start: MessageKind.START,
+    StartReply: MessageKind.START_REPLY,
+    StepMessage: MessageKind.STEP,
+    StepReply: MessageKind.STEP_REPLY,
+    Ping: MessageKind.PING,
+    Pong: MessageKind.PONG,
+    Stop: MessageKind.STOP,
+    StopReply: MessageKind.STOP_REPLY,
+    Reset: MessageKind.RESET,
+    Error: MessageKind.ERROR,
 }
 LAYOUTS: dict[int, tuple[Callable[..., Message], struct.Struct, bool]] = {
     1: (Hello, struct.Struct("<B"), False),
     129: (HelloReply, struct.Struct("<BBHQIIII"), False),
     2: (Start, struct.Struct("<HH"), True),
     130: (StartReply, struct.Struct("<hH"), False),
-    3: (Step, struct.Struct("<QH"), True),
+    3: (StepMessage, struct.Struct("<QH"), True),
     131: (StepReply, struct.Struct("<hIHI"), True),
     4: (Ping, struct.Struct("<II"), False),
     132: (Pong, struct.Struct("<II"), False),

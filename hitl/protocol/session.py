@@ -19,9 +19,18 @@ from hitl.interface import Interface
 from hitl.protocol import verdicts
 from hitl.protocol.clocks import RoundTrip
 from hitl.protocol.codec import Codec
-from hitl.protocol.events import Connected, Counts, Event, Failed, Ponged, Started, Stepped, Stopped
-from hitl.protocol.framing import Frame, Parser
-from hitl.protocol.in_flight import REPLY, InFlight, Request
+from hitl.protocol.events import (
+    Connected,
+    Event,
+    EventCounts,
+    Failed,
+    Ponged,
+    Started,
+    Stepped,
+    Stopped,
+)
+from hitl.protocol.framing import Parser, ProtocolFrame
+from hitl.protocol.in_flight import REPLY, InFlight, PendingRequest
 from hitl.protocol.messages import (
     LAYOUTS,
     VERSION,
@@ -29,14 +38,14 @@ from hitl.protocol.messages import (
     Error,
     Hello,
     HelloReply,
-    Kind,
     Message,
+    MessageKind,
     Ping,
     Pong,
     Reset,
     Start,
     StartReply,
-    Step,
+    StepMessage,
     StepReply,
     Stop,
     StopReply,
@@ -60,7 +69,7 @@ class OutOfTurn(RtsimError):
     """A request that the state of the session does not allow: a mistake of the caller's."""
 
 
-class State(Enum):
+class SessionState(Enum):
     IDLE = "idle"
     CONNECTING = "connecting"
     READY = "ready"
@@ -82,7 +91,7 @@ class Session:
         build: int | None = None,
     ) -> None:
         self.board: HelloReply | None = None
-        self.state = State.IDLE
+        self.state = SessionState.IDLE
         self.started = False
         self._about = interface
         self._build = build
@@ -97,13 +106,13 @@ class Session:
         self._packed = b""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EventCounts:
         """What came besides answers, since :meth:`count_anew`."""
         return self._flight.counts
 
     def count_anew(self) -> None:
         """From 0."""
-        self._flight.counts = Counts()
+        self._flight.counts = EventCounts()
 
     @property
     def waiting(self) -> bool:
@@ -118,7 +127,7 @@ class Session:
 
     def connect(self, now_ns: int) -> None:
         """Ask who is there until it answers; what a board says while it boots is skipped."""
-        self.state, self.started, self.board = State.CONNECTING, False, None
+        self.state, self.started, self.board = SessionState.CONNECTING, False, None
         self._began_ns, self._parser = now_ns, Parser()
         self._flight.begin()
         self._hello(now_ns)
@@ -149,7 +158,7 @@ class Session:
         if refused:
             raise ControllerError(self._refusal(refused, inputs, self._interface.inputs))
         self._sent += 1
-        self._ask(Step(tag.ns, tag.step, packed), now_ns, tag, inputs)
+        self._ask(StepMessage(tag.ns, tag.step, packed), now_ns, tag, inputs)
 
     def ping(self, nonce: int, now_ns: int) -> None:
         """A sample for the clock; ``nonce`` is 32 bits that no ping before it had."""
@@ -184,7 +193,7 @@ class Session:
 
     def poll(self, now_ns: int) -> list[Event]:
         """Let time pass: HELLO again, or patience at its end."""
-        if self.state is State.CONNECTING:
+        if self.state is SessionState.CONNECTING:
             waited = now_ns - self._began_ns
             if waited >= self._connect_patience:
                 self.counts.booting += self._parser.unended
@@ -200,22 +209,22 @@ class Session:
         """What these bytes complete, which arrived by ``now_ns``.  Never raises."""
         events: list[Event] = []
         for found in self._parser.feed(data):
-            if isinstance(found, Frame):
+            if isinstance(found, ProtocolFrame):
                 self.counts.frames += 1
                 event = self._heard(found, now_ns)
                 if event is not None:
                     events.append(event)
-            elif self.state is State.CONNECTING:
+            elif self.state is SessionState.CONNECTING:
                 self.counts.booting += 1
             else:
                 self.counts.garbage[found.why] += 1
         return events
 
-    def _heard(self, frame: Frame, now_ns: int) -> Event | None:
-        if self.state not in (State.CONNECTING, State.READY):
+    def _heard(self, frame: ProtocolFrame, now_ns: int) -> Event | None:
+        if self.state not in (SessionState.CONNECTING, SessionState.READY):
             self.counts.stale += 1
             return None
-        if frame.kind == Kind.HELLO_REPLY and frame.payload and frame.payload[0] != VERSION:
+        if frame.kind == MessageKind.HELLO_REPLY and frame.payload and frame.payload[0] != VERSION:
             return self._failed(verdicts.of_version(frame.payload[0]))
         message = decode_message(frame)
         if message is None or frame.kind < REPLY:
@@ -227,7 +236,7 @@ class Session:
         return None if asked is None else self._reply(message, asked, now_ns)
 
     def _booted(self, notice: Reset, now_ns: int) -> Event | None:
-        if self.state is State.CONNECTING:
+        if self.state is SessionState.CONNECTING:
             self._hello(now_ns)
             return None
         assert self.board is not None
@@ -237,7 +246,7 @@ class Session:
         before = self.board.boot_nonce
         return self._failed(verdicts.has_reset(notice.boot_nonce, before, self._counter))
 
-    def _reply(self, message: Message, pending: Request, now_ns: int) -> Event | None:
+    def _reply(self, message: Message, pending: PendingRequest, now_ns: int) -> Event | None:
         took = now_ns - pending.sent_ns
         match message:
             case HelloReply():
@@ -267,10 +276,10 @@ class Session:
         about = self._about
         if about is not None and (error := verdicts.of_board(board, about, self._build)):
             return self._failed(error)
-        self.board, self.state = board, State.READY
+        self.board, self.state = board, SessionState.READY
         return Connected(board)
 
-    def _taken(self, reply: StartReply, pending: Request, now_ns: int) -> Event | None:
+    def _taken(self, reply: StartReply, pending: PendingRequest, now_ns: int) -> Event | None:
         assert isinstance(pending.message, Start)
         if reply.status:
             text = self._refusal(reply.status, pending.values, self._interface.parameters)
@@ -285,7 +294,7 @@ class Session:
         self.started = True
         return Started(now_ns - self._began_ns)
 
-    def _stepped(self, reply: StepReply, pending: Request, took_ns: int) -> Event:
+    def _stepped(self, reply: StepReply, pending: PendingRequest, took_ns: int) -> Event:
         before, self._counter = self._counter, reply.counter
         if reply.counter <= before:
             what = f"its step counter went from {before} to {reply.counter}"
@@ -318,7 +327,7 @@ class Session:
 
     def _free(self) -> HelloReply:
         """The board, where a request may be sent to it."""
-        if self.state is not State.READY or self.board is None:
+        if self.state is not SessionState.READY or self.board is None:
             raise OutOfTurn(f"a request to a board while {self.state.value}; call connect first")
         if self.waiting:
             text = "one request is in flight; receive its reply, or abandon it, before the next"
@@ -338,7 +347,7 @@ class Session:
 
     def _chunk(self, offset: int, parameters: Vector, now_ns: int) -> None:
         assert self.board is not None
-        room = self.board.max_payload - LAYOUTS[Kind.START][1].size
+        room = self.board.max_payload - LAYOUTS[MessageKind.START][1].size
         values = self._packed[offset : offset + room]
         self._ask(Start(offset, len(self._packed), values), now_ns, _NO_TAG, parameters)
 
@@ -347,6 +356,6 @@ class Session:
         return refusal(interface.name, status, given, values, interface.outputs)
 
     def _failed(self, error: ControllerError) -> Failed:
-        self.state, self.started = State.FAILED, False
+        self.state, self.started = SessionState.FAILED, False
         self._flight.fail()
         return Failed(error)

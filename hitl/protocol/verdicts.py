@@ -5,15 +5,15 @@ from __future__ import annotations
 from hitl.interface import Interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 from hitl.protocol.errors import (
-    BoardError,
+    BoardFailure,
     BoardRefused,
     BoardReset,
     OldFirmware,
     SilentBoard,
     WrongController,
 )
-from hitl.protocol.events import Counts
-from hitl.protocol.messages import LAYOUTS, VERSION, Code, Error, HelloReply, Kind
+from hitl.protocol.events import EventCounts
+from hitl.protocol.messages import LAYOUTS, VERSION, Code, Error, HelloReply, MessageKind
 from rtsim.core.tag import NS_PER_S
 
 
@@ -24,7 +24,7 @@ def of_version(version: int) -> OldFirmware:
     )
 
 
-def of_board(board: HelloReply, interface: Interface, build: int | None) -> BoardError | None:
+def of_board(board: HelloReply, interface: Interface, build: int | None) -> BoardFailure | None:
     """None where ``board`` carries the controller of ``interface``."""
     name = interface.name
     if board.name_hash != name_hash(name):
@@ -49,7 +49,7 @@ def of_board(board: HelloReply, interface: Interface, build: int | None) -> Boar
             f"{board.double_bytes} bytes; take a variant with real = 'float32'"
         )
     if board.max_payload < (needed := payload_needed(interface)):
-        return BoardError(
+        return BoardFailure(
             f"the board takes {board.max_payload} bytes of payload and {name} needs {needed}; "
             f"build the firmware with -DRTSIM_MAX_PAYLOAD={needed}"
         )
@@ -58,12 +58,12 @@ def of_board(board: HelloReply, interface: Interface, build: int | None) -> Boar
 
 def payload_needed(interface: Interface) -> int:
     """Bytes of payload of the longest frame that cannot be sent in pieces."""
-    step = LAYOUTS[Kind.STEP][1].size + Codec(interface.input_fields).bytes
-    reply = LAYOUTS[Kind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes
-    return max(step, reply, LAYOUTS[Kind.HELLO_REPLY][1].size)
+    step = LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes
+    reply = LAYOUTS[MessageKind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes
+    return max(step, reply, LAYOUTS[MessageKind.HELLO_REPLY][1].size)
 
 
-def silent_at_connecting(waited_ns: int, counts: Counts) -> SilentBoard:
+def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
     garbage, whole = counts.booting, counts.frames
     heard = "nothing came"
     if garbage or whole:
@@ -107,5 +107,5 @@ def refused(error: Error, request: str) -> BoardRefused:
     return BoardRefused(f"the board refused {request}: {why} (detail {error.detail})")
 
 
-def untrue(what: str) -> BoardError:
-    return BoardError(f"the board {what}; its firmware is not of this version: flash it anew")
+def untrue(what: str) -> BoardFailure:
+    return BoardFailure(f"the board {what}; its firmware is not of this version: flash it anew")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hitl.protocol.framing import Frame, encode
+from hitl.protocol.framing import ProtocolFrame, encode
 from hitl.protocol.messages import KINDS, LAYOUTS, Message
 
 
@@ -18,7 +18,7 @@ def encode_message(message: Message, sequence: int) -> bytes:
     return encode(kind, sequence, layout.pack(*values[:-1]) + tail)
 
 
-def decode_message(frame: Frame) -> Message | None:
+def decode_message(frame: ProtocolFrame) -> Message | None:
     """What ``frame`` says; None where its kind is unknown or its length not that of its kind."""
     known = LAYOUTS.get(frame.kind)
     if known is None:

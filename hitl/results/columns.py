@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hitl.comparison.flight import Flight
+from hitl.comparison.flight import LoopComparison
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack
@@ -100,7 +100,7 @@ def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
     return out
 
 
-def closed_table(flights: Sequence[Flight]) -> tuple[tuple[Column, ...], Cells]:
+def closed_table(flights: Sequence[LoopComparison]) -> tuple[tuple[Column, ...], Cells]:
     """Columns and rows of the closed loop: what fails, the worst first, then what differs most."""
     if len(flights) == 1:
         return _CLOSED, [closed_cells(r) for r in flights[0].comparison.worst_first()]
@@ -115,13 +115,13 @@ def closed_table(flights: Sequence[Flight]) -> tuple[tuple[Column, ...], Cells]:
     return columns, [_closed_row(flights, name) for name in _signals(flights)]
 
 
-def _signals(flights: Sequence[Flight]) -> list[str]:
+def _signals(flights: Sequence[LoopComparison]) -> list[str]:
     order = [r.name for f in reversed(flights) for r in f.comparison.worst_first()]
     failed = {r.name for f in flights for r in f.comparison.failures}
     return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
 
 
-def _closed_row(flights: Sequence[Flight], name: str) -> tuple[str, ...]:
+def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]:
     results = [
         next((r for r in flight.comparison.results if r.name == name), None) for flight in flights
     ]
@@ -149,13 +149,13 @@ def _gap_cell(result: SignalResult) -> str:
     return f"{result.max_abs:.4g} from {short(result.first)}"
 
 
-def count_failed(flights: Sequence[Flight]) -> tuple[int, int]:
+def count_failed(flights: Sequence[LoopComparison]) -> tuple[int, int]:
     """Signals that fail in any pair, and all of them."""
     failed = {r.name for flight in flights for r in flight.comparison.failures}
     return len(failed), len({r.name for flight in flights for r in flight.comparison.results})
 
 
-def flights_of(pairs: Sequence[BackToBack]) -> list[Flight]:
+def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
     return [pair.flight for pair in pairs if pair.flight is not None]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from hitl.comparison.flight import Flight, allowance
+from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.on_target import OnTarget
 from hitl.comparison.open_loop import OpenLoop
@@ -141,7 +141,7 @@ def _where(loop: OpenLoop, signal: OutputResult) -> str:
     return "\n".join(f"{key}: {value}" for key, value in lines.items())
 
 
-def _closed(root: ET.Element, result: BackToBack, flight: Flight, who: str) -> None:
+def _closed(root: ET.Element, result: BackToBack, flight: LoopComparison, who: str) -> None:
     properties = {**result.settings, "late": flight.late, "missed": flight.missed}
     properties |= {"compared": flight.covered.in_words, **_unexercised(result.reserved)}
     for name, target in flight.targets.items():
@@ -169,7 +169,7 @@ def _closed(root: ET.Element, result: BackToBack, flight: Flight, who: str) -> N
     suite.done()
 
 
-def _details(flight: Flight, signal: SignalResult) -> str:
+def _details(flight: LoopComparison, signal: SignalResult) -> str:
     lines: dict[str, object] = {"signal": f"{signal.name} [{signal.unit}]", "why": signal.reason}
     if signal.first_failed is not None:
         lines["tag"] = signal.first_failed

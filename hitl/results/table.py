@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from hitl.comparison.execution import Execution
-from hitl.comparison.flight import Flight
+from hitl.comparison.flight import LoopComparison
 from hitl.comparison.ladder import Ladder
 from hitl.comparison.verdict import BackToBack
 from hitl.results.columns import closed_table, count_failed, flights_of, open_table
@@ -72,7 +72,7 @@ class Tables:
         yield from _lines(*(f"not exercised: {text}" for text in self.result.unexercised))
 
 
-def _closed(flights: Sequence[Flight], width: int) -> Iterator[Part]:
+def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
     """What fails, the worst first; where all agree, what differs most."""
     failed, count = count_failed(flights)
     columns, rows = closed_table(flights)

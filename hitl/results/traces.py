@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hitl.comparison.flight import Flight
+from hitl.comparison.flight import LoopComparison
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult, lined_up
 from hitl.results.figures import Traces
 from rtsim.core.signals import Signal
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.reading import TrackData
-from rtsim.record.verdict import Pair, SignalResult
+from rtsim.record.verdict import ComparedSignal, SignalResult
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
@@ -53,7 +53,9 @@ def _distance(
     return gap, measured.allowed[:, 0]
 
 
-def flown_traces(flights: Sequence[Flight], controllers: list[str], most: int) -> list[Traces]:
+def flown_traces(
+    flights: Sequence[LoopComparison], controllers: list[str], most: int
+) -> list[Traces]:
     """Signals of all flights: what fails, then what the C said, then what differs most."""
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
@@ -72,7 +74,7 @@ def flown_traces(flights: Sequence[Flight], controllers: list[str], most: int) -
     return drawn
 
 
-def _named(flight: Flight, name: str) -> list[SignalResult]:
+def _named(flight: LoopComparison, name: str) -> list[SignalResult]:
     return [r for r in flight.comparison.results if r.name == name]
 
 
@@ -85,7 +87,7 @@ def _chained(pairs: list[list[Traces]]) -> list[Traces]:
     return [replace(one, then=then) for one, then in zip(some[0], above, strict=True)]
 
 
-def _columns(flight: Flight, result: SignalResult) -> list[Traces]:
+def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
     """One for each element of the signal; none for stamps, and where rows do not pair."""
     name, _, signal = result.name.rpartition(".")
     a, b = (recording.tracks.get(name) for recording in flight.paired)
@@ -96,7 +98,7 @@ def _columns(flight: Flight, result: SignalResult) -> list[Traces]:
         return []
     declared = a.signals[signal]
     x, y = (t.rows.floats[:n, t.signals.slice(signal)] for t in (a, b))
-    measured = Pair(a, np.arange(n), name, declared, result.tolerance).measure(x, y)
+    measured = ComparedSignal(a, np.arange(n), name, declared, result.tolerance).measure(x, y)
     failed = None if result.first_failed is None else result.first_failed.ns / NS_PER_S
     return [
         Traces(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from hitl.boards import parse_url
-from hitl.rigs.rig import NODE, Channel, Rig, Wire
+from hitl.rigs.rig import NODE, Channel, Rig, RigWire
 
 _LINE, _GAP = 30, 14
 """Of a signal, and between pins."""
@@ -104,11 +104,11 @@ def _devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
                 yield from _wire(wire, rows[_at_node(wire)])
 
 
-def _at_node(wire: Wire) -> str:
+def _at_node(wire: RigWire) -> str:
     return next((e.pin for e in (wire.source, wire.target) if e.board == NODE), "")
 
 
-def _wire(wire: Wire, y: int) -> Iterable[str]:
+def _wire(wire: RigWire, y: int) -> Iterable[str]:
     outwards = wire.source.board == NODE
     ends = 'marker-end="url(#to)"' if outwards else 'marker-start="url(#to)"'
     start, end = _NODE_X + _BOX, _DEVICE_X
@@ -119,7 +119,7 @@ def _wire(wire: Wire, y: int) -> Iterable[str]:
         yield from _low_pass(wire, (start + end) // 2, y)
 
 
-def _low_pass(wire: Wire, x: int, y: int) -> Iterable[str]:
+def _low_pass(wire: RigWire, x: int, y: int) -> Iterable[str]:
     part = wire.low_pass
     assert part is not None
     yield f'<rect class="part" x="{x - 48}" y="{y - 7}" width="40" height="14"/>'

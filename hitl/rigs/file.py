@@ -44,7 +44,7 @@ from hitl.interface.tables import Table
 from hitl.protocol.line import BaudRate
 from hitl.rigs.channels import FROM_KEYS, TO_KEYS, read_channel
 from hitl.rigs.pins import MOST_PULSES
-from hitl.rigs.rig import NODE, Channel, Device, Rig
+from hitl.rigs.rig import NODE, Channel, Rig, RigDevice
 from hitl.rigs.wires import read_wires
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import to_ns
@@ -186,7 +186,7 @@ class _Reader:
             name = min(names)
             raise self.lines.error("from_pins", name, f"{name} is in [to_pins] too; rename one")
 
-    def _devices(self) -> tuple[Device, ...]:
+    def _devices(self) -> tuple[RigDevice, ...]:
         out = []
         for name, row in self.top.table("devices").items():
             if not isinstance(row, dict) or not _NAME.match(name) or name == NODE:
@@ -204,5 +204,5 @@ class _Reader:
                 raise table.error("board", str(error)) from None
             if not emulated:
                 raise table.error("board", f"{board}: only an emulated board can be wired here")
-            out.append(Device(name, board, firmware))
+            out.append(RigDevice(name, board, firmware))
         return tuple(out)

@@ -59,7 +59,7 @@ class LowPass:
 
 
 @dataclass(frozen=True)
-class End:
+class RigEnd:
     """A pin of a board of the rig."""
 
     board: str
@@ -70,16 +70,16 @@ class End:
 
 
 @dataclass(frozen=True)
-class Wire:
+class RigWire:
     """From the pin that drives to the one that is driven."""
 
-    source: End
-    target: End
+    source: RigEnd
+    target: RigEnd
     low_pass: LowPass | None = None
 
 
 @dataclass(frozen=True)
-class Device:
+class RigDevice:
     """A board with firmware of its own: the device under test."""
 
     name: str
@@ -102,8 +102,8 @@ class Rig:
     """What is at the pins can stand still as long as the simulation does."""
     to_pins: tuple[Channel, ...]
     from_pins: tuple[Channel, ...]
-    devices: tuple[Device, ...]
-    wires: tuple[Wire, ...]
+    devices: tuple[RigDevice, ...]
+    wires: tuple[RigWire, ...]
     slice_ns: int
     settle_ns: int
     """How long emulated boards are at their safe values before the run begins."""

@@ -10,7 +10,7 @@ from hitl.boards import uno
 from hitl.interface.fields import number
 from hitl.interface.lines import InterfaceError, Lines
 from hitl.rigs.pins import FROM_PINS, TO_PINS
-from hitl.rigs.rig import NODE, End, LowPass, Rig, Wire
+from hitl.rigs.rig import NODE, LowPass, Rig, RigEnd, RigWire
 from rtsim.core.errors import RtsimError, UnknownName
 
 _KEYS = ("from", "to", "resistance", "capacitance")
@@ -20,7 +20,7 @@ def read_wires(lines: Lines, rows: object, rig: Rig) -> Rig:
     """``rig`` with its wires; :class:`InterfaceError` names the line of the ``[[wires]]``."""
     if not isinstance(rows, list):
         raise lines.error("", "wires", "write each wire under a line [[wires]]")
-    wires: list[Wire] = []
+    wires: list[RigWire] = []
     for element, row in enumerate(rows):
         try:
             wire = _wire(row, rig)
@@ -36,21 +36,21 @@ def read_wires(lines: Lines, rows: object, rig: Rig) -> Rig:
     return replace(rig, wires=tuple(wires))
 
 
-def _wire(row: Any, rig: Rig) -> Wire:
+def _wire(row: Any, rig: Rig) -> RigWire:
     if not isinstance(row, dict):
         raise ValueError('write from = "node.D3" and to = "sensor.A0"')
     for key in row:
         if key not in _KEYS:
             raise UnknownName("key", key, _KEYS)
     source, target = _end(row, "from", rig), _end(row, "to", rig)
-    wire = Wire(source, target, _low_pass(row))
+    wire = RigWire(source, target, _low_pass(row))
     if source.board == target.board:
         raise ValueError(f"{source} to {target}: a wire joins two boards")
     _fits(wire, rig)
     return wire
 
 
-def _end(row: dict[str, Any], key: str, rig: Rig) -> End:
+def _end(row: dict[str, Any], key: str, rig: Rig) -> RigEnd:
     text = row.get(key)
     if not isinstance(text, str) or text.count(".") != 1:
         raise ValueError(f'{key} = {text!r}; write {key} = "{NODE}.D3"')
@@ -60,7 +60,7 @@ def _end(row: dict[str, Any], key: str, rig: Rig) -> End:
         raise UnknownName("board", board, known)
     if pin not in uno.NUMBERS:
         raise UnknownName("pin", pin, uno.NUMBERS, board)
-    return End(board, pin)
+    return RigEnd(board, pin)
 
 
 def _low_pass(row: dict[str, Any]) -> LowPass | None:
@@ -75,7 +75,7 @@ def _low_pass(row: dict[str, Any]) -> LowPass | None:
     return part
 
 
-def _fits(wire: Wire, rig: Rig) -> None:
+def _fits(wire: RigWire, rig: Rig) -> None:
     """Directions and kinds at both ends."""
     if wire.low_pass is not None and wire.target.pin not in uno.CHANNELS:
         raise ValueError(f"{wire.target} has no ADC; a low pass ends at A0 to A5")

@@ -20,9 +20,9 @@ from hitl.boards.contract import BoardError, Edge, Stamped
 from hitl.boards.emulated import EmulatedBoard, EmulatedPins
 from hitl.rigs.analog import Capacitor
 from hitl.rigs.pins import SUPPLY_V
-from hitl.rigs.rig import NODE, End, Wire
+from hitl.rigs.rig import NODE, RigEnd, RigWire
 
-Probe = Callable[[int, End, float], None]
+Probe = Callable[[int, RigEnd, float], None]
 """``(cycle, pin, volts)``: told each time that the voltage at a pin is set."""
 
 
@@ -30,7 +30,7 @@ Probe = Callable[[int, End, float], None]
 class _Line:
     """A wire while it runs."""
 
-    wire: Wire
+    wire: RigWire
     capacitor: Capacitor | None
     level: bool = False
     """What the source's port drives."""
@@ -47,7 +47,7 @@ class WiredBoards:
     def __init__(
         self,
         boards: Mapping[str, EmulatedBoard],
-        wires: Sequence[Wire],
+        wires: Sequence[RigWire],
         slice_cycles: int,
         probe: Probe | None = None,
     ) -> None:
@@ -155,7 +155,7 @@ class WiredBoards:
 
     def _changed(self, name: str, edge: Edge) -> None:
         for line in self._lines:
-            if line.wire.source != End(name, edge.pin) or line.level == edge.level:
+            if line.wire.source != RigEnd(name, edge.pin) or line.level == edge.level:
                 continue
             line.level = edge.level
             if line.capacitor is not None:

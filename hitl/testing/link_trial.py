@@ -9,13 +9,13 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from hitl.boards.contract import Board, Link
+from hitl.boards.contract import Board, BoardLink
 from hitl.interface import Interface
 from hitl.protocol.clocks import FEWEST, ClockFit, RoundTrip, fit
-from hitl.protocol.events import Connected, Counts, Event, Failed, Ponged
+from hitl.protocol.events import Connected, Event, EventCounts, Failed, Ponged
 from hitl.protocol.framing import wire_size
 from hitl.protocol.line import wire_ns
-from hitl.protocol.messages import LAYOUTS, HelloReply, Kind
+from hitl.protocol.messages import LAYOUTS, HelloReply, MessageKind
 from hitl.protocol.session import Session
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
@@ -31,7 +31,7 @@ _NEVER_NS = 2**62
 _Wanted = TypeVar("_Wanted", bound=Event)
 
 
-def clock_of(link: Link) -> Now:
+def clock_of(link: BoardLink) -> Now:
     """ns: a board in lockstep lives in its own time, everything else by the wall."""
     if not hasattr(link, "cycles"):
         return stopwatch
@@ -48,7 +48,7 @@ class LinkTrial:
     sent: int
     """Requests, PING; each has one answer, or is lost."""
     trips: tuple[RoundTrip, ...]
-    counts: Counts
+    counts: EventCounts
     clock: ClockFit | None
     """``None`` where too few came back."""
 
@@ -77,7 +77,9 @@ class LinkTrial:
     @property
     def wire_ns(self) -> int:
         """Of a PING and its answer, 10 bits a byte; the least that a round trip can take."""
-        both = wire_size(LAYOUTS[Kind.PING][1].size) + wire_size(LAYOUTS[Kind.PONG][1].size)
+        both = wire_size(LAYOUTS[MessageKind.PING][1].size) + wire_size(
+            LAYOUTS[MessageKind.PONG][1].size
+        )
         return wire_ns(both, self.baud)
 
     @property
@@ -87,7 +89,7 @@ class LinkTrial:
 
 
 def meet(
-    link: Link, interface: Interface | None = None, build: int | None = None
+    link: BoardLink, interface: Interface | None = None, build: int | None = None
 ) -> tuple[Session, HelloReply]:
     """Ask who is there.  Raises the error of :mod:`hitl.protocol.errors` that names what is wrong;
     without ``interface`` any board will do."""
@@ -101,7 +103,11 @@ def meet(
 
 
 def try_link(
-    link: Link, met: tuple[Session, HelloReply], baud: int, count: int, watch: Watch | None = None
+    link: BoardLink,
+    met: tuple[Session, HelloReply],
+    baud: int,
+    count: int,
+    watch: Watch | None = None,
 ) -> LinkTrial:
     """PING who was met ``count`` times, each after the answer to the one before.
 
@@ -129,7 +135,7 @@ def try_link(
 
 
 def _next(
-    session: Session, link: Link, now: Now, wanted: type[_Wanted], most_s: float = _LOOK_S
+    session: Session, link: BoardLink, now: Now, wanted: type[_Wanted], most_s: float = _LOOK_S
 ) -> _Wanted | None:
     """What comes of the next bytes, or of a moment without any, ``most_s`` at most."""
     if data := session.outgoing():

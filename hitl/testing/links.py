@@ -1,17 +1,17 @@
-"""What every :class:`hitl.boards.contract.Link` keeps, checked on one that anybody brings."""
+"""What every :class:`hitl.boards.contract.BoardLink` keeps, checked on one that anybody brings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from hitl.boards.contract import BoardError, Link
+from hitl.boards.contract import BoardError, BoardLink
 
 _PATIENCE_S = 5.0
 _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(range(256)))
 """What terminals eat or translate, among others: flow control, line ends, end of file."""
 
 
-def check_link(make: Callable[[], Link], patience: float = _PATIENCE_S) -> None:
+def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
     """Assert the contract on a link from ``make()`` whose far end sends back what it receives.
 
     ``patience``: seconds, in the link's time, for an answer.  Raises :class:`AssertionError`.
@@ -28,19 +28,19 @@ def check_link(make: Callable[[], Link], patience: float = _PATIENCE_S) -> None:
     _closed(link)
 
 
-def _quiet(link: Link) -> None:
+def _quiet(link: BoardLink) -> None:
     """Nothing comes that was not asked for, and neither call waits for it."""
     assert link.wait(0.0) is False, "wait(0) answers at once: there is nothing yet"
     assert link.receive() == b"", "receive() is empty where nothing has arrived"
 
 
-def _echoed(link: Link, sent: bytes, patience: float) -> None:
+def _echoed(link: BoardLink, sent: bytes, patience: float) -> None:
     link.send(sent)
     got = _collect(link, len(sent), patience)
     assert got == sent, f"every byte arrives, unchanged and in order; sent {sent!r}, got {got!r}"
 
 
-def _in_order(link: Link, patience: float) -> None:
+def _in_order(link: BoardLink, patience: float) -> None:
     """What is sent in parts arrives as one stream, and an empty part is none."""
     parts = [bytes([k, 255 - k]) for k in range(20)]
     for part in parts:
@@ -50,7 +50,7 @@ def _in_order(link: Link, patience: float) -> None:
     assert got == b"".join(parts), f"parts arrive in the order they were sent; got {got!r}"
 
 
-def _collect(link: Link, count: int, patience: float) -> bytes:
+def _collect(link: BoardLink, count: int, patience: float) -> bytes:
     got = b""
     while len(got) < count:
         assert link.wait(patience), (
@@ -64,7 +64,7 @@ def _collect(link: Link, count: int, patience: float) -> bytes:
     return got
 
 
-def _closed(link: Link) -> None:
+def _closed(link: BoardLink) -> None:
     link.close()  # a second time
     calls: list[Callable[[], object]] = [
         lambda: link.send(b"x"),

@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
-class Ending:
+class WorkerEnding:
     """The exit status of a process (negative: the signal), and what it printed."""
 
     code: int
@@ -81,7 +81,7 @@ class Ending:
 class Died(ControllerError):
     """A worker ended before it was asked to, or not as it should."""
 
-    def __init__(self, about: str, ending: Ending) -> None:
+    def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending
         self.environment = ending.killed
         said = f"; it said:\n{ending.said}" if ending.said else ""

@@ -32,7 +32,7 @@ _REFUSED = (
 )
 
 
-class Link:
+class WorkerLink:
     """A message at a time, from one other end."""
 
     def __init__(self, kind: int = zmq.PAIR) -> None:
@@ -51,7 +51,7 @@ class Link:
         self.endpoint = ""
 
     @classmethod
-    def local(cls) -> Link:
+    def local(cls) -> WorkerLink:
         """Bound to a socket file that only this user can reach; :meth:`hide` removes it."""
         link = cls()
         try:
@@ -66,7 +66,7 @@ class Link:
         return link
 
     @classmethod
-    def to(cls, endpoint: str, keys: Keys | None = None) -> Link:
+    def to(cls, endpoint: str, keys: Keys | None = None) -> WorkerLink:
         """Connected to what serves at ``tcp://HOST:PORT``."""
         check_address(endpoint, encrypted=keys is not None)
         link = cls(zmq.DEALER)

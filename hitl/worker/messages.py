@@ -1,7 +1,7 @@
 """What the runtime and a worker say to each other: bytes in, messages out, and no I/O.
 
 A message is a header of 64 bytes, little-endian, and ``count`` float64.  :func:`parse` never
-raises: what is no message is :class:`Garbage` and says why.
+raises: what is no message is :class:`MalformedMessage` and says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OF_ANOTHER_SIZE = 0x7FFF
 """Status of an answer to values of the wrong number."""
 
 
-class Kind(IntEnum):
+class WorkerMessageKind(IntEnum):
     """HELLO: a worker is there.  START: parameters; READY: initialised.  STEP: inputs; ANSWER:
     outputs.  STOP: terminate; BYE: done.
 
@@ -51,7 +51,7 @@ class Heard:
     (HELLO: ``began_ns`` is the process's number).
     """
 
-    kind: Kind
+    kind: WorkerMessageKind
     status: int
     schema: int
     sequence: int
@@ -67,39 +67,41 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
+class MalformedMessage:
     """Bytes that are no message."""
 
     why: str
 
 
-def parse(data: bytes, most: int) -> Heard | Garbage:
+def parse(data: bytes, most: int) -> Heard | MalformedMessage:
     """Read one message with at most ``most`` values."""
     if len(data) < HEADER_BYTES:
-        return Garbage(f"{len(data)} bytes, a header has {HEADER_BYTES}")
+        return MalformedMessage(f"{len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (
         _HEADER.unpack_from(data)
     )
     if magic != MAGIC:
-        return Garbage(f"it begins with {magic!r}")
+        return MalformedMessage(f"it begins with {magic!r}")
     if version != VERSION:
-        return Garbage(f"version {version} of the protocol, expected {VERSION}")
+        return MalformedMessage(f"version {version} of the protocol, expected {VERSION}")
     if kind not in _KINDS:
-        return Garbage(f"kind {kind} is not known")
-    most = _MOST_WORDS if kind == Kind.FAULT else most
+        return MalformedMessage(f"kind {kind} is not known")
+    most = _MOST_WORDS if kind == WorkerMessageKind.FAULT else most
     if count > most:
-        return Garbage(f"it announces {count} values, at most {most} are expected")
+        return MalformedMessage(f"it announces {count} values, at most {most} are expected")
     if len(data) != HEADER_BYTES + 8 * count:
-        return Garbage(f"{len(data) - HEADER_BYTES} bytes follow the header, not {8 * count}")
+        return MalformedMessage(
+            f"{len(data) - HEADER_BYTES} bytes follow the header, not {8 * count}"
+        )
     values = np.frombuffer(data, "<f8", count, HEADER_BYTES)
     return Heard(_KINDS[kind], status, schema, sequence, Tag(ns, step), began, took, values)
 
 
-_KINDS = {int(k): k for k in Kind}
+_KINDS = {int(k): k for k in WorkerMessageKind}
 _MOST_WORDS = 2048
 
 
-def spoken(kind: Kind, schema: int = 0, text: str = "") -> bytes:
+def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "") -> bytes:
     """A message of words, or of nothing."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
@@ -116,7 +118,9 @@ class Speaker:
         self._view = memoryview(self._buffer)
         self._schema = schema
 
-    def message(self, kind: Kind, sequence: int, tag: Tag, values: Vector) -> memoryview:
+    def message(
+        self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector
+    ) -> memoryview:
         """The message's bytes, valid until the next call."""
         count = len(values)
         _HEADER.pack_into(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from hitl.interface import Interface
-from hitl.worker.ending import Ending
-from hitl.worker.link import LOOK_NS, Link
-from hitl.worker.messages import Garbage, Heard, Kind, Speaker, parse
+from hitl.worker.ending import WorkerEnding
+from hitl.worker.link import LOOK_NS, WorkerLink
+from hitl.worker.messages import Heard, MalformedMessage, Speaker, WorkerMessageKind, parse
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
@@ -20,7 +20,7 @@ NOWHEN = Tag(-1)
 class Peer(ABC):
     """Speaks :mod:`hitl.worker.messages` over a link, and notices when nobody is there any more."""
 
-    def __init__(self, interface: Interface, link: Link) -> None:
+    def __init__(self, interface: Interface, link: WorkerLink) -> None:
         self.interface = interface
         self.link = link
         most = max(interface.inputs.size, interface.parameters.size)
@@ -46,7 +46,7 @@ class Peer(ABC):
         """How that came."""
 
     @abstractmethod
-    def stop(self) -> Ending:
+    def stop(self) -> WorkerEnding:
         """Ask it to terminate, and see to it that it does."""
 
     @abstractmethod
@@ -56,11 +56,11 @@ class Peer(ABC):
     def close(self) -> None:
         """Leave nothing behind; may be called again."""
 
-    def send(self, kind: Kind, sequence: int, tag: Tag, values: Vector) -> bool:
+    def send(self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector) -> bool:
         """False where it cannot be sent: the other end is gone, or takes nothing."""
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
-    def receive(self, until_ns: int) -> Heard | Garbage | None:
+    def receive(self, until_ns: int) -> Heard | MalformedMessage | None:
         """The next message; ``None`` at ``until_ns`` of the stopwatch.
 
         Raises :class:`ControllerError` where nobody is left who could say more.
@@ -76,21 +76,23 @@ class Peer(ABC):
             if stopwatch() >= until_ns:
                 return None
 
-    def _read(self, data: bytes) -> Heard | Garbage:
+    def _read(self, data: bytes) -> Heard | MalformedMessage:
         """READY says as many values as there are parameters, an answer as many as outputs."""
         heard = parse(data, self._most)
-        if isinstance(heard, Heard) and heard.kind is Kind.ANSWER:
+        if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.ANSWER:
             most = max(self.interface.outputs.size, 1)
             if len(heard.values) > most:
-                return Garbage(f"it has {len(heard.values)} values, at most {most} are expected")
+                return MalformedMessage(
+                    f"it has {len(heard.values)} values, at most {most} are expected"
+                )
         return heard
 
-    def greeted(self, heard: Heard | Garbage | None, patience: float) -> Heard:
+    def greeted(self, heard: Heard | MalformedMessage | None, patience: float) -> Heard:
         """``heard``, which must be the HELLO of one that was made of the same interface."""
         if heard is None:
             raise ControllerError(f"{self.about} did not say HELLO within {patience:g} s")
-        if isinstance(heard, Garbage) or heard.kind is not Kind.HELLO:
-            said = heard.why if isinstance(heard, Garbage) else heard.kind.name
+        if isinstance(heard, MalformedMessage) or heard.kind is not WorkerMessageKind.HELLO:
+            said = heard.why if isinstance(heard, MalformedMessage) else heard.kind.name
             raise ControllerError(f"{self.about} did not say HELLO first ({said})")
         if heard.schema != self.interface.schema:
             raise ControllerError(

@@ -14,9 +14,9 @@ from typing import IO
 import numpy as np
 
 from hitl.interface import Interface
-from hitl.worker.ending import Died, Ending
-from hitl.worker.link import Link, libzmq
-from hitl.worker.messages import Heard, Kind, parse
+from hitl.worker.ending import Died, WorkerEnding
+from hitl.worker.link import WorkerLink, libzmq
+from hitl.worker.messages import Heard, WorkerMessageKind, parse
 from hitl.worker.peer import NOWHEN, Peer
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
@@ -49,7 +49,7 @@ class Worker(Peer):
     def __init__(
         self, interface: Interface, command: Sequence[str | Path], patience: float = START_S
     ) -> None:
-        super().__init__(interface, Link.local())
+        super().__init__(interface, WorkerLink.local())
         self._out = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         try:
@@ -95,15 +95,15 @@ class Worker(Peer):
             return Died(self.about, self._ending())
         return ControllerError(f"{self.about} has let go of its link, though it lives")
 
-    def _ending(self, unresponsive: bool = False, silent: bool = False) -> Ending:
+    def _ending(self, unresponsive: bool = False, silent: bool = False) -> WorkerEnding:
         code = self._process.wait()
-        return Ending(code, _tail(self._out), _tail(self._err), unresponsive, silent)
+        return WorkerEnding(code, _tail(self._out), _tail(self._err), unresponsive, silent)
 
-    def stop(self) -> Ending:
+    def stop(self) -> WorkerEnding:
         """Ask it to terminate, and see to it that it does; :class:`Died` where it had already."""
         if self._process.poll() is not None:
             raise Died(self.about, self._ending())
-        self.send(Kind.STOP, 0, NOWHEN, np.empty(0))
+        self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -117,7 +117,7 @@ class Worker(Peer):
         while stopwatch() < until:
             data = self.link.receive(until)
             heard = None if data is None else parse(data, self._most)
-            if isinstance(heard, Heard) and heard.kind is Kind.BYE:
+            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.BYE:
                 return True
         return False
 
@@ -130,7 +130,7 @@ class Worker(Peer):
         self._let_go()
 
 
-def _let_go(process: subprocess.Popen[bytes] | None, link: Link, *files: IO[bytes]) -> None:
+def _let_go(process: subprocess.Popen[bytes] | None, link: WorkerLink, *files: IO[bytes]) -> None:
     with contextlib.ExitStack() as last:
         for file in files:
             last.callback(file.close)

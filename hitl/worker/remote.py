@@ -8,9 +8,9 @@ import weakref
 import numpy as np
 
 from hitl.interface import Interface
-from hitl.worker.ending import KILLED, Ending
-from hitl.worker.link import Link
-from hitl.worker.messages import Garbage, Heard, Kind
+from hitl.worker.ending import KILLED, WorkerEnding
+from hitl.worker.link import WorkerLink
+from hitl.worker.messages import Heard, MalformedMessage, WorkerMessageKind
 from hitl.worker.peer import NOWHEN, Peer
 from hitl.worker.process import END_S
 from rtsim.core.clock import stopwatch
@@ -19,16 +19,16 @@ from rtsim.core.net.keys import Keys
 from rtsim.core.tag import NS_PER_S
 
 
-class Remote(Peer):
+class RemoteWorker(Peer):
     """The other end of ``endpoint``: a fresh process there for each of these."""
 
     def __init__(
         self, interface: Interface, endpoint: str, keys: Keys | None, patience: float
     ) -> None:
-        super().__init__(interface, Link.to(endpoint, keys))
+        super().__init__(interface, WorkerLink.to(endpoint, keys))
         self._let_go = weakref.finalize(self, self.link.close)
         try:
-            self.send(Kind.HELLO, secrets.randbits(63), NOWHEN, np.empty(0))
+            self.send(WorkerMessageKind.HELLO, secrets.randbits(63), NOWHEN, np.empty(0))
             heard = self.receive(stopwatch() + int(patience * NS_PER_S))
             self.greeted(heard, patience) if heard is not None else self._nobody(patience)
         except BaseException:
@@ -65,26 +65,26 @@ class Remote(Peer):
         lost.environment = True
         return lost
 
-    def receive(self, until_ns: int) -> Heard | Garbage | None:
+    def receive(self, until_ns: int) -> Heard | MalformedMessage | None:
         while True:
             heard = super().receive(until_ns)
-            if isinstance(heard, Heard) and heard.kind is Kind.FAULT:
+            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.FAULT:
                 fault = ControllerError(f"{self.link.endpoint}: {heard.text}")
                 fault.environment = KILLED in heard.text
                 raise fault
-            if not isinstance(heard, Heard) or heard.kind is not Kind.PING:
+            if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.PING:
                 return heard
 
-    def stop(self) -> Ending:
+    def stop(self) -> WorkerEnding:
         """Ask it to terminate; its BYE, or the fault that is told instead."""
-        self.send(Kind.STOP, 0, NOWHEN, np.empty(0))
+        self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
         until = stopwatch() + int(2 * END_S * NS_PER_S)
         while True:
             heard = self.receive(until)
             if heard is None:
-                return Ending(0, "", "", unresponsive=True)
-            if isinstance(heard, Heard) and heard.kind is Kind.BYE:
-                return Ending(0, "", "")
+                return WorkerEnding(0, "", "", unresponsive=True)
+            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.BYE:
+                return WorkerEnding(0, "", "")
 
     def kill(self) -> None:
         """Letting go of the link ends it there."""

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from hitl.building.build import Build
 from hitl.worker.ending import Died
-from hitl.worker.messages import Heard, Kind, parse, spoken
+from hitl.worker.messages import Heard, WorkerMessageKind, parse, spoken
 from hitl.worker.process import Worker
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.keys import Keys
-from rtsim.core.net.sockets import Listener
+from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 
 _LOOK_MS = 50
@@ -38,7 +38,7 @@ class Server:
         self.runs = 0
         """Ended ones."""
         self._say = say
-        self._listener = Listener(endpoint, keys)
+        self._listener = ListeningSocket(endpoint, keys)
         self._client = b""
         self._worker: Worker | None = None
         self._heard_ns = 0
@@ -64,13 +64,13 @@ class Server:
     def _from_client(self, who: bytes, data: bytes) -> None:
         heard = parse(data, self._most)
         if who != self._client:
-            if isinstance(heard, Heard) and heard.kind is Kind.HELLO:
+            if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.HELLO:
                 self._meet(who, heard.schema)
             return
         self._heard_ns = stopwatch()
         if self._worker is None:
             return
-        if isinstance(heard, Heard) and heard.kind is Kind.STOP:
+        if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.STOP:
             self._stop(self._worker)
         elif not self._worker.link.send(data) and not self._worker.gone():
             self._fault("the worker takes no request")
@@ -79,10 +79,12 @@ class Server:
         """A fresh worker for a new client; or it is told that there is another one."""
         ours = self.build.interface.schema
         if schema != ours:
-            self._listener.send(who, spoken(Kind.HELLO, ours))  # it says what is wrong
+            self._listener.send(who, spoken(WorkerMessageKind.HELLO, ours))  # it says what is wrong
             return
-        if self._worker is not None and self._tell(spoken(Kind.PING)):
-            self._listener.send(who, spoken(Kind.FAULT, ours, "busy with another client"))
+        if self._worker is not None and self._tell(spoken(WorkerMessageKind.PING)):
+            self._listener.send(
+                who, spoken(WorkerMessageKind.FAULT, ours, "busy with another client")
+            )
             return
         self._client, self._heard_ns = who, stopwatch()
         try:
@@ -91,7 +93,7 @@ class Server:
             self._fault(str(error))
             return
         self._say(f"run {self.runs + 1}: process {self._worker.pid}")
-        self._tell(spoken(Kind.HELLO, self.build.interface.schema))
+        self._tell(spoken(WorkerMessageKind.HELLO, self.build.interface.schema))
 
     def _from_worker(self, worker: Worker) -> None:
         """Its answers; its end; or nothing for long, then whether anybody waits."""
@@ -104,7 +106,7 @@ class Server:
             self._fault(str(worker.why_gone()))
         elif stopwatch() - self._heard_ns > _QUIET_NS:
             self._heard_ns = stopwatch()
-            self._tell(spoken(Kind.PING))
+            self._tell(spoken(WorkerMessageKind.PING))
 
     def _stop(self, worker: Worker) -> None:
         try:
@@ -115,12 +117,12 @@ class Server:
         if not ending.ok:
             self._fault(str(Died(f"at its end, {worker.about}", ending)))
             return
-        self._tell(spoken(Kind.BYE))
+        self._tell(spoken(WorkerMessageKind.BYE))
         self._say(f"run {self.runs + 1}: ended")
         self._end()
 
     def _fault(self, text: str) -> None:
-        self._tell(spoken(Kind.FAULT, self.build.interface.schema, text))
+        self._tell(spoken(WorkerMessageKind.FAULT, self.build.interface.schema, text))
         self._say(f"run {self.runs + 1}: {text}")
         self._end()
 

@@ -27,14 +27,14 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class End:
+class WireEnd:
     """One end of a wire as it was written; ``port`` is empty where the block has only one."""
 
     block: str
     port: str
 
     @classmethod
-    def of(cls, text: str) -> End:
+    def of(cls, text: str) -> WireEnd:
         block, _, port = text.partition(".")
         return cls(block, port)
 
@@ -54,11 +54,11 @@ class Diagram:
         self.name = name
         self.assumptions, self.limits = tuple(assumptions), tuple(limits)
         self.blocks: dict[str, Block | Diagram] = {}
-        self.wires: dict[Place, End] = {}
+        self.wires: dict[Place, WireEnd] = {}
         """By where each ends."""
         self.signals: list[Signal] = []
         """Inputs."""
-        self.shown: dict[str, End] = {}
+        self.shown: dict[str, WireEnd] = {}
         """Outputs, and where each comes from."""
 
     def add(self, name: str, block: Block | Diagram, *sources: str, **named: str) -> str:
@@ -93,7 +93,7 @@ class Diagram:
         if not to:
             raise ScenarioError(f"the wire from {source} leads nowhere; name the inputs it goes to")
         for text in to:
-            end = End.of(text)
+            end = WireEnd.of(text)
             if end.block not in self.blocks:
                 raise UnknownName("block", end.block, self.blocks, f"diagram {self.name}")
             port = self._input(end)
@@ -108,7 +108,7 @@ class Diagram:
                     f"{end.block}.{port} is wired twice: to {self.wires[place]} and to {source}; "
                     "add the two with a Sum, or take one away"
                 )
-            self.wires[place] = End.of(source)
+            self.wires[place] = WireEnd.of(source)
 
     def input(self, signal: str | Signal) -> str:
         """An input of the diagram, such as ``"force [N]"``; returns its name."""
@@ -120,17 +120,17 @@ class Diagram:
 
     def output(self, source: str, name: str = "") -> None:
         """An output of the diagram, called as the block it comes from unless ``name`` says so."""
-        name = name or End.of(source).block
+        name = name or WireEnd.of(source).block
         if name in self.shown:
             raise ScenarioError(
                 f"output {name} of diagram {self.name} is declared twice; give a name="
             )
-        self.shown[name] = End.of(source)
+        self.shown[name] = WireEnd.of(source)
 
     def _input_names(self) -> list[str]:
         return [s.name for s in self.signals]
 
-    def _input(self, end: End) -> str:
+    def _input(self, end: WireEnd) -> str:
         """The port that ``end`` means."""
         ports = input_names(self.blocks[end.block])
         if end.port:
@@ -139,7 +139,7 @@ class Diagram:
             return end.port
         return _only(end.block, ports, "input")
 
-    def source(self, end: End) -> Place:
+    def source(self, end: WireEnd) -> Place:
         """The output, or the diagram's own input, that ``end`` means."""
         if end.block in self._input_names() and not end.port:
             return "", end.block

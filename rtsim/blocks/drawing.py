@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rtsim.blocks.block import Wire
-from rtsim.blocks.diagram import Diagram, End, Place
+from rtsim.blocks.diagram import Diagram, Place, WireEnd
 from rtsim.blocks.flat import Scope, flatten, identifier
 from rtsim.core.errors import ScenarioError
 
@@ -34,7 +34,7 @@ def _carried(diagram: Diagram) -> Mapping[Place, Wire]:
         return {}
 
 
-def _start(scope: Scope, end: End) -> str:
+def _start(scope: Scope, end: WireEnd) -> str:
     """The node that a wire comes from: the block, also where it stands in a diagram within."""
     block, port = scope.diagram.source(end)
     if not block:
@@ -46,7 +46,7 @@ def _start(scope: Scope, end: End) -> str:
 
 
 def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
-    def edge(end: End, target: str, label: str = "") -> Iterator[_Edge]:
+    def edge(end: WireEnd, target: str, label: str = "") -> Iterator[_Edge]:
         try:
             place = scope.resolve(end)
             start = _start(scope, end)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rtsim.blocks.block import When
 from rtsim.blocks.instants import check_meetings
-from rtsim.blocks.layout import Placed
+from rtsim.blocks.layout import PlacedBlock
 from rtsim.blocks.source import indented
 from rtsim.blocks.text import renamed, statements
 
@@ -47,7 +47,7 @@ class Events:
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
 
-    def _clause(self, node: Node) -> tuple[Placed, When]:
+    def _clause(self, node: Node) -> tuple[PlacedBlock, When]:
         placed = self._of.placed[node[0][1:]]
         return placed, placed.equations.when[int(node[1])]
 
@@ -69,7 +69,7 @@ class Events:
     def check(self) -> None:
         """That events happen at the instants that their blocks are made for."""
 
-        def makers(place: Node) -> list[tuple[Placed, tuple[str, ...]]]:
+        def makers(place: Node) -> list[tuple[PlacedBlock, tuple[str, ...]]]:
             clauses = map(self._clause, self._setters.get(place, ()))
             return [(placed, when.on) for placed, when in clauses]
 
@@ -128,7 +128,7 @@ class Events:
                 return False
         return True
 
-    def _condition(self, placed: Placed, on: str, source: str) -> str:
+    def _condition(self, placed: PlacedBlock, on: str, source: str) -> str:
         if source == "guards" and on in placed.guards:
             return f"i == {placed.guards[on]}"
         if source == "timers" and on in placed.timers:
@@ -136,7 +136,7 @@ class Events:
         block, port = placed.flat.sources[on]
         return f"{block}_{port}_on != 0.0"
 
-    def _locals(self, placed: Placed) -> dict[str, list[str]]:
+    def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
         """States and memory that any clause sets are local variables until all have run."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
@@ -146,7 +146,7 @@ class Events:
             if s.name in changed
         }
 
-    def _around(self, placed: Placed, clauses: list[Node]) -> tuple[list[str], list[str]]:
+    def _around(self, placed: PlacedBlock, clauses: list[Node]) -> tuple[list[str], list[str]]:
         """Before the clauses of a block, and when all have run."""
         begin, end = [], []
         whens = [self._clause(n)[1] for n in clauses]
@@ -162,7 +162,7 @@ class Events:
                 begin.append(f"{placed.name}_{port.name}_on = 0.0")
         return begin, end
 
-    def _lines(self, placed: Placed, when: When, do: str, condition: str) -> list[str]:
+    def _lines(self, placed: PlacedBlock, when: When, do: str, condition: str) -> list[str]:
         element = placed.element(self._of.values, "_when", self._locals(placed))
         temporaries = [
             f"{placed.name}{name}_when = 0.0" for name in sorted(_sets(do)) if name[0] == "_"

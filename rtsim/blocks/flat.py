@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rtsim.blocks import units
 from rtsim.blocks.block import Block, Port, Wire
-from rtsim.blocks.diagram import Diagram, End, Place
+from rtsim.blocks.diagram import Diagram, Place, WireEnd
 from rtsim.blocks.loops import algebraic_loop
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signals
@@ -66,7 +66,7 @@ class Scope:
                 yield inner
                 yield from inner.within()
 
-    def resolve(self, end: End, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
+    def resolve(self, end: WireEnd, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
         """The block and the output behind ``end``, through diagrams in and out; ``None``: none."""
         step = (self.prefix, str(end))
         if step in seen:
@@ -134,7 +134,7 @@ def _check_inputs(flat: Flat, scope: Scope) -> None:
             _check_wire(flat, scope.prefix + signal.name, port, place, flat.carried[place])
 
 
-def _shown(top: Scope, name: str, end: End) -> Place:
+def _shown(top: Scope, name: str, end: WireEnd) -> Place:
     place = top.resolve(end)
     if place is None:
         raise ScenarioError(f"output {name} of diagram {top.diagram.name} reads an open input")

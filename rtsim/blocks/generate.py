@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from rtsim.blocks.diagram import Diagram
 from rtsim.blocks.events import Events
 from rtsim.blocks.flat import Flat, flatten
-from rtsim.blocks.layout import Layout, Placed
+from rtsim.blocks.layout import Layout, PlacedBlock
 from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reachable
-from rtsim.blocks.source import Body, function, functions, module
+from rtsim.blocks.source import FunctionBody, function, functions, module
 from rtsim.blocks.text import needed_for, plain_values, renamed, statements
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
@@ -68,7 +68,7 @@ class Generator:
         self.computed = [node for node in self.order if self.lines.get(node)]
         """Signals that take lines, in their order."""
 
-    def _carries(self, placed: Placed, port: str) -> str:
+    def _carries(self, placed: PlacedBlock, port: str) -> str:
         return self.flat.carried[placed.name, port].kind
 
     def _said(self, node: Node) -> str:
@@ -76,7 +76,7 @@ class Generator:
             return self.events.said(node)
         return f"{self.placed[node[0]].flat.path}.{node[1]}"
 
-    def signals_read(self, placed: Placed, reads: Iterable[str]) -> set[Node]:
+    def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
         """The signals behind the inputs, and behind own outputs, that equations read."""
         out = set()
         for name in reads:
@@ -121,7 +121,7 @@ class Generator:
         wanted = reachable(needed, self.needs)
         return [i for i, node in enumerate(self.computed) if node in wanted]
 
-    def _of_blocks(self, name: str, out: str, which: str, doc: str) -> Body:
+    def _of_blocks(self, name: str, out: str, which: str, doc: str) -> FunctionBody:
         """The function of rates or guards."""
         needed: set[Node] = set()
         items = []
@@ -134,7 +134,7 @@ class Generator:
             needed |= {(placed.name, n) for n in reads if (placed.name, n) in self.lines}
             element = placed.element(self.values, f"_{which}")
             items.append([renamed(s, element) for s in of])
-        return Body(name, out, doc, self._behind(needed), items)
+        return FunctionBody(name, out, doc, self._behind(needed), items)
 
     def _shown(self) -> list[_Shown]:
         out = []
@@ -172,7 +172,7 @@ class Generator:
         if shown:
             y = [[f"y[{i}] = {v}"] for i, v in enumerate(self._values_of(shown))]
             needed = self._behind(s.place for s in shown if s.place[0])
-            bodies.append(Body("output", "y", f"Outputs {say}.", needed, y))
+            bodies.append(FunctionBody("output", "y", f"Outputs {say}.", needed, y))
         guards = self._guards()
         if guards:
             bodies.append(self._of_blocks("guard", "g", "guard", f"Guards {say}."))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rtsim.blocks.diagram import Place
-from rtsim.blocks.layout import Placed
+from rtsim.blocks.layout import PlacedBlock
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import Timer
 
-Makers = Callable[[Place], list[tuple[Placed, tuple[str, ...]]]]
+Makers = Callable[[Place], list[tuple[PlacedBlock, tuple[str, ...]]]]
 """The clauses that make an event happen: of which block, and on what."""
 
 
-def check_meetings(placed: Placed, makers: Makers) -> None:
+def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
     """Raise :class:`ScenarioError` where an input does not happen at the ticks it must meet."""
     for port, name in placed.equations.meets.items():
         place, own = placed.flat.sources[port], placed.equations.timers[name]
@@ -34,7 +34,7 @@ def _meets(place: Place, own: Timer, makers: Makers) -> bool:
     )
 
 
-def _at_ticks(placed: Placed, cause: str, own: Timer, makers: Makers) -> bool:
+def _at_ticks(placed: PlacedBlock, cause: str, own: Timer, makers: Makers) -> bool:
     timer = placed.equations.timers.get(cause)
     if timer is not None:
         return _covers(timer, own)

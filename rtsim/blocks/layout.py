@@ -19,7 +19,7 @@ Values = Mapping[tuple[str, str], list[str]]
 
 
 @dataclass
-class Placed:
+class PlacedBlock:
     """A block in its place."""
 
     flat: FlatBlock
@@ -118,7 +118,7 @@ def _in_vector(letter: str, first: int, size: int, index: ast.expr | None) -> as
 class Layout:
     """The whole model's."""
 
-    placed: dict[str, Placed] = field(default_factory=dict)
+    placed: dict[str, PlacedBlock] = field(default_factory=dict)
     states: list[Signal] = field(default_factory=list)
     memory: list[Signal] = field(default_factory=list)
     parameters: list[Signal] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Layout:
         known: dict[tuple[object, int], int] = {}
         for name, block in flat.blocks.items():
             eq = block.block.equations(block.wires)
-            placed = Placed(block, eq, x, z, p)
+            placed = PlacedBlock(block, eq, x, z, p)
             out.placed[name] = placed
             x, z, p = x + eq.states.size, z + eq.memory.size, p + eq.parameters.size
             names = dict(_names(name, eq))

@@ -52,7 +52,7 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Body:
+class FunctionBody:
     """One function: which of the signals it needs, by their numbers in order, and what it does."""
 
     name: str
@@ -63,7 +63,7 @@ class Body:
 
 
 def functions(
-    arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[Body]
+    arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
     """``bodies`` as text; where they are long, pieces that compute ``signals`` serve them all."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
@@ -94,7 +94,10 @@ class _Shared:
     """Pieces of signals, and the vector through which they and their readers meet."""
 
     def __init__(
-        self, signals: Sequence[Sequence[str]], needed: Sequence[int], bodies: Sequence[Body]
+        self,
+        signals: Sequence[Sequence[str]],
+        needed: Sequence[int],
+        bodies: Sequence[FunctionBody],
     ) -> None:
         self.pieces: list[list[str]] = [[]]
         self._piece_of: dict[int, int] = {}
@@ -121,7 +124,7 @@ class _Shared:
         stores = [f"w[{self.slots[n]}] = {n}" for n in sorted(self._sets[k] & self.slots.keys())]
         return [*self.loads(self._uses[k] - self._sets[k]), *self.pieces[k], *stores]
 
-    def called_by(self, body: Body) -> list[int]:
+    def called_by(self, body: FunctionBody) -> list[int]:
         """The pieces that hold what it needs, and all that these need."""
         found = {self._piece_of[i] for i in body.needed}
         waiting = list(found)

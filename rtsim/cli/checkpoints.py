@@ -10,7 +10,7 @@ import click
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Files, Taking, path_beside
 from rtsim.scenario.scenario import Scenario
 
@@ -52,14 +52,18 @@ class Wanted:
     viewed: bool = False
     """Somebody at a window may go back: to the beginning too, and without having asked for it."""
 
-    def past(self, start: Checkpoint | None) -> Past:
+    def past(self, start: Checkpoint | None) -> CheckpointHistory:
         """What the flight can go back to."""
         if self.viewed:
             asked = self.rewind is not None
-            return Past(self.rewind or VIEWED_S, start, first=True, if_savable=not asked)
-        return Past(self.rewind, start)
+            return CheckpointHistory(
+                self.rewind or VIEWED_S, start, first=True, if_savable=not asked
+            )
+        return CheckpointHistory(self.rewind, start)
 
-    def taking(self, recording: Path | None, past: Past, start: Checkpoint | None) -> Taking | None:
+    def taking(
+        self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
+    ) -> Taking | None:
         """Of the leg that goes on from ``start`` and is recorded there.
 
         ``None`` where nothing can ask for one.

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.client import Glance, State
+from rtsim.gateway.client import Glance, StateTable
 from rtsim.timing.tally import CLASSES, quantile_us
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -55,7 +55,7 @@ class Dashboard:
             self._values[name].append(value)
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> StateTable | None:
         """Of the last look."""
         return None if self._glance is None else self._glance.state
 
@@ -97,7 +97,7 @@ class Dashboard:
         parts.append(self._signals(width, rows))
         return Group(*parts, *foot)
 
-    def _head(self, state: State) -> list[Text]:
+    def _head(self, state: StateTable) -> list[Text]:
         if state.standing:
             pace = Text(" standing ", style="black on yellow")
         else:

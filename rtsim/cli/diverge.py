@@ -20,9 +20,9 @@ from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find
-from rtsim.runs.diverging.feeding import Fed
+from rtsim.runs.diverging.feeding import Feeding
 from rtsim.runs.diverging.first import Place
-from rtsim.runs.diverging.values import Pair, in_full
+from rtsim.runs.diverging.values import ValuePair, in_full
 
 _path = click.Path(path_type=Path)
 _MOST = 20
@@ -123,7 +123,7 @@ def _is_sent(place: Place) -> bool:
     return place.initiated is not None and place.initiated != place.tag
 
 
-def _print_fed(verdict: Verdict, fed: Fed, out: Console, show_all: bool) -> None:
+def _print_fed(verdict: Verdict, fed: Feeding, out: Console, show_all: bool) -> None:
     out.print(f"what fed it: {fed.how}", soft_wrap=True, markup=False)
     if fed.inputs:
         names = ("input", verdict.a, verdict.b, "apart", "from")
@@ -142,7 +142,7 @@ def _print_lists(what: str, lists: tuple[Sequence[str], Sequence[str]], out: Con
 
 
 def _print_pairs(
-    title: str, names: Sequence[str], pairs: Sequence[Pair], out: Console, show_all: bool
+    title: str, names: Sequence[str], pairs: Sequence[ValuePair], out: Console, show_all: bool
 ) -> None:
     columns = [Column(names[0]), *(Column(name, fold=True) for name in names[1:3])]
     columns += [Column(name) for name in names[3:]]

@@ -11,7 +11,7 @@ from rtsim.cli.common import FAILED, json_option, reports_errors
 from rtsim.cli.json_text import layout
 from rtsim.cli.tables import console
 from rtsim.timing.doctor import examine
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 
 
 @click.command()
@@ -34,7 +34,9 @@ def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
         def progress(done: float, what: str) -> None:
             bar.update(task, completed=done, description=what, refresh=True)
 
-        diagnosis = examine(seconds, progress, asked=Request.realtime() if realtime else None)
+        diagnosis = examine(
+            seconds, progress, asked=SchedulingRequest.realtime() if realtime else None
+        )
     if as_json:
         click.echo(layout(diagnosis.to_json()))
     else:

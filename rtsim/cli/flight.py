@@ -15,7 +15,7 @@ import click
 from rtsim.cli.checkpoints import GoingOn, Wanted, at_option, every_option, rewind_option
 from rtsim.cli.common import F
 from rtsim.cli.faults import faults_option
-from rtsim.cli.flown import Flown
+from rtsim.cli.flown import RunSummary
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.legs import fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
@@ -32,13 +32,13 @@ from rtsim.cli.telemetry import (
 )
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.executive import Publisher
+from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation, announced
 from rtsim.runs.simulation import Pace, compilation_of, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import parse_policy
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 
 FOR_A_PERSON = "slip:100000"
 """Overruns, where somebody looks on or flies: after a stall it goes on from there and does not
@@ -46,7 +46,7 @@ sprint, and a machine that is too slow is seen to be, long before the run ends o
 
 
 @dataclass(frozen=True)
-class Flight:
+class RunOptions:
     """What was typed, by the names of :func:`flight_options`."""
 
     scenario: str
@@ -79,7 +79,13 @@ class Flight:
     """In a window on this machine; the commands know."""
 
     def pacing(self) -> Pace:
-        asked = Request.realtime if self.realtime else Request.watched if self.watched else Request
+        asked = (
+            SchedulingRequest.realtime
+            if self.realtime
+            else SchedulingRequest.watched
+            if self.watched
+            else SchedulingRequest
+        )
         return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=asked())
 
     @property
@@ -208,11 +214,11 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
 def _with_options(
     command: F, argument: Callable[[Any], Any], pace: str = "max", overrun: str = "catch_up"
 ) -> F:
-    names = [f.name for f in fields(Flight) if f.metadata.get("typed", True)]
+    names = [f.name for f in fields(RunOptions) if f.metadata.get("typed", True)]
 
     @wraps(command)
     def packed(**options: Any) -> Any:
-        flight = Flight(**{name: options.pop(name) for name in names})
+        flight = RunOptions(**{name: options.pop(name) for name in names})
         return command(flight=flight, **options)
 
     decorated: Any = packed
@@ -221,17 +227,17 @@ def _with_options(
     return decorated  # type: ignore[no-any-return]
 
 
-Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[Publisher, Inbox]]]
+Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[StatePublisher, Inbox]]]
 """Opens what shows a run of this scenario; is given the gateway's inbox."""
 
 
 def fly(
-    flight: Flight,
+    flight: RunOptions,
     quiet: bool,
     prepare: Callable[[Scenario], None] | None = None,
     going_on: GoingOn | None = None,
     watch: Watch | None = None,
-) -> Flown:
+) -> RunSummary:
     """Load, record, run.  ``prepare`` may change the scenario before anything is recorded.
 
     ``watch`` gives who draws, and the inbox that takes the place of the gateway's, if there is one.
@@ -262,7 +268,7 @@ def fly(
                 recorder = stack.enter_context(open_recorder(flight.path, name, flight.force))
             path = None if recorder is None else recorder.path
             gate = inbox = stack.enter_context(flight.gateway(scenario, path))
-            publisher: Publisher | None = None
+            publisher: StatePublisher | None = None
             if watch is not None:
                 publisher, inbox = stack.enter_context(watch(scenario, inbox))
             simulated = partial(
@@ -284,4 +290,4 @@ def fly(
             legs = fly_legs(simulated, flight.pacing(), recorder, wanted, start, inbox, stack)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(line.when_interrupted) from interrupt
-    return Flown(flight, legs, gate)
+    return RunSummary(flight, legs, gate)

@@ -12,31 +12,31 @@ import click
 
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain
 from rtsim.cli.faults import faults_to_json, print_faults
-from rtsim.cli.legs import Leg
+from rtsim.cli.legs import Segment
 from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
 from rtsim.core.clock import age_ns
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.runs.simulation import Outcome, RecordingLost
+from rtsim.runs.simulation import RecordingLost, RunResult
 
 if TYPE_CHECKING:
-    from rtsim.cli.flight import Flight
+    from rtsim.cli.flight import RunOptions
 
 
 @dataclass(frozen=True)
-class Flown:
+class RunSummary:
     """What came of a flight: a leg, and others before it where it went back to a checkpoint."""
 
-    flight: Flight
-    legs: Sequence[Leg]
+    flight: RunOptions
+    legs: Sequence[Segment]
     inbox: Inbox | None = None
     total_ns: int = field(default_factory=age_ns)
     """From the start of the command to the end of the run."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunResult:
         """Of the last leg."""
         return self.legs[-1].outcome
 
@@ -54,7 +54,7 @@ class Flown:
             out["error"] = {"type": "RecordingLost", "message": explain(self.lost)}
         return out | {"total_s": self.total_ns / NS_PER_S} | telemetry_to_json(self.inbox)
 
-    def _summary(self, leg: Leg) -> dict[str, Any]:
+    def _summary(self, leg: Segment) -> dict[str, Any]:
         outcome = leg.outcome
         return {
             "scenario": self.flight.scenario,
@@ -72,7 +72,7 @@ class Flown:
             "certificate": outcome.certificate.to_json(),
         }
 
-    def _headline(self, outcome: Outcome, total: str = "") -> str:
+    def _headline(self, outcome: RunResult, total: str = "") -> str:
         """A leg in one line; overruns first where it was paced."""
         paced = outcome.certificate.paced
         flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
@@ -115,7 +115,7 @@ class Flown:
         """What the first recording ended of that did not get to the end of its leg."""
         return next((leg.lost for leg in self.legs if leg.lost is not None), None)
 
-    def _early(self, outcome: Outcome) -> str:
+    def _early(self, outcome: RunResult) -> str:
         """That a run was stopped before its end, and what stopped it."""
         if outcome.reason == "interrupted":
             return ", interrupted"
@@ -144,7 +144,7 @@ class Flown:
             sys.exit(NO)
 
 
-def _print_files(leg: Leg) -> None:
+def _print_files(leg: Segment) -> None:
     if leg.path is None:
         return
     click.echo(f"recording: {leg.path}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import Flight, person_options
+from rtsim.cli.flight import RunOptions, person_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
 from rtsim.cli.viewing import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
@@ -18,7 +18,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
-from rtsim.scenario.parts import InletPart
+from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
 
 
@@ -36,7 +36,7 @@ from rtsim.scenario.scenario import Scenario
 @partial(place_options, view=HERE)
 @quiet_option
 def fly(
-    flight: Flight, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
+    flight: RunOptions, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
 ) -> None:
     """Fly SCENARIO by hand: f16, or FILE.py with an inlet that a person moves.
 
@@ -62,14 +62,14 @@ def fly(
 
 def inlet_of(scenario: Scenario) -> str:
     """The only one; its signals are such that a stick can move them."""
-    inlets = [name for name, part in scenario.parts.items() if isinstance(part, InletPart)]
+    inlets = [name for name, part in scenario.parts.items() if isinstance(part, ExternalInputPart)]
     if len(inlets) != 1:
         raise ScenarioError(
             f"{scenario.name} has {len(inlets)} inlets ({', '.join(sorted(inlets)) or 'none'}); "
             "a person moves exactly one: declare it with scenario.inlet(name, signals, device)"
         )
     part = scenario.parts[inlets[0]]
-    assert isinstance(part, InletPart)
+    assert isinstance(part, ExternalInputPart)
     for signal in part.inlet.signals:
         _check_moved(signal, f"{inlets[0]}.{signal.name}")
     return inlets[0]

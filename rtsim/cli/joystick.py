@@ -105,12 +105,12 @@ def stick_of(scenario: str) -> Signals:
     from rtsim.cli.fly import inlet_of
     from rtsim.pilot.flights import FLOWN_AS, Flyable
     from rtsim.scenario.loading import load_scenario
-    from rtsim.scenario.parts import InletPart
+    from rtsim.scenario.parts import ExternalInputPart
 
     flyable = FLOWN_AS.get(scenario, Flyable(scenario))
     loaded = load_scenario(flyable.scenario, {})
     part = loaded.part(flyable.stick or inlet_of(loaded))
-    assert isinstance(part, InletPart)
+    assert isinstance(part, ExternalInputPart)
     return part.inlet.signals
 
 

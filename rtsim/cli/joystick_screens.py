@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rtsim.pilot.devices.calibration import AGAIN, MINUS, PLUS, REST, Calibration
-from rtsim.pilot.devices.controls import Look
+from rtsim.pilot.devices.controls import DeviceSample
 from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES
 
@@ -85,7 +85,7 @@ def _points(right: int, up: int) -> str:
     return " ".join(word for word in words if word) or "middle"
 
 
-def step_screen(calibration: Calibration, look: Look, said: str) -> RenderableType:
+def step_screen(calibration: Calibration, look: DeviceSample, said: str) -> RenderableType:
     """What is asked now, and every axis, the one that moves marked."""
     kind, name = calibration.step
     number, count = calibration.count
@@ -104,7 +104,7 @@ def step_screen(calibration: Calibration, look: Look, said: str) -> RenderableTy
     return Group(*parts)
 
 
-def axes(look: Look, moving: tuple[int, int] | None) -> RenderableType:
+def axes(look: DeviceSample, moving: tuple[int, int] | None) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     for number, stick in sorted(look.sticks.items()):
         table.add_row(Text(f"{number}: {stick.name}", style="bold"))

@@ -17,14 +17,14 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
 from rtsim.record.tape import NullRecorder, Recorder
-from rtsim.runs.simulation import Outcome, Pace, RecordingLost
+from rtsim.runs.simulation import Pace, RecordingLost, RunResult
 
 
 @dataclass(frozen=True)
-class Leg:
+class Segment:
     """One of them, and what it left."""
 
-    outcome: Outcome
+    outcome: RunResult
     path: Path | None
     checkpoints: tuple[Path, ...] = ()
     lost: RecordingLost | None = None
@@ -32,19 +32,19 @@ class Leg:
 
 
 def fly_legs(
-    fly: Callable[..., Outcome],
+    fly: Callable[..., RunResult],
     pace: Pace,
     recorder: FileRecorder | None,
     wanted: Wanted,
     start: Checkpoint | None,
     inbox: Inbox | None,
     stack: ExitStack,
-) -> list[Leg]:
+) -> list[Segment]:
     """All legs of a flight, the last one last.
 
     ``fly`` is :func:`simulate` with all that stays the same; a pace that a command set goes along.
     """
-    legs: list[Leg] = []
+    legs: list[Segment] = []
     past = wanted.past(start)
     while True:
         path = None if recorder is None else recorder.path
@@ -58,7 +58,7 @@ def fly_legs(
             outcome, lost = error.outcome, error
         kept = taking.keeper if taking is not None else None
         left = tuple(kept.paths) if isinstance(kept, Files) else ()
-        legs.append(Leg(outcome, path, left, lost))
+        legs.append(Segment(outcome, path, left, lost))
         start = outcome.restored
         if start is None:
             return legs

@@ -54,7 +54,7 @@ def messages(
     if limit < 0:
         raise ScenarioError(f"--limit {limit}; give a whole number >= 0, 0 for all rows")
     recorded = Recording.open(recording)
-    found = Found.of(recorded, topic, inputs, changes)
+    found = FoundMessages.of(recorded, topic, inputs, changes)
     hidden = max(0, found.count - limit) if limit else 0
     rows = itertools.islice(found.rows(), limit or None)
     if as_json:
@@ -78,17 +78,17 @@ def message_rows(
     recording: Recording, pattern: str, inputs: bool, changes: bool
 ) -> list[dict[str, Any]]:
     """Every message that matches, by the tag at which it was initiated."""
-    return list(Found.of(recording, pattern, inputs, changes).rows())
+    return list(FoundMessages.of(recording, pattern, inputs, changes).rows())
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMessages:
     """The messages that match, which may be more than fit into memory."""
 
     topics: Sequence[_Topic]
 
     @classmethod
-    def of(cls, recording: Recording, pattern: str, inputs: bool, changes: bool) -> Found:
+    def of(cls, recording: Recording, pattern: str, inputs: bool, changes: bool) -> FoundMessages:
         topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
         chosen = [
             t for t in topics if fnmatch(t, pattern) and (inputs or not t.endswith(".inputs"))

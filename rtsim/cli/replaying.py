@@ -11,7 +11,7 @@ import click
 
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json
-from rtsim.cli.flight import Flight, fly
+from rtsim.cli.flight import RunOptions, fly
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.tables import console
 from rtsim.cli.trusting import trust_options
@@ -24,7 +24,7 @@ from rtsim.pilot.launching import Window
 from rtsim.record.comparison import Comparison, Tolerance
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.drift import SHARE, Growth, by_range, growth
-from rtsim.record.ending import Ending
+from rtsim.record.ending import RunEnding
 from rtsim.record.exact import compare_exact
 from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
@@ -114,7 +114,7 @@ class Checked:
 
     result: dict[str, Any]
     outcome: Outcome
-    ending: Ending
+    ending: RunEnding
     """Of the recorded run."""
     verdict: Comparison | None = None
     growth: Growth | None = None
@@ -135,7 +135,7 @@ def check(
     """Run it again between two times (ns; ``None``: its own) and hold the two side by side."""
     first, last = times
     _check_times(recorded, first, last)
-    begun_ns, ending = int(recorded.continues.get("ns", 0)), Ending.of(recorded)
+    begun_ns, ending = int(recorded.continues.get("ns", 0)), RunEnding.of(recorded)
     scenario = scenario_of(recorded)
     elsewhere = differences(recorded.header.get("fingerprint", {}), fingerprint())
     elsewhere += changed_since(recorded.header, scenario)
@@ -266,7 +266,7 @@ def take_over(recorded: Recording, times: list[int | None], new: NewFlight, as_j
     at = last if last is not None else first
     if at is None:
         raise ScenarioError("--then run takes over at a time: give --from T or --to T, in s")
-    flight = Flight(
+    flight = RunOptions(
         scenario="", pace=new.pace, seed=0, settings=(), faults=(), until=new.until,
         path=new.path, no_record=False, force=new.force, overrun="catch_up", realtime=False,
         plain=False, strict=False,

@@ -13,8 +13,8 @@ import click
 
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import FOR_A_PERSON, Flight, fly, optional_flight_options
-from rtsim.cli.flown import Flown
+from rtsim.cli.flight import FOR_A_PERSON, RunOptions, fly, optional_flight_options
+from rtsim.cli.flown import RunSummary
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -50,7 +50,7 @@ from rtsim.scenario.trust import anything_given
 @place_options
 @quiet_option
 def run(
-    flight: Flight,
+    flight: RunOptions,
     latencies: tuple[str, ...],
     start: Path | None,
     window: Window | None,
@@ -91,7 +91,7 @@ def run(
 
 
 def go_on(
-    flight: Flight,
+    flight: RunOptions,
     latencies: tuple[str, ...],
     start: Path,
     viewed: Viewed | None,
@@ -120,7 +120,7 @@ def go_on(
 
 
 def _show(
-    flown: Flown,
+    flown: RunSummary,
     viewed: Viewed | None,
     more: Mapping[str, Any],
     print_more: Callable[[], None],

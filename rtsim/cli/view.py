@@ -14,10 +14,10 @@ from rtsim.cli.keyboard import is_terminal
 from rtsim.cli.viewing import is_place, quiet_option, window_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
-from rtsim.gateway.registry import VIEWED, Entry, find, runs
+from rtsim.gateway.registry import VIEWED, RegisteredRun, find, runs
 from rtsim.pilot.launching import Window
 from rtsim.pilot.shared import Exchange, Shared
-from rtsim.timing.scheduling import Request, request
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 
 @click.command()
@@ -45,7 +45,9 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
     """
     from rtsim.pilot.viewer.process import watch
 
-    place = nullcontext() if "://" in run else request(Request.window())  # beside the run, or not
+    place = (
+        nullcontext() if "://" in run else request(SchedulingRequest.window())
+    )  # beside the run, or not
     with place, closing(_exchange(run, keys)) as exchange:
         why = watch(exchange, replace(window, mapping=mapping, quiet=quiet), threading.Event())
         click.echo(why)
@@ -54,7 +56,7 @@ def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quie
             click.echo(f"{skipped} messages from there were none: skipped")
 
 
-def _chosen() -> Entry:
+def _chosen() -> RegisteredRun:
     """One of several, by whoever sits at the terminal."""
     known = runs(VIEWED)
     if not is_terminal():
@@ -74,10 +76,10 @@ def _exchange(run: str, keys: Path | None) -> Exchange:
         entry = _chosen() if not run and len(runs(VIEWED)) > 1 else find(run, VIEWED)
         click.echo(f"watching {entry.scenario} (process {entry.pid})")
         return Shared.open(Path(entry.endpoint))
-    from rtsim.pilot.remote import Remote
+    from rtsim.pilot.remote import RemoteExchange
 
     if keys is None:
         raise ScenarioError(
             f"{run} asks for keys; give those that rtsim keys made there: --keys FILE{CLIENT}"
         )
-    return Remote.connect(run, Keys.load(keys))
+    return RemoteExchange.connect(run, Keys.load(keys))

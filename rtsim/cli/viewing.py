@@ -22,10 +22,10 @@ from rtsim.core.net.keys import CLIENT
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.executive import Publisher
-from rtsim.gateway.registry import VIEWED, Entry, enter
+from rtsim.engine.executive import StatePublisher
+from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
 from rtsim.pilot.launching import RelayProcess, ViewerProcess, Window
-from rtsim.scenario.parts import InletPart
+from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ class Viewed:
         self._skipped = 0
 
     @contextmanager
-    def watch(self, scenario: Scenario, gate: Inbox | None) -> Iterator[tuple[Publisher, Inbox]]:
+    def watch(
+        self, scenario: Scenario, gate: Inbox | None
+    ) -> Iterator[tuple[StatePublisher, Inbox]]:
         from rtsim.pilot.flights import seen_as
         from rtsim.pilot.loop import Cockpit
 
@@ -220,7 +222,7 @@ class Viewed:
 def _entered(scenario: str, shared: Path) -> Iterator[None]:
     """``rtsim view`` finds it."""
     try:
-        entry = enter(Entry(os.getpid(), os.getpid(), scenario, str(shared)), VIEWED)
+        entry = enter(RegisteredRun(os.getpid(), os.getpid(), scenario, str(shared)), VIEWED)
     except (RtsimError, OSError) as error:
         click.echo(f"rtsim view will not find this run: {error}", err=True)
         yield
@@ -238,7 +240,7 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     :class:`RtsimError` for one that cannot be followed, before a window is open.
     """
     part = scenario.parts.get(stick)
-    if not isinstance(part, InletPart):
+    if not isinstance(part, ExternalInputPart):
         return np.zeros(0)
     from rtsim.pilot.devices.mapping import read_mapping
     from rtsim.pilot.devices.writing import own_mapping

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from rtsim.components.request_log import History, steps_of
+from rtsim.components.request_log import RequestLog, steps_of
 from rtsim.core.errors import ControllerError
 from rtsim.core.raised import blame, in_words
 from rtsim.core.signals import Signals, Vector
@@ -229,7 +229,7 @@ class FedController:
         self.inputs = inputs
         self.outputs = outputs
         self._script = {tag: tuple(said) for tag, said in script.items()}
-        self._history = History(inputs.size)
+        self._history = RequestLog(inputs.size)
         self._known = True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
@@ -262,7 +262,7 @@ class FedController:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """The memory of one that saved it its own way is not needed to say its answers again."""
-        self._history = History(self.inputs.size)
+        self._history = RequestLog(self.inputs.size)
         self._known = "steps" in saved
         if not self._known:
             return

@@ -30,7 +30,7 @@ FAILURE_POLICIES = ("end", "hold")
 
 
 @dataclass
-class Request:
+class ControllerRequest:
     """A controller's request under way."""
 
     tag: Tag
@@ -74,7 +74,7 @@ class ControllerTask(Ticking):
         self.failed: str | None = None
         """Why it is dead, where that does not end the run."""
         self.sequence = 0
-        self.request: Request | None = None
+        self.request: ControllerRequest | None = None
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self._unsent: ControllerError | None = None
         self._silence_s: float = getattr(controller, "silence", SILENCE_S)
@@ -119,7 +119,7 @@ class ControllerTask(Ticking):
             )
         self._send(tag, inputs)
         due = Tag(tag.ns + delays[0], 0) if delays[0] else tag
-        self.request = Request(tag, due, environment.now())
+        self.request = ControllerRequest(tag, due, environment.now())
         if due == tag:
             self.answer(environment)
 
@@ -140,7 +140,7 @@ class ControllerTask(Ticking):
         environment.event(tag, "Missed", self.name, text, {})
         return True
 
-    def _discard_late(self, request: Request, tag: Tag, environment: Environment) -> None:
+    def _discard_late(self, request: ControllerRequest, tag: Tag, environment: Environment) -> None:
         """An answer that came after it was given up."""
         passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
         if self.controller.receive(request.tag, passed) is not None:
@@ -192,7 +192,7 @@ class ControllerTask(Ticking):
             environment.measured(self.name, request.tag, self._stamps())
         environment.bus.send(self.name, request.tag, request.due, answer)
 
-    def _received(self, request: Request, environment: Environment) -> Vector | None:
+    def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:
         """The answer, checked; ``None`` where it is late."""
         if self._unsent is not None:
             raise self._unsent
@@ -224,7 +224,7 @@ class ControllerTask(Ticking):
         inputs = ", ".join(f"{n}={v:g}" for n, v in zip(names, self.wiring.into, strict=True))
         return ControllerError(f"{text} at {tag}; its inputs were {inputs}")
 
-    def _patience(self, request: Request, environment: Environment) -> float:
+    def _patience(self, request: ControllerRequest, environment: Environment) -> float:
         allowed = request.due.ns - request.tag.ns
         if self._own is not None and allowed:
             return allowed / NS_PER_S
@@ -232,7 +232,7 @@ class ControllerTask(Ticking):
             return self._silence_s
         return max(0, request.sent + allowed - environment.now()) / NS_PER_S
 
-    def _overdue(self, request: Request, environment: Environment) -> Vector | None:
+    def _overdue(self, request: ControllerRequest, environment: Environment) -> Vector | None:
         allowed_ns = request.due.ns - request.tag.ns
         judged = allowed_ns > 0 if self._own is not None else environment.paced
         if self.controller.outside and not judged:
@@ -301,7 +301,7 @@ class ControllerTask(Ticking):
         self.request = None
         if saved["request"] is not None:
             tag, due, late, asked = saved["request"]
-            self.request = Request(Tag(*tag), Tag(*due), 0, late, asked)
+            self.request = ControllerRequest(Tag(*tag), Tag(*due), 0, late, asked)
         if saved["controller"] is not None:
             self.controller.restore(saved["controller"])  # type: ignore[attr-defined]
             if isinstance(self.controller, FedController) and self.request is not None:

@@ -15,11 +15,11 @@ from rtsim.core.clock import Wake
 from rtsim.core.signals import Signals, Vector
 
 
-class Device(Protocol):
+class InputDevice(Protocol):
     """What stands behind an inlet; asked once at each tag, must not block.
 
     One with an attribute ``stamps`` has these recorded with each of its values; see
-    :attr:`Inlet.stamps`.
+    :attr:`ExternalInput.stamps`.
     """
 
     def poll(self) -> Vector | None:
@@ -27,11 +27,11 @@ class Device(Protocol):
         ...
 
 
-class Inlet:
+class ExternalInput:
     """A named outside input; ``wake`` makes it an event input that inserts a tag."""
 
     def __init__(
-        self, name: str, signals: Signals, device: Device, wake: Wake | None = None
+        self, name: str, signals: Signals, device: InputDevice, wake: Wake | None = None
     ) -> None:
         self.name = name
         self.signals = signals
@@ -59,7 +59,7 @@ class Inlet:
         """The run goes on from ``ns``; what a device outside says then is its own affair."""
 
 
-class FedInlet(Inlet):
+class FedInput(ExternalInput):
     """Says again what a recording holds, at the same tags; it makes none itself."""
 
     def __init__(self, name: str, signals: Signals, values: Mapping[int, Vector]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.components.ports import Port, Wiring
+from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError
 from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
@@ -15,7 +15,7 @@ from rtsim.core.tag import NS_PER_S, Period, Tag
 from rtsim.equations.compiling import resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
-from rtsim.solve.guard_watch import Watch
+from rtsim.solve.guard_watch import GuardWatch
 
 NONE_NS = -1
 _MOST_AT_ONCE = 64
@@ -50,7 +50,7 @@ class Plant:
         self.x, self.z, self.u, self.y = np.split(self.values, np.cumsum(sizes)[:-1])
         x, z, u, self.p = vectors
         self.x[:], self.z[:], self.u[:] = x, z, u
-        self.port = Port(name, self.signals, self.values)
+        self.port = SignalPort(name, self.signals, self.values)
         self.wiring = wiring
         self.ns = 0
         self.target_ns = NONE_NS
@@ -70,10 +70,10 @@ class Plant:
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
         """Its solver may run out of its budget, which is recorded."""
         self._new_frame = getattr(self.stepper, "new_frame", None) if self.budgeted else None
-        self.watch: Watch | None = None
+        self.watch: GuardWatch | None = None
         if model.guards:
             vectors = (self.x, self.z, self.u, self.p)
-            self.watch = Watch(name, bound, self.stepper, vectors, self.next_x)
+            self.watch = GuardWatch(name, bound, self.stepper, vectors, self.next_x)
         self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
         self.sample()
 

@@ -21,7 +21,7 @@ Source = str | float
 
 
 @dataclass(eq=False)
-class Port:
+class SignalPort:
     """A named vector; ``value`` is overwritten in place, never replaced."""
 
     name: str
@@ -56,7 +56,7 @@ class Wiring:
             if not isinstance(source, str):
                 into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
-    def connect(self, ports: Mapping[str, Port], early: Collection[str] = ()) -> set[str]:
+    def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
         """Resolve names once all ports exist; returns the names of the ports that are read.
 
         ``early`` names the ports of those that a declared order puts before the owner.
@@ -126,7 +126,9 @@ def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
         )
 
 
-def resolve(source: str, ports: Mapping[str, Port], wanted_by: str) -> tuple[Port, slice]:
+def resolve(
+    source: str, ports: Mapping[str, SignalPort], wanted_by: str
+) -> tuple[SignalPort, slice]:
     """The port and the place in it that ``"part.signal"`` names."""
     part, dot, signal = source.partition(".")
     if not dot:

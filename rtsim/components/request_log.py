@@ -22,7 +22,7 @@ MOST_BYTES = 256 << 20
 """Of inputs that are kept while running: more than two hours at 1 kHz with four inputs."""
 
 
-class History:
+class RequestLog:
     """The tags and inputs of every step since the start, while they are fewer than some bytes."""
 
     def __init__(self, inputs: int, most_bytes: int = MOST_BYTES) -> None:
@@ -141,7 +141,7 @@ def _rows(blocks: Sequence[NDArray[Any]], width: int, type: Any) -> NDArray[Any]
 
 def feed(
     saved: Mapping[str, Any],
-    history: History,
+    history: RequestLog,
     name: str,
     send: Callable[[Tag, Vector], None],
     receive: Callable[[Tag], Vector | None],

@@ -16,7 +16,7 @@ import numpy as np
 
 from rtsim.components.bus import Bus
 from rtsim.components.plant import Plant
-from rtsim.components.ports import Port, Wiring
+from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
@@ -39,7 +39,7 @@ class Environment:
     is_paced: Callable[[], bool]
     stretch: Callable[[int], None]
     """Re-anchor the clock: simulated ns is now."""
-    write: Callable[[Vector, Vector, Plant | Port], None]
+    write: Callable[[Vector, Vector, Plant | SignalPort], None]
     """Leave a write for the end of the microstep: vector, new content, whose it is."""
     sampled: Callable[[str, Tag, Vector, int], None]
     """A request was sampled: controller, tag, inputs, sequence."""
@@ -237,7 +237,7 @@ class NoiseTask(Ticking):
     """
 
     def __init__(
-        self, port: Port, mean: float, deviation: float, period: Period, priority: int = 0
+        self, port: SignalPort, mean: float, deviation: float, period: Period, priority: int = 0
     ) -> None:
         super().__init__(port.name, period, 0, priority)
         if not (isfinite(mean) and isfinite(deviation) and deviation >= 0.0):

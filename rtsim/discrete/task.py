@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.components.plant import Plant
-from rtsim.components.ports import Port, Wiring
+from rtsim.components.ports import SignalPort, Wiring
 from rtsim.components.tasks import Environment
 from rtsim.core.errors import CheckpointError, RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import blame
@@ -132,7 +132,7 @@ class ProcessesTask:
         if effect.target not in self.changeable:
             raise UnknownName("value", effect.target, self.changeable, f"change() of {self.name}")
         change = self.changeable[effect.target].change(tag.ns, effect.value)
-        if not isinstance(change.owner, Plant | Port):
+        if not isinstance(change.owner, Plant | SignalPort):
             raise ScenarioError(
                 f"{self.name} changes {effect.target}, a parameter of a controller or of "
                 "processes; parameters of plants and values of sources can be changed: send it "

@@ -11,9 +11,9 @@ from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, Tag
 from rtsim.engine.checkpoint.taking import Taking
-from rtsim.engine.commands.command_handler import Desk
+from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.inbox import Inbox
-from rtsim.engine.microsteps import Instant
+from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.tape import Recorder
@@ -23,7 +23,7 @@ RECORDING_LOST = "recording lost"
 """Why a run ended that was to end with its recording."""
 
 
-class Publisher(Protocol):
+class StatePublisher(Protocol):
     """Who draws: gets both ends of each step before its end happens."""
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
@@ -42,7 +42,7 @@ class Executive:
         pacer: Pacer,
         recorder: Recorder,
         until_ns: int,
-        publisher: Publisher | None = None,
+        publisher: StatePublisher | None = None,
         observe: Callable[[int], None] | None = None,
         inbox: Inbox | None = None,
     ) -> None:
@@ -68,11 +68,11 @@ class Executive:
         self._wake: Wake | None = system.wake
         self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
         system.bus.record = self._trace.message
-        self.desk = None if inbox is None else Desk(inbox, system, pacer, self._trace)
+        self.desk = None if inbox is None else CommandHandler(inbox, system, pacer, self._trace)
         if system.wake is None and self.desk is not None:  # an edge would come too late
             pacer.overhear = self._overhear
         latch = None if self.desk is None else self.desk.latch
-        self._instant = Instant(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
+        self._instant = Microsteps(system, self._trace, pacer.clock, pacer.anchor, pacer.lap, latch)
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         self._guarded = any(plant.watch is not None for plant in system.plants)
         if system.faults is not None:
@@ -252,7 +252,7 @@ class Executive:
         finally:
             self._waiting = True
 
-    def _look_again(self, desk: Desk, ns: int) -> None:
+    def _look_again(self, desk: CommandHandler, ns: int) -> None:
         """The wait for the tag at ``ns`` was cut short: by a freeze, or by what was told."""
         if self._pacer.frozen:
             desk.frozen(self.system.ns)

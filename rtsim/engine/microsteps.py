@@ -9,7 +9,7 @@ import numpy as np
 from rtsim.components.bus import Message
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.plant import Plant
-from rtsim.components.ports import Port
+from rtsim.components.ports import SignalPort
 from rtsim.components.tasks import Environment, Task
 from rtsim.core.clock import Clock
 from rtsim.core.errors import ScenarioError, ZenoError
@@ -23,7 +23,7 @@ MAX_MICROSTEPS = 1000
 """More than this at one instant is a Zeno error."""
 
 
-class Instant:
+class Microsteps:
     """What happens at a tag: deliveries, reactions, their writes, what is x+ then."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Instant:
         self._lose = loop.lose if loop is not None and loop.loses else None
         self._commands = latch
         """What commands change at a tag."""
-        self._writes: list[tuple[Vector, Vector, Plant | Port]] = []
+        self._writes: list[tuple[Vector, Vector, Plant | SignalPort]] = []
         self._guarded = any(p.watch is not None for p in system.plants)
         self.ended_by = ""
         """The terminal guard that fired."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from rtsim.components.bus import Bus
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.plant import Plant
-from rtsim.components.ports import Port
+from rtsim.components.ports import SignalPort
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
@@ -36,7 +36,7 @@ class Change:
     vector: Vector
     where: slice
     value: Vector
-    owner: Plant | Port | None
+    owner: Plant | SignalPort | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Changeable:
     name: str
     signals: Signals
     vector: Vector
-    owner: Plant | Port | None
+    owner: Plant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
         """At ``ns`` it becomes ``value``; refuses what does not fit its shape and range."""
@@ -59,7 +59,7 @@ class Changeable:
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
 
 
-class Listener(Protocol):
+class MessageListener(Protocol):
     """A task that reacts to what it hears: each message of a topic, or that a guard fired."""
 
     @property
@@ -75,11 +75,11 @@ class System:
     """Plants, tasks, ports and what is under way between them; every list in its total order."""
 
     plants: list[Plant]
-    ports: dict[str, Port]
+    ports: dict[str, SignalPort]
     tasks: list[Task]
     """In reaction order: by declared order, then priority, then name."""
     controllers: list[ControllerTask]
-    inlets: list[Inlet]
+    inlets: list[ExternalInput]
     bus: Bus
     streams: RandomStreams
     changes: list[Change]
@@ -87,7 +87,7 @@ class System:
     """What can change while the run goes on, by ``part.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
-    listeners: dict[str, list[Listener]] = field(default_factory=dict)
+    listeners: dict[str, list[MessageListener]] = field(default_factory=dict)
     """Tasks that are told of a topic's messages, and of guards (``plant.guard``) that fired."""
     inserted: list[int] = field(default_factory=list)
     """Tags (ns) that event inputs make: the one just asked for, or those of a replay."""

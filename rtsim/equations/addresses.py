@@ -20,7 +20,7 @@ INTEGER = "int64"
 """A whole number, or an address."""
 VECTOR = "float64[]"
 WORDS = "int64[]"
-"""A :class:`Block`, or times in ns."""
+"""A :class:`AddressBlock`, or times in ns."""
 MATRIX = "float64[,]"
 ARRAYS = frozenset({VECTOR, WORDS, MATRIX})
 """Arrays are contiguous."""
@@ -59,7 +59,7 @@ def call_step(handle: Any, words: Any, t: float, h: float) -> int:
 
 
 @dataclass(frozen=True)
-class Block:
+class AddressBlock:
     """Machine addresses, then (address, length) of each vector; holding these keeps them there."""
 
     words: NDArray[np.int64]
@@ -73,7 +73,7 @@ class Block:
         handles: tuple[Any, ...],
         vectors: tuple[NDArray[np.float64], ...],
         functions: object = None,
-    ) -> Block:
+    ) -> AddressBlock:
         """Vectors must be contiguous; of an array with more dimensions all elements are meant."""
         places = [word for v in vectors for word in (v.ctypes.data, v.size)]
         words = np.array([*map(int, handles), *places], dtype=np.int64)
@@ -81,7 +81,7 @@ class Block:
 
 
 def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], ...]) -> list[Any]:
-    """What a :class:`Block` is to compiled code, for the same source run plain."""
+    """What a :class:`AddressBlock` is to compiled code, for the same source run plain."""
     return [*functions, *(word for v in vectors for word in (v, v.size))]
 
 

@@ -33,12 +33,12 @@ from rtsim.equations.addresses import (
     INLINED,
     NUMBER,
     WORDS,
-    Block,
+    AddressBlock,
     Signature,
     call_equation,
     vector_at,
 )
-from rtsim.equations.machine_code import Entry, MachineCode, link, processor, where
+from rtsim.equations.machine_code import EntryPoint, MachineCode, link, processor, where
 from rtsim.equations.source_hash import source_hash
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -265,7 +265,7 @@ def _ready(wanted: _Wanted) -> Native:
 
 def _native(wanted: _Wanted, code: MachineCode) -> Native:
     linked = link(code)
-    entry = Entry(linked, wanted.signature)
+    entry = EntryPoint(linked, wanted.signature)
     return Native(
         entry, np.intp(linked.handle), entry.on, wanted.plain, wanted.signature, not wanted.checked
     )
@@ -380,7 +380,7 @@ def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float
     It returns -1, or the index of the first element of out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
-        return _evaluation().on(Block.of((equation.handle,), vectors, equation))
+        return _evaluation().on(AddressBlock.of((equation.handle,), vectors, equation))
 
     def evaluate_plain(t: float) -> int:
         equation.call(t, *vectors)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.raised import OutOfBounds
-from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, Block, Signature
+from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, AddressBlock, Signature
 
 FAILED = -(2**63)
 """What an entry answers where the function raised; the block's first word says what."""
@@ -167,7 +167,7 @@ def _unused() -> dict[str, int]:
 # -- calls from Python -----------------------------------------------------------------------------
 
 
-class Entry:
+class EntryPoint:
     """A linked function as Python calls it: ``entry(*arguments)`` in the order of ``signature``.
 
     Returns the function's whole number, 0 where it has none; raises what it raises.
@@ -187,7 +187,7 @@ class Entry:
         numbers = (a for a, k in zip(arguments, self._signature, strict=True) if k not in ARRAYS)
         return self.on(*arrays)(*numbers)
 
-    def on(self, *arrays: Array | Block) -> Callable[..., int]:
+    def on(self, *arrays: Array | AddressBlock) -> Callable[..., int]:
         """A function of the numbers alone, on ``arrays`` that stay where they are."""
         block = self._block(arrays)
         function, at, error = self._function, block.ctypes.data, self._error
@@ -207,10 +207,10 @@ class Entry:
 
         return call_with_one if len(self._signature) - len(arrays) == 1 else call
 
-    def _block(self, arrays: tuple[Array | Block, ...]) -> NDArray[np.int64]:
+    def _block(self, arrays: tuple[Array | AddressBlock, ...]) -> NDArray[np.int64]:
         words, kinds = [0], [k for k in self._signature if k in ARRAYS]
         for given, kind in zip(arrays, kinds, strict=True):
-            array = given.words if isinstance(given, Block) else given
+            array = given.words if isinstance(given, AddressBlock) else given
             wanted = np.int64 if kind == WORDS else np.float64
             dimensions = 2 if kind == MATRIX else 1
             if array.dtype != wanted or array.ndim != dimensions or not array.flags.c_contiguous:

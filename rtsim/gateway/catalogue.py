@@ -56,7 +56,7 @@ class _Room:
 
 
 def catalogue(system: System) -> dict[str, Any]:
-    """Signals in the order of :class:`Look`, what can be set, topics and tasks.
+    """Signals in the order of :class:`Sampler`, what can be set, topics and tasks.
 
     ``left_out``: the names of what there is no room for, and how many values each has.
     """
@@ -157,7 +157,7 @@ class Counters:
         return self.overruns_compute + self.overruns_wake
 
 
-class Look:
+class Sampler:
     """Copies the whole of a run into one buffer: state, latencies counted, values.
 
     Some microseconds, whatever the length of the run.

@@ -20,7 +20,7 @@ from rtsim.core.net.sockets import Caller
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.registry import find, runs
 from rtsim.gateway.requests import VERSION
-from rtsim.gateway.shown import NEXT_TAG, At, Glance, Parameters, Sample, State, Units
+from rtsim.gateway.shown import NEXT_TAG, At, Glance, ParameterTable, Sample, StateTable, Units
 
 PATIENCE_S = 5.0
 _RENEW_NS = 2 * NS_PER_S
@@ -68,9 +68,9 @@ class Run:
         return Units({row["name"]: row["unit"] for row in self._run["signals"]})
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> ParameterTable:
         """What can be set: name, unit, shape, low, high, and the value at the start."""
-        return Parameters(self._run["parameters"])
+        return ParameterTable(self._run["parameters"])
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -78,7 +78,7 @@ class Run:
         return dict(self._run["left_out"])
 
     @property
-    def status(self) -> State:
+    def status(self) -> StateTable:
         return self._state(self._asked("status"))
 
     @property
@@ -200,9 +200,9 @@ class Run:
 
     # -- how
 
-    def _state(self, said: Mapping[str, Any]) -> State:
+    def _state(self, said: Mapping[str, Any]) -> StateTable:
         """How it stands; where it was restored since, it is asked anew what it is."""
-        state = State(**said["state"])
+        state = StateTable(**said["state"])
         if state.leg != self._run["leg"]:
             self._run = self._asked("hello")["run"]
         return state
@@ -328,6 +328,6 @@ def connected(which: str, keys: Path | None = None) -> Iterator[Run]:
 
 
 __all__ = [
-    "NEXT_TAG", "At", "ControlError", "Glance", "Run", "Sample", "State", "connect", "connected",
-    "runs",
+    "NEXT_TAG", "At", "ControlError", "Glance", "Run", "Sample", "StateTable", "connect",
+    "connected", "runs",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 Part topics and fields are those of a recording, so that one layout shows both.  ``log_time`` is the
 wall clock at the run's start plus the simulated time.  The server of foxglove-sdk has threads of
-its own and listens on this machine only; viewers reach it through a :class:`Relay`.
+its own and listens on this machine only; viewers reach it through a :class:`TelemetryRelay`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.origins import Door
-from rtsim.gateway.placing import Placed, Pose, World, placed
-from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, Topic
-from rtsim.gateway.relay import Relay
-from rtsim.gateway.shapes import Track, triangles
+from rtsim.gateway.placing import PlacedBody, Pose, World, placed
+from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
+from rtsim.gateway.relay import TelemetryRelay
+from rtsim.gateway.shapes import BodyTrail, triangles
 from rtsim.record.schema import TrackSpec, unique_message_types
 from rtsim.scenario.shown import Body
 
@@ -48,12 +48,12 @@ class Foxglove:
         self._listener = listener
         self._context = foxglove.Context()  # the server alone would not keep it
         self._server: WebSocketServer | None = None
-        self._relay: Relay | None = None
+        self._relay: TelemetryRelay | None = None
         self._groups: dict[str, _Group] = {}
         self._scene: _Scene | None = None
         self._epoch_ns = 0
 
-    def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None:
+    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
         context = self._context
         self._epoch_ns = int(run.get("started_ns", 0))
         about = {"started_ns": str(self._epoch_ns), "scenario": str(run.get("scenario", ""))}
@@ -68,12 +68,12 @@ class Foxglove:
             name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
             capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
         )  # fmt: skip
-        self._relay = Relay(
+        self._relay = TelemetryRelay(
             self._listener, self._server.port, Door(map(str, run.get("origins", ())))
         )
         self._relay.start()
 
-    def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None:
+    def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
         assert self._server is not None
         at_ns = self._epoch_ns + counters.ns
         self._server.broadcast_time(at_ns)
@@ -131,10 +131,10 @@ class _Group:
 class _Scene:
     """Frames, shapes and tracks of all bodies."""
 
-    def __init__(self, bodies: Sequence[Placed], context: foxglove.Context) -> None:
+    def __init__(self, bodies: Sequence[PlacedBody], context: foxglove.Context) -> None:
         self._bodies = bodies
         self._world = World()
-        self._tracks = [Track(b.body.length) for b in bodies]
+        self._tracks = [BodyTrail(b.body.length) for b in bodies]
         self._shapes = [triangles(b.body.shape, b.body.length) for b in bodies]
         self._frames = _typed(FRAMES, fg.FrameTransforms, context)
         self._drawing = _typed(BODIES, fg.SceneUpdate, context)
@@ -182,7 +182,7 @@ class _Scene:
             track.clear()
 
 
-def _spec(topic: Topic) -> TrackSpec:
+def _spec(topic: SampledTopic) -> TrackSpec:
     """As a recording would have it."""
     rows = zip(topic.names, topic.units, strict=True)
     columns = [Signal(re.sub(r"\W", "_", name), unit) for name, unit in rows]

@@ -15,10 +15,10 @@ from rtsim.core.net.keys import CLIENT
 from rtsim.core.net.sockets import check_served
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import CommandError, read_command
-from rtsim.engine.commands.inbox import Inbox, Waiting
+from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.gateway.catalogue import Counters, Look, catalogue, only_time
+from rtsim.gateway.catalogue import Counters, Sampler, catalogue, only_time
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.placing import placed
@@ -52,7 +52,7 @@ class PipedInbox(Inbox):
         self._system, self._pacer = system, pacer
         trace.tally = Tally(trace.links())
         self._leg += 1
-        self._look, self._counters = Look(system, trace.tally), Counters(leg=self._leg)
+        self._look, self._counters = Sampler(system, trace.tally), Counters(leg=self._leg)
         more = {"links": trace.tally.links, "leg": self._leg}
         run = {**self._about, **catalogue(system), **more}
         placed([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
@@ -141,7 +141,7 @@ class PipedInbox(Inbox):
 
     def wait(self, seconds: float) -> None:
         if self._pipe.gone:  # nobody is left to say that it goes on
-            self.waiting.append(Waiting(read_command({"kind": "resume"})))
+            self.waiting.append(PendingCommand(read_command({"kind": "resume"})))
         else:
             self._pipe.wait(min(seconds, self._period_ns / NS_PER_S or seconds))
 

@@ -40,7 +40,7 @@ class Pose:
     location: tuple[float, float, float] | None = None
 
 
-class Placed:
+class PlacedBody:
     """One body of a run; refuses signals that the run does not have, or not in such units."""
 
     def __init__(self, body: Body, index: Mapping[str, int], units: Mapping[str, str]) -> None:
@@ -103,11 +103,11 @@ class World:
         return self._turn @ rotation
 
 
-def placed(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[Placed]:
+def placed(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
     """All of a scene; ``signals`` is the catalogue's."""
     index = {str(row["name"]): k for k, row in enumerate(signals)}
     units = {str(row["name"]): str(row["unit"]) for row in signals}
-    return [Placed(body, index, units) for body in bodies]
+    return [PlacedBody(body, index, units) for body in bodies]
 
 
 def _factor(body: Body, name: str, unit: str, known: Mapping[str, float]) -> float:

@@ -23,15 +23,15 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, UnknownName
 from rtsim.core.net.keys import Keys
 from rtsim.core.net.messagepack import pack
-from rtsim.core.net.sockets import Listener
+from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
 from rtsim.gateway.catalogue import Counters, read_look
 from rtsim.gateway.pipe import Pipe, PipeError
-from rtsim.gateway.publishing import PlotJuggler, Publisher, Viewer
-from rtsim.gateway.registry import Entry, enter
-from rtsim.gateway.requests import VERSION, Request, RequestError, read_request
+from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
+from rtsim.gateway.registry import RegisteredRun, enter
+from rtsim.gateway.requests import VERSION, ClientRequest, RequestError, read_request
 from rtsim.timing.background import step_back
 
 LEASE_NS = 5 * NS_PER_S
@@ -59,10 +59,12 @@ class Client:
     lost: int = 0
 
 
-class Gate:
+class GatewayProcess:
     """Passes on between clients and the loop."""
 
-    def __init__(self, pipe: Pipe, listeners: Sequence[Listener], publisher: Publisher) -> None:
+    def __init__(
+        self, pipe: Pipe, listeners: Sequence[ListeningSocket], publisher: SamplePublisher
+    ) -> None:
         self._pipe, self._listeners, self._publisher = pipe, listeners, publisher
         self._run: dict[str, Any] = {}
         self._index: dict[str, int] = {}
@@ -70,7 +72,7 @@ class Gate:
         self._asked: dict[int, tuple[int, bytes, int]] = {}
         """Our number of a command: whose it is, and theirs."""
         self._numbers = 0
-        self._waiting: list[tuple[int, bytes, Request]] = []
+        self._waiting: list[tuple[int, bytes, ClientRequest]] = []
         """Gets that wait for a look."""
         self._rate_hz = 0.0
         self._got_ns = 0
@@ -165,7 +167,7 @@ class Gate:
         except RtsimError as error:
             self._say(place, who, request.number, error=str(error))
 
-    def _answer(self, place: int, who: bytes, request: Request) -> None:
+    def _answer(self, place: int, who: bytes, request: ClientRequest) -> None:
         if not self._run:
             raise RequestError("the run has not begun yet", request.number)
         if request.do == "hello":
@@ -179,14 +181,14 @@ class Gate:
             self._got_ns = stopwatch()
             self._wait_for_look(place, who, request)
 
-    def _wait_for_look(self, place: int, who: bytes, request: Request) -> None:
+    def _wait_for_look(self, place: int, who: bytes, request: ClientRequest) -> None:
         """Many of one client, or many clients, wait at their own expense alone."""
         theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
         if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
             raise RequestError("too many requests wait; ask more slowly", request.number)
         self._waiting.append((place, who, request))
 
-    def _indices(self, request: Request) -> list[int]:
+    def _indices(self, request: ClientRequest) -> list[int]:
         for name in request.names:
             if name not in self._index:
                 self._left_out(name)
@@ -202,7 +204,7 @@ class Gate:
                     "the recording has them all"
                 )
 
-    def _command(self, place: int, who: bytes, request: Request) -> None:
+    def _command(self, place: int, who: bytes, request: ClientRequest) -> None:
         if len(self._asked) >= 1000:
             raise RequestError("1000 commands wait for the run; ask more slowly", request.number)
         read_command(request.command)  # what is none costs the loop nothing
@@ -212,7 +214,7 @@ class Gate:
             raise RequestError("the run takes no command now", request.number)
         self._asked[self._numbers] = (place, who, request.number)
 
-    def _watch(self, place: int, who: bytes, request: Request) -> None:
+    def _watch(self, place: int, who: bytes, request: ClientRequest) -> None:
         indices = self._indices(request)
         if (place, who) not in self._clients and len(self._clients) >= MOST_CLIENTS:
             raise RequestError(f"{MOST_CLIENTS} clients watch already", request.number)
@@ -273,20 +275,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pipe = Pipe(socket.socket(fileno=given.pipe))
     with ExitStack() as stack:
         stack.callback(pipe.close)
-        listeners = [Listener.local()]
+        listeners = [ListeningSocket.local()]
         stack.callback(listeners[0].close)
         if given.bind:
             keys = Keys.load(Path(given.keys)) if given.keys else None
-            listeners.append(Listener(given.bind, keys))
+            listeners.append(ListeningSocket(given.bind, keys))
             stack.callback(listeners[1].close)
-        publisher = Publisher(_viewers(given))
+        publisher = SamplePublisher(_viewers(given))
         stack.callback(publisher.close)
-        gate = Gate(pipe, listeners, publisher)
+        gate = GatewayProcess(pipe, listeners, publisher)
 
         def entered(run: dict[str, Any]) -> None:
             name = str(run.get("scenario", ""))
             try:
-                path = enter(Entry(int(run["pid"]), os.getpid(), name, listeners[0].endpoint))
+                path = enter(
+                    RegisteredRun(int(run["pid"]), os.getpid(), name, listeners[0].endpoint)
+                )
             except RtsimError as error:  # a tcp:// address is served all the same
                 print(f"rtsim: the run is in no list: {error}", file=sys.stderr)
                 return

@@ -28,7 +28,7 @@ _AGAIN_NS = NS_PER_S
 
 
 @dataclass(frozen=True)
-class Topic:
+class SampledTopic:
     """A part's signals and parameters, or the run's own figures; ``columns`` of a look."""
 
     name: str
@@ -43,11 +43,11 @@ class Topic:
         return [float(values[k]) for k in self.columns]
 
 
-_TIMING = Topic(TIMING, (*COUNTS, "rate", "margin"), ("ns", *("1",) * len(COUNTS), "s"))
-_SCENE = Topic(SCENE, (), ())
+_TIMING = SampledTopic(TIMING, (*COUNTS, "rate", "margin"), ("ns", *("1",) * len(COUNTS), "s"))
+_SCENE = SampledTopic(SCENE, (), ())
 
 
-def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[Topic]:
+def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
     """A topic for each part, in the catalogue's order, then ``timing`` and ``scene``."""
     parts: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
     for k, row in enumerate(signals):
@@ -58,7 +58,7 @@ def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[Topic]:
     found = []
     for part, columns in parts.items():
         units, indices = zip(*columns.values(), strict=True)
-        found.append(Topic(part, tuple(columns), units, indices))
+        found.append(SampledTopic(part, tuple(columns), units, indices))
     return [*found, _TIMING, _SCENE]
 
 
@@ -92,9 +92,9 @@ class Viewer(Protocol):
 
     name: str
 
-    def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None: ...
+    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None: ...
 
-    def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None: ...
+    def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None: ...
 
     def again(self) -> None:
         """Time went back."""
@@ -108,7 +108,7 @@ class Viewer(Protocol):
     def close(self) -> None: ...
 
 
-class Publisher:
+class SamplePublisher:
     """Each look to all viewers, each topic at its own rate of the wall clock.
 
     While time stands, a look is shown once a second, for who comes then.
@@ -117,7 +117,7 @@ class Publisher:
     def __init__(self, viewers: Sequence[Viewer] = ()) -> None:
         self._viewers = viewers
         self.rate_hz = 0.0
-        self._topics: list[Topic] = []
+        self._topics: list[SampledTopic] = []
         self._periods: dict[str, int] = {}
         self._next: dict[str, int] = {}
         self._ns = -1
@@ -158,7 +158,7 @@ class Publisher:
         for viewer in self._viewers:
             viewer.show(due, counters, values)
 
-    def _due(self, now: int, all_of_them: bool) -> list[Topic]:
+    def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Half a look's time early is in time: looks do not come when a topic is due."""
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]
@@ -186,10 +186,10 @@ class PlotJuggler:
         self._socket = Broadcast(endpoint)
         self._sent = self._lost = 0
 
-    def begin(self, run: Mapping[str, Any], topics: Sequence[Topic]) -> None:
+    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
         """Nothing is agreed on."""
 
-    def show(self, due: Sequence[Topic], counters: Counters, values: Vector) -> None:
+    def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None:
         timestamp = counters.ns / NS_PER_S
         for topic in due:
             if not topic.names:

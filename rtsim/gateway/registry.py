@@ -20,7 +20,7 @@ _MOST_PID = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegisteredRun:
     """One run: its process, and where it is reached.
 
     ``gateway`` is the process that serves it; ``endpoint`` the address there, or what is shared.
@@ -59,7 +59,7 @@ def folder(kind: str = RUNS) -> Path:
     return Path(place) / kind
 
 
-def enter(entry: Entry, kind: str = RUNS) -> Path:
+def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
     """Write the file that :func:`runs` finds; the caller removes it."""
     where = folder(kind)
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -72,7 +72,7 @@ def enter(entry: Entry, kind: str = RUNS) -> Path:
     return path
 
 
-def runs(kind: str = RUNS) -> list[Entry]:
+def runs(kind: str = RUNS) -> list[RegisteredRun]:
     """Those that are going on, by process; files that dead ones left are removed."""
     found = []
     where = folder(kind)
@@ -87,7 +87,7 @@ def runs(kind: str = RUNS) -> list[Entry]:
     return sorted(found, key=lambda e: e.pid)
 
 
-def find(which: str = "", kind: str = RUNS) -> Entry:
+def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
     """The run named by its process or the beginning of its scenario; the only one for nothing."""
     known = runs(kind)
     if not known:
@@ -121,13 +121,13 @@ def _check_own(where: Path) -> None:
         raise ScenarioError(f"{where} {wrong}; remove it, or set RTSIM_RUNTIME_DIR to another")
 
 
-def _read(path: Path) -> Entry | None:
+def _read(path: Path) -> RegisteredRun | None:
     try:
         with path.open(encoding="utf-8") as file:
             data = json.loads(file.read(_MOST_BYTES))
         pid, gateway = int(data["pid"]), int(data["gateway"])
         if not (0 < pid <= _MOST_PID and 0 < gateway <= _MOST_PID):
             return None
-        return Entry(pid, gateway, str(data["scenario"]), str(data["endpoint"]))
+        return RegisteredRun(pid, gateway, str(data["scenario"]), str(data["endpoint"]))
     except (OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return None

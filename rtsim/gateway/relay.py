@@ -31,7 +31,7 @@ _BINARY = 0x82
 _MESSAGE, _TIME = 1, 2
 
 
-class Frames:
+class FrameSplitter:
     """Cuts a server's bytes into HTTP's answer and WebSocket frames (RFC 6455, unmasked)."""
 
     def __init__(self) -> None:
@@ -74,20 +74,20 @@ def kind(frame: bytes) -> int:
 
 
 @dataclass
-class Counts:
+class RelayCounts:
     """Messages, of all viewers together."""
 
     sent: int = 0
     lost: int = 0
 
 
-class Waiting:
+class OutgoingQueue:
     """What one viewer is still to be sent; beyond ``most`` bytes the oldest messages go.
 
     What is no message (which channels there are, answers) is never dropped.
     """
 
-    def __init__(self, counts: Counts, most: int = MOST_WAITING) -> None:
+    def __init__(self, counts: RelayCounts, most: int = MOST_WAITING) -> None:
         self._counts, self._most = counts, most
         self._frames: deque[bytes] = deque()
         self._size = self._held = 0
@@ -147,13 +147,13 @@ class _Line:
     """One viewer and the server's end for it."""
 
     def __init__(
-        self, viewer: socket.socket, server: socket.socket, counts: Counts, door: Door
+        self, viewer: socket.socket, server: socket.socket, counts: RelayCounts, door: Door
     ) -> None:
         self.viewer, self.server = viewer, server
         self.asked = bytearray()
         self._door: Door | None = door
         """``None`` when it was let in."""
-        self.frames, self.waiting = Frames(), Waiting(counts)
+        self.frames, self.waiting = FrameSplitter(), OutgoingQueue(counts)
         self.ending = False
         """The server said its last."""
 
@@ -183,7 +183,7 @@ class _Line:
             self.waiting.add(frame)
 
 
-class Relay(threading.Thread):
+class TelemetryRelay(threading.Thread):
     """Serves ``listener`` from ``target``, a port of this machine, until it is closed."""
 
     def __init__(self, listener: socket.socket, target: int, door: Door | None = None) -> None:
@@ -194,7 +194,7 @@ class Relay(threading.Thread):
         self._bell, self._ear = socket.socketpair()
         self._lines: list[_Line] = []
         self._until_ns = 0
-        self.counts = Counts()
+        self.counts = RelayCounts()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ, None)
         self._selector.register(self._ear, selectors.EVENT_READ, None)

@@ -28,7 +28,7 @@ class RequestError(RtsimError):
 
 
 @dataclass(frozen=True)
-class Request:
+class ClientRequest:
     """A request that was understood; whether names exist is for the run to say."""
 
     number: int
@@ -39,7 +39,7 @@ class Request:
     initiated_ns: int = 0
 
 
-def read_request(data: bytes) -> Request:
+def read_request(data: bytes) -> ClientRequest:
     """From bytes that anybody may have sent; :class:`RequestError` says what is allowed."""
     try:
         said = unpack(data, _LIMITS)
@@ -69,4 +69,4 @@ def read_request(data: bytes) -> Request:
     initiated = said.get("initiated", 0)
     if isinstance(initiated, bool) or not isinstance(initiated, int) or abs(initiated) >= 2**63:
         raise RequestError("initiated is a whole number of ns", number)
-    return Request(number, str(do), tuple(names), float(rate), command, initiated)
+    return ClientRequest(number, str(do), tuple(names), float(rate), command, initiated)

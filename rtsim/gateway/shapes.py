@@ -37,7 +37,7 @@ def triangles(shape: str, length: float) -> Points:
     return both
 
 
-class Track:
+class BodyTrail:
     """Where a body has been: never more than ``most`` points, over however long a flight.
 
     A point is kept after ``spacing`` m; when all places are taken, every second one goes and the

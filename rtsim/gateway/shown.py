@@ -40,7 +40,7 @@ class At(int):
 
 
 @dataclass(frozen=True)
-class State:
+class StateTable:
     """How a run stands: ``ns`` is simulated, ``rate`` 0 where it is as fast as possible.
 
     ``leg`` is 1, and one more each time the run was restored.
@@ -90,7 +90,7 @@ class State:
 class Sample:
     """One look at what is watched; ``lost`` counts those that did not get through before it."""
 
-    state: State
+    state: StateTable
     values: Mapping[str, float]
     lost: int
 
@@ -105,7 +105,7 @@ class Glance:
     The classes of a count are those of :mod:`rtsim.timing.tally`.
     """
 
-    state: State
+    state: StateTable
     values: Mapping[str, float]
     latency: Mapping[str, list[int]]
 
@@ -120,7 +120,7 @@ class Units(dict[str, str]):
         return table(("signal", "unit"), self.items())
 
 
-class Parameters(list[dict[str, Any]]):
+class ParameterTable(list[dict[str, Any]]):
     """What can be set, a row each."""
 
     def _repr_html_(self) -> str:

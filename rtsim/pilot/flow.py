@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rtsim.pilot.wire import RECORDS, WHOLE, Changes, Format, Head, Message, Offset
+from rtsim.pilot.wire import RECORDS, WHOLE, Changes, ClockOffset, Format, Head, WireMessage
 
 MOST_UNDER_WAY = 4
 """Messages that were sent and are not heard yet."""
@@ -23,7 +23,7 @@ class Flow:
     """What is due to be sent, and what is known from what came."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
-        self.offset = Offset()
+        self.offset = ClockOffset()
         self.heard_ns = now
         """When something came last."""
         self._format, self._changes = format, changes
@@ -35,7 +35,7 @@ class Flow:
         self._whole = True
         """The next one tells all that there is."""
 
-    def hear(self, message: Message, now: int) -> None:
+    def hear(self, message: WireMessage, now: int) -> None:
         head = message.head
         self.heard_ns = now
         self.offset.add(head, now)

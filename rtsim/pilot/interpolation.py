@@ -24,7 +24,7 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Pair:
+class StatePair:
     """Both ends of a step: tags in simulated ns, the wall times at which they are due, values."""
 
     last_ns: int
@@ -37,7 +37,7 @@ class Pair:
     next: Vector
 
     @classmethod
-    def of(cls, record: Record) -> Pair:
+    def of(cls, record: Record) -> StatePair:
         """From a plant's record."""
         last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
@@ -74,7 +74,7 @@ class Interpolation:
         self._angles, self._half_turns = _angles(signals)
         self._curved, self._slopes = _curved(signals)
 
-    def at(self, pair: Pair, fraction: float) -> Vector:
+    def at(self, pair: StatePair, fraction: float) -> Vector:
         """The vector (n,) at ``fraction`` of the way; exactly the ends at 0 and 1.
 
         Beyond 1 it goes on as the step ended: turning at the same rate, along the last slope.
@@ -99,11 +99,11 @@ class Interpolation:
             out[where] = slerp(last[where], next_[where], fraction)
         return out
 
-    def slope(self, pair: Pair) -> Vector:
+    def slope(self, pair: StatePair) -> Vector:
         """Mean rate of change over the step (n,), per simulated second; quaternions apart."""
         return (pair.next - pair.last) / pair.span if pair.span > 0.0 else np.zeros_like(pair.last)
 
-    def _hermite(self, pair: Pair, f: float, step: Vector) -> Vector:
+    def _hermite(self, pair: StatePair, f: float, step: Vector) -> Vector:
         start = pair.last[self._curved]
         before, after = pair.span * pair.last[self._slopes], pair.span * pair.next[self._slopes]
         if f > 1.0:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signals
 from rtsim.engine.commands.commands import Command, CommandError, read_command
@@ -25,7 +25,7 @@ from rtsim.pilot.pictures import Pictures
 from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
 from rtsim.pilot.stick import SharedStick
-from rtsim.scenario.parts import InletPart, PlantPart, readable
+from rtsim.scenario.parts import ExternalInputPart, PlantPart, readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer
 
@@ -34,7 +34,7 @@ _LATENCY_NS = 500_000_000
 _STANDING_S = 0.01
 
 
-class Figures:
+class LoopFigures:
     """How quick stick and picture were: from a device's reading to the tag, and to the picture."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
@@ -80,7 +80,7 @@ class PilotInbox(Inbox):
     """
 
     def __init__(
-        self, shared: Shared, pictures: Pictures, figures: Figures, beside: Inbox | None = None
+        self, shared: Shared, pictures: Pictures, figures: LoopFigures, beside: Inbox | None = None
     ) -> None:
         super().__init__()
         self.refused = 0
@@ -220,7 +220,7 @@ class Cockpit:
         beside: Inbox | None = None,
     ) -> None:
         part = scenario.part(stick) if stick else None
-        signals = part.inlet.signals if isinstance(part, InletPart) else Signals()
+        signals = part.inlet.signals if isinstance(part, ExternalInputPart) else Signals()
         plants = tuple(
             (name, readable(part, scenario.parts))
             for name, part in sorted(scenario.parts.items())
@@ -230,12 +230,12 @@ class Cockpit:
         about = {"pid": os.getpid(), **(about or {}), "cues": cues}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
-        if isinstance(part, InletPart):
+        if isinstance(part, ExternalInputPart):
             self.stick = SharedStick(self.shared.reader("stick"), signals)
-            part.inlet = Inlet(stick, signals, self.stick, part.inlet.wake)
+            part.inlet = ExternalInput(stick, signals, self.stick, part.inlet.wake)
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}
         self.pictures = Pictures(writers, self.stick)
-        self.figures = Figures(self.stick, self.shared.reader("viewer"))
+        self.figures = LoopFigures(self.stick, self.shared.reader("viewer"))
         self.inbox = PilotInbox(self.shared, self.pictures, self.figures, beside)
 
     def latencies(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ POLL_NS = 1_000_000
 _BLOCK = 64
 
 
-class Frames:
+class VideoFrames:
     """Deadlines at ``rate_hz`` on ``clock``, whose own time starts with this object.
 
     ``idle`` is the clock of the polls between frames: on a real machine one that does not spin.

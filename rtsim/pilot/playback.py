@@ -13,8 +13,8 @@ import numpy as np
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.pilot.cues import checked
 from rtsim.pilot.flights import seen_as
-from rtsim.pilot.interpolation import Interpolation, Pair
-from rtsim.pilot.scenes.scene import Moment, Past, Shown
+from rtsim.pilot.interpolation import Interpolation, StatePair
+from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.record.reading import Recording, TrackData
 from rtsim.scenario.shown import Cue
 
@@ -46,9 +46,9 @@ class Playback:
         self.first_ns = min(plant.first_ns for plant in self._plants.values())
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
-    def at(self, ns: int, span: int) -> Moment:
+    def at(self, ns: int, span: int) -> SceneMoment:
         """As of ``ns``, and traces of ``span`` ns up to then."""
-        return Moment(
+        return SceneMoment(
             {name: plant.at(ns) for name, plant in self._plants.items()},
             stick=self._stick(ns),
             past={name: plant.past(ns, span) for name, plant in self._plants.items()},
@@ -89,12 +89,12 @@ class _Plant:
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)
         ends = int(self._ns[last]), int(self._ns[next_])
-        pair = Pair(*ends, *ends, False, self._values[last], self._values[next_])
+        pair = StatePair(*ends, *ends, False, self._values[last], self._values[next_])
         share = 0.0 if ends[0] == ends[1] else (ns - ends[0]) / (ends[1] - ends[0])
         between = self._between
         return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
 
-    def past(self, ns: int, span: int) -> Past:
+    def past(self, ns: int, span: int) -> ScenePast:
         """Rows from ``span`` before ``ns`` to there; every k-th of many, the same at each look."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         first, behind = (int(np.searchsorted(self._ns, at, side="right")) for at in (ns - span, ns))
@@ -104,4 +104,4 @@ class _Plant:
         rows = np.arange(-(-max(0, first - 1) // every) * every, behind, every)
         times = np.append(self._ns[rows], ns)
         values = np.vstack((self._values[rows], self.at(ns).values))
-        return Past(times, values, span)
+        return ScenePast(times, values, span)

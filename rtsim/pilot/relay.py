@@ -15,7 +15,7 @@ from typing import Protocol
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.net.keys import Keys
-from rtsim.core.net.sockets import Listener
+from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.child import READY, ends_with_input
 from rtsim.pilot.flow import Flow
@@ -29,8 +29,8 @@ from rtsim.pilot.wire import (
     WHOLE,
     Changes,
     Format,
-    Message,
     WireError,
+    WireMessage,
     put,
 )
 
@@ -51,18 +51,20 @@ _OWN = ("viewer",)
 _WHO = STICK.index("who")
 
 
-class Line(Protocol):
-    """What many may come to; a :class:`rtsim.core.net.sockets.Listener` is one."""
+class ViewerConnection(Protocol):
+    """What many may come to; a :class:`rtsim.core.net.sockets.ListeningSocket` is one."""
 
     def receive(self) -> tuple[bytes, bytes] | None: ...
 
     def send(self, who: bytes, data: bytes) -> bool: ...
 
 
-class Relay:
+class ViewerRelay:
     """Records there and back; :meth:`turn` by turn."""
 
-    def __init__(self, shared: Shared, line: Line, clock: Callable[[], int] = stopwatch) -> None:
+    def __init__(
+        self, shared: Shared, line: ViewerConnection, clock: Callable[[], int] = stopwatch
+    ) -> None:
         self.skipped = 0
         """Messages that were none."""
         self._shared, self._line, self._clock = shared, line, clock
@@ -116,7 +118,7 @@ class Relay:
             readers = {name: self._shared.reader(name) for name in self._names}
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
 
-    def _pass_on(self, who: bytes, message: Message) -> None:
+    def _pass_on(self, who: bytes, message: WireMessage) -> None:
         """What somebody says who has the stick, or to whom it is free."""
         stick = message.records.get("stick")
         if stick is not None:
@@ -145,8 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         shared = Shared.open(given.shared)
         most = Format(shared.schema).most_to_run + _MARGIN
-        listener = Listener(given.endpoint, Keys.load(given.keys), most)
-        relay = Relay(shared, listener)
+        listener = ListeningSocket(given.endpoint, Keys.load(given.keys), most)
+        relay = ViewerRelay(shared, listener)
     except RtsimError as error:
         print(error, flush=True)
         return 2

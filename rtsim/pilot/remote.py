@@ -22,9 +22,9 @@ from rtsim.pilot.wire import (
     TO_RUN,
     Changes,
     Format,
-    Message,
     OtherVersion,
     WireError,
+    WireMessage,
     put,
     shifted,
 )
@@ -38,7 +38,7 @@ _LOOK_MS = 5
 _AT_ONCE = 64
 
 
-class Line(Protocol):
+class RunConnection(Protocol):
     """The other end; a :class:`rtsim.core.net.sockets.Caller` is one."""
 
     endpoint: str
@@ -50,10 +50,12 @@ class Line(Protocol):
     def close(self) -> None: ...
 
 
-class Remote:
+class RemoteExchange:
     """An :class:`rtsim.pilot.shared.Exchange`; :meth:`connect` makes one."""
 
-    def __init__(self, line: Line, schema: Schema, clock: Callable[[], int] = stopwatch) -> None:
+    def __init__(
+        self, line: RunConnection, schema: Schema, clock: Callable[[], int] = stopwatch
+    ) -> None:
         schema.check_size()
         self.schema = schema
         self.skipped = 0
@@ -79,7 +81,10 @@ class Remote:
 
     @classmethod
     def by(
-        cls, line: Line, patience_s: float = PATIENCE_S, clock: Callable[[], int] = stopwatch
+        cls,
+        line: RunConnection,
+        patience_s: float = PATIENCE_S,
+        clock: Callable[[], int] = stopwatch,
     ) -> Self:
         """The same over a line that is there."""
         until = stopwatch() + round(patience_s * NS_PER_S)
@@ -155,7 +160,7 @@ def _memory(shape: Shape) -> memoryview:
     return memoryview(bytearray(shape.size))
 
 
-def _ask(line: Line, until: int) -> Schema:
+def _ask(line: RunConnection, until: int) -> Schema:
     format = Format(None)
     while stopwatch() < until:
         line.send(format.hello())
@@ -181,7 +186,7 @@ def _ask(line: Line, until: int) -> Schema:
     )
 
 
-def _own(schema: Schema, message: Message, endpoint: str) -> Schema:
+def _own(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
     """``schema``, where its records are laid out here as they are there."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(

@@ -21,7 +21,7 @@ _SANE_NS = 10 * NS_PER_S
 
 class SharedStick:
     """What the person does, as a device of an inlet; see
-    :class:`rtsim.components.external_inputs.Device`.
+    :class:`rtsim.components.external_inputs.InputDevice`.
 
     A viewer that falls silent - closed, hung, killed - leaves the stick where it was, and from
     there it goes to :attr:`safe`, as it does for a device that is unplugged.

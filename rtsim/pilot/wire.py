@@ -13,7 +13,7 @@ text.  That of ``RECORDS`` is any number of entries, an index u16 and that
 record's payload: its length follows from the schema, so that no length is believed; ``WHOLE`` is
 the same with all that there is.  ``number`` counts messages that carry records, ``heard`` is the
 other side's latest up to which none is missing; what is sent and not heard is bounded by that.  The
-last three are for the clocks (:class:`Offset`), ns of each side's own.
+last three are for the clocks (:class:`ClockOffset`), ns of each side's own.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Message:
+class WireMessage:
     """One that fits its schema."""
 
     head: Head
@@ -135,7 +135,7 @@ class Format:
         ) + body  # fmt: skip
         return data + _CRC.pack(zlib.crc32(data))
 
-    def read(self, data: bytes) -> Message:
+    def read(self, data: bytes) -> WireMessage:
         """Raises :class:`WireError` for whatever is none."""
         if not _FIRST.size + _CRC.size <= len(data) <= MOST_BYTES:
             raise WireError(f"a message of {len(data)} bytes")
@@ -143,7 +143,7 @@ class Format:
         if magic != _MAGIC or zlib.crc32(data[: -_CRC.size]) != _CRC.unpack(data[-_CRC.size :])[0]:
             raise WireError("no message of ours")
         if kind == HELLO:
-            return Message(Head(HELLO))
+            return WireMessage(Head(HELLO))
         if version != VERSION:
             raise OtherVersion(f"a message of version {version}; this is {VERSION}")
         if len(data) < _HEAD.size + _CRC.size:
@@ -151,15 +151,15 @@ class Format:
         digest, *rest = _HEAD.unpack_from(data)[3:]
         head, body = Head(kind, *rest), data[_HEAD.size : -_CRC.size]
         if kind == OVER:
-            return Message(head, _printable(body))
+            return WireMessage(head, _printable(body))
         if kind == SCHEMA:
             try:
-                return Message(head, body.decode(), digest)
+                return WireMessage(head, body.decode(), digest)
             except UnicodeDecodeError as error:
                 raise WireError(f"a schema that is no text: {error}") from None
         if kind not in (RECORDS, WHOLE) or digest != self._hash:
             raise WireError("a message of another run, or of no known kind")
-        return Message(head, records=self._entries(body))
+        return WireMessage(head, records=self._entries(body))
 
     def _entries(self, body: bytes) -> dict[str, tuple[Integers, Vector]]:
         found, at = {}, 0
@@ -232,7 +232,7 @@ class Changes:
         return found
 
 
-class Offset:
+class ClockOffset:
     """How far the other side's clock is ahead of one's own, from messages there and back.
 
     As NTP does (RFC 5905, section 8): of the last exchanges the quickest one tells it best, and it

@@ -48,7 +48,7 @@ _LOOKED = 64  # messages looked at together at first
 _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
-class Run(NamedTuple):
+class MessageBlock(NamedTuple):
     """Messages of one channel and one length, end to end from ``at``."""
 
     channel: int
@@ -155,7 +155,7 @@ class Messages:
     _at: array[int] = field(default_factory=lambda: array("q"))
     """Of each run: the chunk, how many messages came before, and where in the chunk."""
 
-    def add(self, chunk: int, run: Run) -> None:
+    def add(self, chunk: int, run: MessageBlock) -> None:
         """Some that follow the others."""
         self._where.append(chunk)
         self._first.append(self.count)
@@ -184,7 +184,7 @@ class Messages:
                 at = stop
 
 
-def runs(data: bytes) -> Iterator[Run | Declared]:
+def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
     """What a chunk holds, in its order; ``ValueError`` where that cannot be."""
     at, end = 0, len(data)
     while at < end:
@@ -197,7 +197,7 @@ def runs(data: bytes) -> Iterator[Run | Declared]:
                 raise ValueError(f"a message of {length} bytes")
             (channel,) = struct.unpack_from("<H", data, at + RECORD.size)
             count = _alike(data, at, stop - at)
-            yield Run(channel, at, count, length - MESSAGE.size)
+            yield MessageBlock(channel, at, count, length - MESSAGE.size)
             stop = at + count * (stop - at)
         elif opcode == Opcode.CHANNEL:
             yield _declared(data[at + RECORD.size : stop])

@@ -30,11 +30,11 @@ from typing import NamedTuple
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.record.ending import Ending
+from rtsim.record.ending import RunEnding
 from rtsim.record.exact import Difference, compare_exact
-from rtsim.record.pairing import KEYS, Paired, Pairing, Window, paired
+from rtsim.record.pairing import KEYS, ComparisonWindow, Paired, Pairing, paired
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import EXACT, Outcome, Pair, SignalResult, Tolerance, Values
+from rtsim.record.verdict import EXACT, ComparedSignal, Outcome, SignalResult, Tolerance, Values
 
 __all__ = [
     "EXACT",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Covered(NamedTuple):
+class ComparedRows(NamedTuple):
     """What was held against what: rows of all tracks, and from when to when (ns)."""
 
     rows: int = 0
@@ -71,9 +71,9 @@ class Comparison:
     """What only the candidate has."""
     undecided: list[str] = field(default_factory=list)
     """Why this is no agreement although nothing may differ."""
-    endings: tuple[Ending, ...] = ()
+    endings: tuple[RunEnding, ...] = ()
     """How the baseline and the candidate ended."""
-    covered: Covered = Covered()
+    covered: ComparedRows = ComparedRows()
 
     @property
     def outcome(self) -> Outcome:
@@ -141,12 +141,12 @@ def compare(
     that fits no signal.
     """
     rules = _checked(tolerances or {}, baseline)
-    endings = tuple(Ending.of(one).up_to(until_ns) for one in (baseline, candidate))
+    endings = tuple(RunEnding.of(one).up_to(until_ns) for one in (baseline, candidate))
     if until_ns is not None:
         baseline, candidate = baseline.up_to(until_ns), candidate.up_to(until_ns)
     ours, theirs = endings
     end, other_end = _end(baseline), _end(candidate)
-    window = Window(min(end, other_end) if theirs.stopped else end, ours, theirs)
+    window = ComparisonWindow(min(end, other_end) if theirs.stopped else end, ours, theirs)
     results: list[SignalResult] = []
     pairs: list[Paired] = []
     extra: list[str] = []
@@ -178,17 +178,17 @@ def compare(
     return Comparison(results, extra, undecided, endings, _covered(pairs))
 
 
-def _short(other_end: int, end: int, theirs: Ending) -> str:
+def _short(other_end: int, end: int, theirs: RunEnding) -> str:
     """In words, that the candidate did not come as far as the baseline."""
     if theirs.complete:
         return f"the candidate ends at {Tag(other_end)}, it has to reach {Tag(end)}"
     return f"the candidate {theirs}; it has to reach {Tag(end)}"
 
 
-def _covered(pairs: Iterable[Paired]) -> Covered:
+def _covered(pairs: Iterable[Paired]) -> ComparedRows:
     all_pairs = list(pairs)
     with_rows = [p for p in all_pairs if len(p.left)]
-    return Covered(
+    return ComparedRows(
         sum(len(p.left) for p in with_rows),
         sum(len(p.track) for p in all_pairs),
         min((int(p.track.ns[p.left].min()) for p in with_rows), default=0),
@@ -247,7 +247,7 @@ def _compare_track(
             unit = signal.unit if signal else ""
             out.append(SignalResult(full, unit, tolerance, there=len(a), reason=reason))
             continue
-        pair = Pair(a, rows.left, full, signal, tolerance)
+        pair = ComparedSignal(a, rows.left, full, signal, tolerance)
         out.append(pair.judge(_values(a, column)[rows.left], _values(b, column)[rows.right]))
     return out
 

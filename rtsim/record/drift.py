@@ -15,7 +15,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.comparison import Comparison
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.verdict import Pair, SignalResult, Tolerance, ranges
+from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, ranges
 
 SHARE = 1e-9
 """Of a signal's range: what a run on another machine may be off by."""
@@ -84,7 +84,7 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
         return Growth(result.name, "", first, 0.0, ())
     n = min(len(mine), len(theirs))
     x, y = _matrix(mine, column)[:n], _matrix(theirs, column)[:n]
-    pair = Pair(mine, np.arange(n), result.name, mine.signals[column], result.tolerance)
+    pair = ComparedSignal(mine, np.arange(n), result.name, mine.signals[column], result.tolerance)
     gaps = np.maximum.accumulate(pair.measure(x, y).gap.max(axis=1))
     ns = mine.ns[:n]
     begin = int(np.searchsorted(ns, first.ns))

@@ -31,7 +31,7 @@ _OF_THE_LOOP = "OverrunError"
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunEnding:
     """How one run ended; its text goes on from the name of the run."""
 
     reached_ns: int
@@ -42,7 +42,7 @@ class Ending:
     error: str = ""
 
     @classmethod
-    def of(cls, recording: Recording) -> Ending:
+    def of(cls, recording: Recording) -> RunEnding:
         """What header, footer and damage say together."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
@@ -55,7 +55,7 @@ class Ending:
         reason, error = str(footer.get("reason", "end")), str(footer.get("error", ""))
         return cls(reached, asked, reason, error)
 
-    def up_to(self, ns: int | None) -> Ending:
+    def up_to(self, ns: int | None) -> RunEnding:
         """The same for a comparison that ends at ``ns``: who reached that reached the end.
 
         Of what was cut off nobody knows which of the last rows are missing.

@@ -30,7 +30,7 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.claim import claim
 from rtsim.record.event import Value
-from rtsim.record.frames import LONGEST_STATUS, Kind, pack
+from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
 from rtsim.record.tape import Track, Tracks
 
 HAND_OVER_NS = 100_000_000
@@ -120,7 +120,7 @@ class FileRecorder:
         """Wait for the writer to be there, and send what this run is."""
         self._tracks.started = True
         tracks = [spec.to_json() for spec in self._tracks.specs]
-        self._send(Kind.START, 0, _json({"header": dict(header), "tracks": tracks}), wait=True)
+        self._send(FrameKind.START, 0, _json({"header": dict(header), "tracks": tracks}), wait=True)
         while not self._ready and not self.failed:
             self._listen(self._patience)
         self._raise_if_failed()
@@ -146,7 +146,7 @@ class FileRecorder:
             self._hand_over(wait)
             if now - self._flushed_at >= FLUSH_NS:
                 self._flushed_at = now
-                self._send(Kind.FLUSH, 0, b"", wait)
+                self._send(FrameKind.FLUSH, 0, b"", wait)
             self._listen(0.0)
 
     def finish(self, footer: Mapping[str, object]) -> None:
@@ -160,7 +160,7 @@ class FileRecorder:
         try:
             self._ahead = 0
             self._hand_over(wait=True)
-            self._send(Kind.FINISH, 0, _json(dict(footer)), wait=True)
+            self._send(FrameKind.FINISH, 0, _json(dict(footer)), wait=True)
             while not self._done and not self.failed:
                 self._listen(self._patience)
         finally:
@@ -206,17 +206,17 @@ class FileRecorder:
         self._tracks.due = False
         for number, track in enumerate(self._tracks.by_name.values()):
             for words in track.take():
-                if self._send(Kind.ROWS, number, words.reshape(-1).view(np.uint8).data, wait):
+                if self._send(FrameKind.ROWS, number, words.reshape(-1).view(np.uint8).data, wait):
                     self.handed.rows += len(words)
                 else:
                     self.handed.dropped_rows += len(words)
         for tag, kind, source, text, values in self._events:
             data = _json([tag.ns, tag.step, kind, source, text, values])
-            self._send(Kind.EVENT, 0, data, wait)
+            self._send(FrameKind.EVENT, 0, data, wait)
         self.handed.events += len(self._events)
         self._events.clear()
 
-    def _send(self, kind: Kind, track: int, data: bytes | memoryview, wait: bool) -> bool:
+    def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> bool:
         """Send one frame or keep it aside; False if it is lost, because the recording failed."""
         if self.failed:
             return False

@@ -18,7 +18,7 @@ LONGEST = 1 << 26
 LONGEST_STATUS = 1 << 16
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     START = 1  # JSON: header and tracks
     ROWS = 2  # words of one track, as in memory
     EVENT = 3  # JSON: one event
@@ -26,13 +26,13 @@ class Kind(IntEnum):
     FINISH = 5  # JSON: footer; nothing follows
 
 
-class Frame(NamedTuple):
-    kind: Kind
+class RecordFrame(NamedTuple):
+    kind: FrameKind
     track: int
     data: bytes
 
 
-def pack(kind: Kind, track: int, data: bytes | memoryview) -> bytes:
+def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
     """One frame; :class:`RecordingError` where it is longer than the other end accepts."""
     if len(data) > LONGEST:
         raise RecordingError(
@@ -48,18 +48,20 @@ class FrameBuffer:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[RecordFrame]:
         """The frames that ``data`` completes; :class:`RecordingError` for a malformed one."""
         self._data += data
         at = 0
         while len(self._data) - at >= HEAD.size:
             kind, track, length = HEAD.unpack_from(self._data, at)
-            if kind not in Kind.__members__.values() or length > LONGEST:
+            if kind not in FrameKind.__members__.values() or length > LONGEST:
                 raise RecordingError(f"malformed frame: kind {kind}, length {length}")
             end = at + HEAD.size + length
             if len(self._data) < end:
                 break
-            yield Frame(Kind(kind), track, bytes(memoryview(self._data)[at + HEAD.size : end]))
+            yield RecordFrame(
+                FrameKind(kind), track, bytes(memoryview(self._data)[at + HEAD.size : end])
+            )
             at = end
         del self._data[:at]
 

@@ -32,7 +32,7 @@ class Output(NamedTuple):
     last: float
 
 
-class Said(NamedTuple):
+class PrintedOutput(NamedTuple):
     """One signal of a topic, over all messages that were sent when the run had warmed up."""
 
     name: str
@@ -55,7 +55,7 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
     ]
 
 
-def said(recording: Recording, after_ns: int = 0) -> list[Said]:
+def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
     """Of every topic of theirs, by ``topic.column``: messages initiated from ``after_ns`` on."""
     return [
         _said(track, column, later)
@@ -151,14 +151,14 @@ def _output(track: TrackData, column: str, recording: Recording, after_ns: int) 
     return Output(name, unit, over, float(held.min()), float(held.max()), float(held[-1]))
 
 
-def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> Said:
+def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOutput:
     values = track.column(column)[later]
     name = f"{track.name.removeprefix('messages/')}.{column}"
     many = len(values) >= _FEWEST and np.isfinite(values).all()
     estimate = batch_means(values, BATCHES) if many else None
     least, greatest = float(values.min()), float(values.max())
     unit = track.spec.units[column]
-    return Said(name, unit, len(values), least, greatest, estimate, float(values.mean()))
+    return PrintedOutput(name, unit, len(values), least, greatest, estimate, float(values.mean()))
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.tag import Tag
-from rtsim.record.ending import Ending
+from rtsim.record.ending import RunEnding
 from rtsim.record.reading import TrackData
 from rtsim.record.verdict import Index
 
@@ -20,12 +20,12 @@ _GAP = 0.1
 Pairing: TypeAlias = Literal["exact", "common"]
 
 
-class Window(NamedTuple):
+class ComparisonWindow(NamedTuple):
     """Up to when (ns) rows are held against each other, and how both runs ended."""
 
     end: int
-    ours: Ending
-    theirs: Ending
+    ours: RunEnding
+    theirs: RunEnding
 
 
 class Paired(NamedTuple):
@@ -39,7 +39,7 @@ class Paired(NamedTuple):
     """Whether the baseline, or the candidate, ended early and has not the other's last rows."""
 
 
-def paired(a: TrackData, b: TrackData, window: Window, tags: Pairing) -> Paired:
+def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
     """Rows of ``a`` and of ``b`` within the window that belong together."""
     return _at_common_times(a, b, window) if tags == "common" else _at_equal_tags(a, b, window)
 
@@ -49,7 +49,7 @@ def _unpaired(a: TrackData, problem: str) -> Paired:
     return Paired(a, none, none, problem)
 
 
-def _at_common_times(a: TrackData, b: TrackData, window: Window) -> Paired:
+def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
     left, right = _last_rows(a.ns), _last_rows(b.ns)
     left = left[a.ns[left] <= window.end]
     times = a.ns[left]
@@ -77,7 +77,7 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
     return int(begins[longest]), int(ends[longest])
 
 
-def _at_equal_tags(a: TrackData, b: TrackData, window: Window) -> Paired:
+def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
     """Of a run that ended early the last rows may be missing: they are not compared."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)

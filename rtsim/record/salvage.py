@@ -18,7 +18,7 @@ from mcap.records import Channel, DataEnd, Footer, Metadata
 from mcap.writer import MCAP0_MAGIC
 
 from rtsim.core.errors import RecordingError
-from rtsim.record.chunks import BROKEN, RECORD, Chunks, Messages, Run, runs, whole
+from rtsim.record.chunks import BROKEN, RECORD, Chunks, MessageBlock, Messages, runs, whole
 
 LARGEST_RECORD = 1 << 29
 MOST_CHANNELS = 1 << 16
@@ -129,7 +129,7 @@ class _Walk:
         chunks = self.out.chunks
         data = chunks.add(read - len(body), body, read)
         for found in runs(data):
-            if not isinstance(found, Run):
+            if not isinstance(found, MessageBlock):
                 self._take_channel(*found)
                 continue
             into = self.channels.get(found.channel)

@@ -140,7 +140,7 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pair:
+class ComparedSignal:
     """One signal of two runs: where its baseline rows stand, and what its values mean."""
 
     track: TrackData
@@ -190,7 +190,7 @@ class Pair:
 class _Tally:
     """What was found of a pair so far, rows after rows."""
 
-    def __init__(self, pair: Pair, size: int) -> None:
+    def __init__(self, pair: ComparedSignal, size: int) -> None:
         self._pair = pair
         self._worst, self._max_abs, self._max_rel = (0, 0), 0.0, 0.0
         self._first: int | None = None

@@ -25,7 +25,7 @@ from mcap.writer import CompressionType
 from rtsim.core.tag import Tag
 from rtsim.record.batches import BatchWriter
 from rtsim.record.event import Event, event_descriptor
-from rtsim.record.frames import Frame, FrameBuffer, Kind
+from rtsim.record.frames import FrameBuffer, FrameKind, RecordFrame
 from rtsim.record.schema import (
     EVENT_TOPIC,
     EVENT_TYPE,
@@ -88,19 +88,19 @@ class RecordingFile:
         self._event_channel = 0
         self.finished = False
 
-    def take(self, frame: Frame) -> None:
-        if frame.kind == Kind.ROWS:
+    def take(self, frame: RecordFrame) -> None:
+        if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
-        elif frame.kind == Kind.EVENT:
+        elif frame.kind == FrameKind.EVENT:
             ns, step, kind, source, text, values = json.loads(frame.data)
             event = Event(Tag(ns, step), kind, source, text, values)
             self._add(self._event_channel, ns, event.encode(), self._events)
             self._events += 1
-        elif frame.kind == Kind.START:
+        elif frame.kind == FrameKind.START:
             self._take_start(json.loads(frame.data))
-        elif frame.kind == Kind.FLUSH:
+        elif frame.kind == FrameKind.FLUSH:
             self.flush()
-        elif frame.kind == Kind.FINISH:
+        elif frame.kind == FrameKind.FINISH:
             self.flush()
             self._writer.add_metadata(FOOTER, sealed(json.loads(frame.data)))
             self._whole = self._sink.tell()

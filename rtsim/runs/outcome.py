@@ -12,7 +12,7 @@ from rtsim.timing.certificate import Certificate
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """What a run came to."""
 
     reason: str
@@ -47,7 +47,7 @@ RECORDER_DEATH = ("continue", "end")
 class RecordingLost(RecordingError):
     """The run came to its ``outcome``, and its recording did not get there."""
 
-    def __init__(self, error: RecordingError, outcome: Outcome) -> None:
+    def __init__(self, error: RecordingError, outcome: RunResult) -> None:
         super().__init__(str(error))
         self.outcome = outcome
         for note in getattr(error, "__notes__", ()):

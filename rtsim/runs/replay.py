@@ -13,19 +13,19 @@ import numpy as np
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.commands.commands import CommandError, from_json
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.engine.commands.inbox import Waiting
+from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.components.controller import Controller, FedController
 from rtsim.core.errors import CheckpointError, RecordingError
-from rtsim.components.external_inputs import FedInlet, Inlet
+from rtsim.components.external_inputs import FedInput, ExternalInput
 from rtsim.components.latency import from_plain
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ControllerPart, InletPart
+from rtsim.scenario.parts import ControllerPart, ExternalInputPart
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.spare import recorder_for_again
 from rtsim.scenario.scenario import Scenario
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.runs.simulation import Fed, compilation_of, simulate
+from rtsim.runs.simulation import FedInputs, compilation_of, simulate
 from rtsim.equations.source_hash import source_hash
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.trace import COMMAND, INSERTED, request_topic
@@ -77,7 +77,7 @@ def refly(
     """
     header = recording.header
     start = start or continued(recording)
-    fed = Fed(
+    fed = FedInputs(
         fed_inlets(scenario, recording),
         {} if live else fed_controllers(scenario, recording),
         [e.tag.ns for e in recording.events if e.kind == INSERTED],
@@ -99,7 +99,7 @@ def refly(
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     """Tracks of what a replay is told and does not compute: inputs, answers from outside."""
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
-    inlets = {n for n, part in scenario.parts.items() if isinstance(part, InletPart)}
+    inlets = {n for n, part in scenario.parts.items() if isinstance(part, ExternalInputPart)}
     return {f"inputs/{name}" for name in inlets} | {
         f"messages/{name}"
         for name, part in scenario.parts.items()
@@ -185,22 +185,22 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
         out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now{why}")
 
 
-def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, Inlet]:
+def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
     """Every outside input, saying again what was recorded."""
-    out: dict[str, Inlet] = {}
+    out: dict[str, ExternalInput] = {}
     for name, part in scenario.parts.items():
-        if isinstance(part, InletPart):
+        if isinstance(part, ExternalInputPart):
             rows = recording.rows(f"inputs/{name}")
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
-            out[name] = FedInlet(name, part.inlet.signals, values)
+            out[name] = FedInput(name, part.inlet.signals, values)
     return out
 
 
-def fed_commands(recording: Recording) -> list[Waiting]:
+def fed_commands(recording: Recording) -> list[PendingCommand]:
     """What the run was told, apart from how fast to go and when to stand, which left no trace."""
     told = [e for e in recording.events if e.kind == COMMAND and e.source in AT_A_TAG]
     try:
-        return [Waiting(from_json(e.text), None, e.tag.ns) for e in told]
+        return [PendingCommand(from_json(e.text), None, e.tag.ns) for e in told]
     except CommandError as error:
         raise RecordingError(f"{recording.source}: a command in it is none: {error}") from None
 

@@ -12,14 +12,14 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking, check_savable
 from rtsim.core.clock import Clock, VirtualClock, WallClock, stopwatch
 from rtsim.equations.compiling import CHECKED, Compilation
-from rtsim.engine.commands.inbox import Inbox, Waiting
+from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
-from rtsim.engine.executive import Executive, Publisher
+from rtsim.engine.executive import Executive, StatePublisher
 from rtsim.engine.faults.at_loop import DisturbedPacer
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import Fixed
-from rtsim.runs.outcome import RECORDER_DEATH, Outcome, RecordingLost
+from rtsim.runs.outcome import RECORDER_DEATH, RunResult, RecordingLost
 from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
@@ -31,7 +31,7 @@ from rtsim.core.tag import NS_PER_S, START, Duration, Tag, to_ns
 from rtsim.timing.certificate import Certificate, certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp, Policy
-from rtsim.timing.scheduling import Request, request
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 MAX = "max"
 """The pace that never waits."""
@@ -43,7 +43,7 @@ class Pace:
 
     rate: float | None = None
     policy: Policy = CatchUp()
-    scheduling: Request = Request()
+    scheduling: SchedulingRequest = SchedulingRequest()
 
     @classmethod
     def of(cls, text: str | float, **rest: Any) -> Pace:
@@ -73,19 +73,19 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Fed:
+class FedInputs:
     """What a replay takes from a recording instead of from outside."""
 
-    inlets: Mapping[str, Inlet] = field(default_factory=dict)
+    inlets: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs made."""
     events: Sequence[Event] | None = None
     """What happened, for faults of lines that are not there."""
-    commands: Sequence[Waiting] = ()
+    commands: Sequence[PendingCommand] = ()
     """What the run was told, by tag."""
 
-    def after(self, ns: int) -> Fed:
+    def after(self, ns: int) -> FedInputs:
         """The same without what had happened by ``ns``."""
         return replace(
             self,
@@ -103,8 +103,8 @@ def simulate(
     until: Duration | None = None,
     recorder: Recorder | None = None,
     compile: Compilation = True,
-    fed: Fed | None = None,
-    publisher: Publisher | None = None,
+    fed: FedInputs | None = None,
+    publisher: StatePublisher | None = None,
     observe: Callable[[Progress], None] | None = None,
     clock: Clock | None = None,
     stop_ns: int | None = None,
@@ -113,7 +113,7 @@ def simulate(
     checkpoints: Taking | None = None,
     on_recorder_death: str = "continue",
     tell: Callable[[str], object] | None = None,
-) -> Outcome:
+) -> RunResult:
     """Run ``scenario`` once and record it; from ``start`` on, where that is given.
 
     Whatever ends the run, the recording is finished first and says why.  Raises what the parts
@@ -132,7 +132,7 @@ def simulate(
     recorder = recorder or NullRecorder()
     with ExitStack() as undo:
         undo.callback(getattr(recorder, "close", _nothing))
-        fed = fed or Fed() if start is None else (fed or Fed()).after(start.ns)
+        fed = fed or FedInputs() if start is None else (fed or FedInputs()).after(start.ns)
         system = _build(scenario, seed, compile, fed)
         undo.callback(system.close)
         if start is not None or (checkpoints is not None and checkpoints.wanted):
@@ -196,7 +196,7 @@ def _lost(
     return lost
 
 
-def _build(scenario: Scenario, seed: int, compile: Compilation, fed: Fed) -> System:
+def _build(scenario: Scenario, seed: int, compile: Compilation, fed: FedInputs) -> System:
     system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
     system.inserted = sorted(fed.inserted)
     if system.faults is not None and fed.events is not None:
@@ -219,7 +219,7 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
-    asked = pace.scheduling if clock.paced else Request.nothing()
+    asked = pace.scheduling if clock.paced else SchedulingRequest.nothing()
 
     def ended(*_: object) -> None:
         executive.interrupt()
@@ -281,7 +281,7 @@ def _conclude(
     flown: _Flown,
     checkpoints: Taking | None,
     figures: Mapping[str, Any],
-) -> Outcome:
+) -> RunResult:
     """Close everything; the run's own error is told first, what closing adds is a note to it."""
     late = sum(c.lates for c in system.controllers)
     missed = sum(c.missed for c in system.controllers)
@@ -311,7 +311,7 @@ def _conclude(
                 else:
                     said = (str(problem), *getattr(problem, "__notes__", ()))
                     error.add_note("; ".join(said))
-    outcome = Outcome(
+    outcome = RunResult(
         flown.reason, Tag(system.ns), flown.wall_ns, flown.certificate, late, missed, system
     )
     if flown.error is None and isinstance(error, RecordingError):
@@ -377,7 +377,7 @@ def compilation_of(header: Mapping[str, Any]) -> Compilation:
 __all__ = [
     "MAX",
     "NS_PER_S",
-    "Outcome",
+    "RunResult",
     "Pace",
     "Progress",
     "RecordingLost",

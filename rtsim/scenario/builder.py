@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rtsim.components.bus import Bus, Topic
 from rtsim.components.controller import Controller, PythonController
 from rtsim.components.controller_task import ControllerTask
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.plant import Plant
-from rtsim.components.ports import Port, Source, Wiring, check_wired
+from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
@@ -22,12 +22,12 @@ from rtsim.engine.faults import Fault
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.installing import Installer
 from rtsim.engine.faults.schedule import Schedule
-from rtsim.engine.system import Change, Changeable, Listener, System, reaction_order
+from rtsim.engine.system import Change, Changeable, MessageListener, System, reaction_order
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import bind
 from rtsim.scenario.parts import (
     ControllerPart,
-    InletPart,
+    ExternalInputPart,
     NoisePart,
     Part,
     PlantPart,
@@ -53,7 +53,7 @@ class Builder:
         changes: Sequence[tuple[int, str, object]],
         seed: int,
         compile: Compilation,
-        inlets: Mapping[str, Inlet],
+        inlets: Mapping[str, ExternalInput],
         controllers: Mapping[str, Controller],
         faults: Sequence[Fault] = (),
     ) -> None:
@@ -66,12 +66,12 @@ class Builder:
         self.seed = seed
         self.streams = RandomStreams(seed)
         self.bus = Bus(self.streams)
-        self.ports: dict[str, Port] = {}
+        self.ports: dict[str, SignalPort] = {}
         self.plants: dict[str, Plant] = {}
         self.tasks: list[Task] = []
         self.controllers: dict[str, ControllerTask] = {}
         self.processes: dict[str, ProcessesTask] = {}
-        self.inlets: list[Inlet] = []
+        self.inlets: list[ExternalInput] = []
         self.wirings: dict[str, Wiring] = {}
         self.faults = Installer(faults, self.streams) if faults else None
 
@@ -150,8 +150,8 @@ class Builder:
         items = owner not in self.plants
         return FaultyWiring(into, signals, sources, owner, self.faults.present, items)
 
-    def _port(self, name: str, signals: Signals, values: Values | None = None) -> Port:
-        port = Port(name, signals, signals.initial(values))
+    def _port(self, name: str, signals: Signals, values: Values | None = None) -> SignalPort:
+        port = SignalPort(name, signals, signals.initial(values))
         self.ports[name] = port
         return port
 
@@ -214,7 +214,7 @@ class Builder:
             self.bus.add(Topic(name, name, processes.outputs, part.transport))
         self.tasks.append(task)
 
-    def _source(self, name: str, part: NoisePart | SourcePart | InletPart) -> None:
+    def _source(self, name: str, part: NoisePart | SourcePart | ExternalInputPart) -> None:
         if isinstance(part, SourcePart):
             self._port(name, part.signals, part.values)
         elif isinstance(part, NoisePart):
@@ -260,14 +260,14 @@ class Builder:
                 out.setdefault(topic, []).append(name)
         return out
 
-    def _listeners(self) -> dict[str, list[Listener]]:
+    def _listeners(self) -> dict[str, list[MessageListener]]:
         """Who is told of which topics and guards."""
         guards = {
             f"{name}.{guard.name}"
             for name, plant in self.plants.items()
             for guard in plant.bound.model.guards
         }
-        out: dict[str, list[Listener]] = {}
+        out: dict[str, list[MessageListener]] = {}
         for name, task in sorted(self.processes.items()):
             part = self.parts[name]
             assert isinstance(part, ProcessesPart)
@@ -288,7 +288,9 @@ class Builder:
         """Parameters of plants and laws, values of sources."""
         out: dict[str, Changeable] = {}
 
-        def add(part: str, signals: Signals, vector: Vector, owner: Plant | Port | None) -> None:
+        def add(
+            part: str, signals: Signals, vector: Vector, owner: Plant | SignalPort | None
+        ) -> None:
             for signal in signals:
                 target = f"{part}.{signal.name}"
                 out[target] = Changeable(target, signal.name, signals, vector, owner)

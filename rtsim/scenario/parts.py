@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from rtsim.components.controller import Controller, FedController, PythonController
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import LatencyModel
 from rtsim.components.ports import Source, check_units
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -105,10 +105,10 @@ class SourcePart:
 
 
 @dataclass
-class InletPart:
+class ExternalInputPart:
     """What was declared of an outside input."""
 
-    inlet: Inlet
+    inlet: ExternalInput
 
 
 @dataclass
@@ -142,7 +142,7 @@ Part = (
     | SensorPart
     | NoisePart
     | SourcePart
-    | InletPart
+    | ExternalInputPart
     | ProcessesPart
     | TopicPart
 )
@@ -171,7 +171,7 @@ def readable(part: Part, parts: Mapping[str, Part], asked: tuple[Part, ...] = ()
         return model.states + model.discrete + model.inputs + model.outputs
     if isinstance(part, ControllerPart):
         return part.controller.outputs
-    if isinstance(part, InletPart):
+    if isinstance(part, ExternalInputPart):
         return part.inlet.signals
     if isinstance(part, SensorPart):
         if any(part is one for one in asked):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.components.controller import Controller
-from rtsim.components.external_inputs import Device, Inlet
+from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, Allowed, LatencyModel, allowing, to_plain
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
@@ -30,7 +30,7 @@ from rtsim.equations.model import Model
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.parts import (
     ControllerPart,
-    InletPart,
+    ExternalInputPart,
     NoisePart,
     Part,
     PlantPart,
@@ -259,10 +259,10 @@ class Scenario:
             self._add(topic, TopicPart(name, signals, transport))
 
     def inlet(
-        self, name: str, signals: Signals, device: Device, *, wake: Wake | None = None
+        self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> None:
         """An outside input: latched at each tag, recorded, fed again in a replay."""
-        self._add(name, InletPart(Inlet(name, signals, device, wake)))
+        self._add(name, ExternalInputPart(ExternalInput(name, signals, device, wake)))
 
     def show(self, *bodies: Body) -> None:
         """What viewers of a live run draw; no part of the experiment."""
@@ -357,7 +357,7 @@ class Scenario:
         seed: int = 0,
         *,
         compile: Compilation = True,
-        inlets: Mapping[str, Inlet] | None = None,
+        inlets: Mapping[str, ExternalInput] | None = None,
         controllers: Mapping[str, Controller] | None = None,
     ) -> System:
         """A fresh system, every part at its start.

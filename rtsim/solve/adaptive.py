@@ -56,12 +56,12 @@ __all__ = [
     "STEPS",
     "UNBOUNDED",
     "Adaptive",
-    "Tolerance",
+    "StepTolerance",
 ]
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class StepTolerance:
     """What an error may be: ``rtol`` times the size of a state, or ``atol`` where that is larger.
 
     ``atol`` in the state's unit: one for all, or by the name of the state.
@@ -96,7 +96,7 @@ FALLBACKS = ("step", "stop")
 
 
 @dataclass(frozen=True)
-class Adaptive(Tolerance):
+class Adaptive(StepTolerance):
     """An adaptive solver from an :class:`EmbeddedTableau`; lengths of steps in s.
 
     ``first``: the first step, else estimated.  ``least``: where it is too long for the tolerance

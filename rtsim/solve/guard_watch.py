@@ -21,7 +21,7 @@ from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.equations.addresses import (
     NUMBER,
     WORDS,
-    Block,
+    AddressBlock,
     call_equation,
     matrix_at,
     plain_block,
@@ -69,12 +69,12 @@ def moving(
     vectors = (*of, np.zeros_like(of[0]), np.zeros_like(of[0]), into)
     if bound.compiled:
         handles = (bound.derivative.handle, bound.guard.handle)
-        return _native_moving().on(Block.of(handles, vectors, bound))
+        return _native_moving().on(AddressBlock.of(handles, vectors, bound))
     plain = plain_block((bound.derivative.call, bound.guard.call), vectors)
     return lambda t: resident_moving(plain, t)
 
 
-class Watch:
+class GuardWatch:
     """The guards of one plant: where the next one crosses, and what they did last."""
 
     def __init__(

@@ -19,7 +19,7 @@ from rtsim.equations.addresses import (
     MATRIX,
     VECTOR,
     WORDS,
-    Block,
+    AddressBlock,
     call_equation,
     call_step,
     matrix_at,
@@ -212,7 +212,7 @@ class Guarded:
         )
         self._look: Any
         if legs.compiled:
-            self._block = Block.of((bound.guard.handle, bound.derivative.handle), arrays)
+            self._block = AddressBlock.of((bound.guard.handle, bound.derivative.handle), arrays)
             self._look, self._drive = self._block.words, _native_drive().call
         else:
             self._look = plain_block((bound.guard.call, bound.derivative.call), arrays)
@@ -249,7 +249,7 @@ class Guarded:
         Rows (k, n) of ``values``, one for each; ``vectors``: x, z, u, p.
         """
         if y is not self._y and y.size:
-            self._output_words = Block.of((self._output,), (*vectors, y)).words
+            self._output_words = AddressBlock.of((self._output,), (*vectors, y)).words
         self._y = y
         rows = np.empty((times.size - 1, values.size))
         run = _native_drive_on().call

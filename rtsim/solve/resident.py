@@ -24,7 +24,7 @@ from rtsim.equations.addresses import (
     NUMBER,
     VECTOR,
     WORDS,
-    Block,
+    AddressBlock,
     call_step,
     plain_block,
     vector_at,
@@ -219,7 +219,7 @@ class _Resident(_Plain):
 
     def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
         self._y = np.zeros(0)
-        return Block.of(self._functions, vectors).words
+        return AddressBlock.of(self._functions, vectors).words
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
@@ -232,7 +232,9 @@ class _Resident(_Plain):
         if y is not self._y:
             self._y = y
             if y.size:
-                self._output_words = Block.of((self._output.handle,), (*vectors[:4], y)).words
+                self._output_words = AddressBlock.of(
+                    (self._output.handle,), (*vectors[:4], y)
+                ).words
         rows = np.empty((times.size - 1, values.size))
         good = self._run(self._step_handle, self._words, self._output_words, times, values, rows)
         return rows[:good]

@@ -24,7 +24,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.equations.compiling import first_not_finite
 from rtsim.equations.model import BoundModel
 from rtsim.solve import legs
-from rtsim.solve.adaptive import Tolerance
+from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.base import GOOD, TOO_SMALL, Stepper
 
 STEP, EVALUATIONS, STEPS = range(3)
@@ -36,7 +36,7 @@ _LEAST_RTOL = 100 * 2.3e-16
 
 
 @dataclass(frozen=True)
-class SciPy(Tolerance):
+class SciPy(StepTolerance):
     """An adaptive solver of ``scipy.integrate``, by its class name.
 
     ``most``: no step is longer (s).

@@ -11,7 +11,7 @@ import numpy as np
 from rtsim.core.signals import Vector
 from rtsim.equations.model import Guard, bind
 from rtsim.solve import GOOD, Adaptive, Solver, Stepper
-from rtsim.solve.adaptive import Tolerance
+from rtsim.solve.adaptive import StepTolerance
 from rtsim.testing.allocations import allocations
 from rtsim.testing.pairs import check_pair, one_step
 from rtsim.testing.problems import END_NS, FORCED, NONE, exact
@@ -60,7 +60,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
     """Assert the contract of :class:`rtsim.solve.base.Stepper`, and what the solver says of itself.
 
     A solver that is an :class:`Adaptive` has its pair measured, any other with a
-    :class:`Tolerance` what that buys, and all others their order in equal steps.
+    :class:`StepTolerance` what that buys, and all others their order in equal steps.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
@@ -68,7 +68,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
         check_pair(solver)
         check_tolerance(replace(solver, budget=None), compile=compile)
         check_order(one_step(solver), compile=compile)
-    elif isinstance(solver, Tolerance):
+    elif isinstance(solver, StepTolerance):
         check_tolerance(solver, compile=compile)
     else:
         check_order(solver, compile=compile)
@@ -94,7 +94,7 @@ def check_order(solver: Solver, *, compile: bool = True) -> None:
 
 def check_tolerance(solver: Solver, *, compile: bool = True) -> None:
     """Assert that the end is as exact as the tolerance asks, and more so with a smaller one."""
-    assert isinstance(solver, Tolerance), f"{solver.name} has no tolerance"
+    assert isinstance(solver, StepTolerance), f"{solver.name} has no tolerance"
     found = []
     for tolerance in TOLERANCES:
         tried: Any = replace(solver, rtol=tolerance, atol=tolerance)

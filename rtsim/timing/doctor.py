@@ -24,7 +24,7 @@ from rtsim.core.clock import Clock, WallClock, tail_for
 from rtsim.core.errors import ScenarioError
 from rtsim.timing.certificate import show_ns
 from rtsim.timing.machine import UNKNOWN, Machine, examine_machine
-from rtsim.timing.scheduling import Granted, Request, probe, request
+from rtsim.timing.scheduling import Granted, SchedulingRequest, probe, request
 from rtsim.timing.statistics import Spread, Summary
 
 RATES_HZ = (100, 1000)
@@ -276,7 +276,7 @@ def examine(
     progress: Progress | None = None,
     *,
     make_clock: MakeClock | None = None,
-    asked: Request | None = None,
+    asked: SchedulingRequest | None = None,
 ) -> Diagnosis:
     """Measure this machine for about ``seconds``, a quarter each for 100 Hz and 1 kHz, with a plain
     sleep and with a tuned spin tail.

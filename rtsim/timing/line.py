@@ -17,7 +17,7 @@ _FILE = "/proc/thread-self/schedstat"
 _LONG = 96  # three numbers of 64 bits, and what is between them
 
 
-class Line:
+class RunQueue:
     """Of the thread that opened it, until it is closed.  ``read`` is for tests."""
 
     def __init__(self, read: Callable[[], int] | None = None) -> None:

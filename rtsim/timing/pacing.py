@@ -30,7 +30,7 @@ from rtsim.core.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
 from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.ledger import Ledger
-from rtsim.timing.line import Line
+from rtsim.timing.line import RunQueue
 from rtsim.timing.policy import CatchUp, Cause, Freeze, Overrun, Policy, advice
 
 _SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
@@ -94,7 +94,7 @@ class Pacer:
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
-        self.line: Line | None = None
+        self.line: RunQueue | None = None
         """Of the loop's thread, from :meth:`start` on; none where time is not the wall's."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
@@ -126,7 +126,7 @@ class Pacer:
         """Simulated ``ns`` is now: at the start, and again after a pause or a restore."""
         self.stop()
         if self.line is None and isinstance(self.clock, WallClock):
-            self.line = Line()
+            self.line = RunQueue()
         self.clock.anchor(ns)
         self._reset(ns)
         self._running = True

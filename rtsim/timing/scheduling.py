@@ -44,7 +44,7 @@ _NOT_HERE = f"not available on {sys.platform}"
 
 
 @dataclass(frozen=True)
-class Request:
+class SchedulingRequest:
     """What to ask for.  ``fifo`` is a priority 1 to 99 (0: do not ask); ``cpus`` may be empty.
 
     ``slice_ns``: see :mod:`rtsim.timing.slices`; 0: do not ask.
@@ -64,29 +64,31 @@ class Request:
             raise ScenarioError(f"CPUs {self.cpus}; expected numbers >= 0, such as 1")
 
     @classmethod
-    def nothing(cls) -> Request:
+    def nothing(cls) -> SchedulingRequest:
         """For a loop that no wall clock paces."""
         return cls(timer_slack=False, slice_ns=0, quiet_gc=False)
 
     @classmethod
-    def watched(cls) -> Request:
+    def watched(cls) -> SchedulingRequest:
         """For a loop with a window on this machine."""
         return cls(cpus=_one_each()[0])
 
     @classmethod
-    def beside(cls) -> Request:
+    def beside(cls) -> SchedulingRequest:
         """For who is paced beside a loop, such as its window: a long slice, so that it hands the
         processor over whenever the loop wakes."""
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
-    def window(cls) -> Request:
+    def window(cls) -> SchedulingRequest:
         """For the process of a :meth:`watched` loop's window, before it has threads."""
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
 
     @classmethod
-    def realtime(cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()) -> Request:
+    def realtime(
+        cls, fifo: int = DEFAULT_PRIORITY, cpus: tuple[int, ...] = ()
+    ) -> SchedulingRequest:
         """Everything (``--realtime``): by default on the last usable CPU, far from CPU 0, which
         serves most interrupts."""
         usable = usable_cpus()
@@ -147,7 +149,9 @@ class Granted:
 
 
 @contextlib.contextmanager
-def request(asked: Request | None = None, beside: Iterable[int] = ()) -> Iterator[Granted]:
+def request(
+    asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
+) -> Iterator[Granted]:
     """Ask; yields what was granted; undoes it at the end.  A refusal is a report, never an error.
 
     ``beside``: processes, by number, that leave the CPUs that are asked for: the recorder's.
@@ -158,7 +162,7 @@ def request(asked: Request | None = None, beside: Iterable[int] = ()) -> Iterato
             clock.calibrate()
             ...
     """
-    wanted = Request() if asked is None else asked
+    wanted = SchedulingRequest() if asked is None else asked
     with contextlib.ExitStack() as undo:
         yield Granted(
             (
@@ -180,7 +184,7 @@ def request(asked: Request | None = None, beside: Iterable[int] = ()) -> Iterato
 
 def probe() -> Granted:
     """What ``--realtime`` would be granted here, asked for and given back at once."""
-    with request(Request.realtime()) as granted:
+    with request(SchedulingRequest.realtime()) as granted:
         return granted
 
 
@@ -252,7 +256,7 @@ def _us(ns: int) -> str:
     return f"{ns / 1e3:g} us" if ns else "as the system has it"
 
 
-def _slice(wanted: Request) -> _Asker:
+def _slice(wanted: SchedulingRequest) -> _Asker:
     def ask(undo: contextlib.ExitStack) -> str:
         before = slice_ns()
         set_slice(wanted.slice_ns)
@@ -333,7 +337,7 @@ def _place(process: int, cpus: set[int]) -> None:
         os.sched_setaffinity(process, cpus)
 
 
-def _fifo(wanted: Request) -> _Asker:
+def _fifo(wanted: SchedulingRequest) -> _Asker:
     def ask(undo: contextlib.ExitStack) -> str:
         if not hasattr(os, "sched_setscheduler"):
             raise _Refused("as the system has it", _NOT_HERE)

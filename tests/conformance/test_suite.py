@@ -25,7 +25,7 @@ from rtsim.solve import (
     Solver,
     Stepper,
 )
-from rtsim.solve.adaptive import Tolerance
+from rtsim.solve.adaptive import StepTolerance
 from rtsim.solve.resident import OUT, OWN, Method, X, stepper
 from rtsim.testing.allocations import allocations
 from rtsim.testing.solvers import (
@@ -211,7 +211,7 @@ def test_a_stepper_that_breaks_the_contract(around: Any, text: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Deaf(Tolerance):
+class _Deaf(StepTolerance):
     """Has a tolerance, and its own idea of it."""
 
     name: str = "deaf"

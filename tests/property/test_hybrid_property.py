@@ -18,7 +18,7 @@ from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder, NullRecorder
-from rtsim.runs.simulation import Outcome, simulate
+from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver, solver_named
 
@@ -106,7 +106,7 @@ def scene(*parts: tuple[str, str | Solver, Any]) -> Scenario:
     return out
 
 
-def flown(scenario: Scenario, **how: Any) -> tuple[Recording, Outcome]:
+def flown(scenario: Scenario, **how: Any) -> tuple[Recording, RunResult]:
     recorder = MemoryRecorder()
     outcome = simulate(scenario, recorder=recorder, **how)
     return recorder.recording(), outcome
@@ -116,7 +116,7 @@ def told(recording: Recording) -> list[tuple[int, int, str, str, str]]:
     return [(*e.tag, e.kind, e.source, e.text) for e in recording.events]
 
 
-def state(outcome: Outcome) -> dict[str, list[float]]:
+def state(outcome: RunResult) -> dict[str, list[float]]:
     return {plant.name: plant.values.tolist() for plant in outcome.system.plants}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.protocol.framing import Frame, Parser, encode, stuffed, stuffed_size, unstuffed
+from hitl.protocol.framing import Parser, ProtocolFrame, encode, stuffed, stuffed_size, unstuffed
 
 byte = st.integers(0, 255)
 lumpy = st.lists(st.sampled_from([b"\0", b"\1" * 253, b"\2" * 254, b"\3" * 255, b"\xff"])).map(
@@ -31,7 +31,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(
     parser = Parser()
     pieces = [line[a:b] for a, b in zip(places, [*places[1:], len(line)], strict=True)]
     heard = [event for piece in pieces for event in parser.feed(piece)]
-    assert heard == [Frame(*frame) for frame in frames]
+    assert heard == [ProtocolFrame(*frame) for frame in frames]
 
 
 @given(st.binary(max_size=300), byte, byte, payloads)
@@ -40,4 +40,4 @@ def test_whatever_came_before_the_next_frame_is_found(
 ) -> None:
     parser = Parser()
     parser.feed(noise + b"\0")
-    assert parser.feed(encode(kind, sequence, payload)) == [Frame(kind, sequence, payload)]
+    assert parser.feed(encode(kind, sequence, payload)) == [ProtocolFrame(kind, sequence, payload)]

@@ -22,7 +22,7 @@ from rtsim.record.file import FileRecorder
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.timing.policy import CatchUp
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 
 pytestmark = [
     pytest.mark.realtime,
@@ -52,7 +52,7 @@ def test_neither_the_window_nor_who_writes_is_where_the_loop_is(
     two: list[int], tmp_path: Path
 ) -> None:
     scenario = load_scenario("f16-by-hand", {"step": "0.01"})
-    pace = Pace(1.0, CatchUp(max_frames=100_000), Request.watched())
+    pace = Pace(1.0, CatchUp(max_frames=100_000), SchedulingRequest.watched())
     found: list[list[set[int]]] = []
     with (
         Cockpit(scenario, "stick", {"scene": "f16"}) as cockpit,

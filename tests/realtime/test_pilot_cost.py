@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import InletPart
+from rtsim.scenario.parts import ExternalInputPart
 from rtsim.testing.clock import FakeClock
 from tools.bench.pilot import moves
 from tools.bench.pilot_witness import moved, witnessed
@@ -43,9 +43,9 @@ def spent(clock: FakeClock, cockpit: Cockpit | None) -> tuple[float, int]:
     """
     scenario = load_scenario("f16-by-hand", {"step": "0.001"})
     part = scenario.part("stick")
-    assert isinstance(part, InletPart)
+    assert isinstance(part, ExternalInputPart)
     if cockpit is not None and cockpit.stick is not None:
-        part.inlet = Inlet("stick", part.inlet.signals, cockpit.stick)
+        part.inlet = ExternalInput("stick", part.inlet.signals, cockpit.stick)
     before = resource.getrusage(resource.RUSAGE_THREAD)
     simulate(
         scenario, until=STEPS / 1000, clock=clock,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.errors import ModelError
-from rtsim.models.f16.cases import CONDITIONS, SUBSONIC, Condition, case, trimmed
+from rtsim.models.f16.cases import CONDITIONS, SUBSONIC, FlightCondition, case, trimmed
 from rtsim.models.f16.linearise import linearise
 from rtsim.models.f16.piloted import scenario as by_hand
 from rtsim.models.f16.plant import F16
@@ -100,7 +100,7 @@ def test_output_of_the_linear_model_is_in_the_outputs_units() -> None:
 
 @pytest.mark.parametrize("start", CONDITIONS, ids=str)
 def test_kept_trims_are_what_the_solver_finds(
-    start: Condition, monkeypatch: pytest.MonkeyPatch
+    start: FlightCondition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, solved = trimmed(start), trimmed(replace(start, trim=(0.0, 0.0, 0.0)))
     np.testing.assert_allclose(kept.state, solved.state, rtol=1e-9, atol=1e-9)

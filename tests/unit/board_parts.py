@@ -14,7 +14,7 @@ from hitl.boards.contract import BoardError as LinkError
 from hitl.boards.contract import Pins, Stamped
 from hitl.controllers.board import BoardController
 from hitl.interface import Interface
-from hitl.protocol.messages import Message, Reset, Step, StepReply
+from hitl.protocol.messages import Message, Reset, StepMessage, StepReply
 from hitl.protocol.wire import encode_message
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import RtsimError
@@ -171,7 +171,10 @@ class Memory:
         reply = self.board.feed(bytes([value]))
         self._busy = self.cycles + self.board.spent
         step = self.board.steps - 1
-        if isinstance(self.board.requests[-1] if reply else None, Step) and step in self.lost:
+        if (
+            isinstance(self.board.requests[-1] if reply else None, StepMessage)
+            and step in self.lost
+        ):
             self.lost.discard(step)
             return
         if reply and reply[1:2] and self.stop_lost and self.board.requests[-1:] == [()]:

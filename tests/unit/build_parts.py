@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hitl.building import store
 from hitl.building.build import Build
-from hitl.building.toolchain import Said, Toolchain
+from hitl.building.toolchain import CompilerOutput, Toolchain
 
 SOURCE = """#include "gain.h"
 #include "limits/most.h"
@@ -44,7 +44,7 @@ class Counting(Toolchain):
     runs = 0
     before: Callable[[list[str]], None] = staticmethod(ignore)
 
-    def run(self, arguments: Iterable[str | Path], folder: Path) -> Said:
+    def run(self, arguments: Iterable[str | Path], folder: Path) -> CompilerOutput:
         listed = list(map(str, arguments))
         Counting.runs += 1
         Counting.before(listed)

@@ -18,7 +18,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.policy import CatchUp, Policy
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 
 Told = Mapping[str, object]
 
@@ -76,7 +76,7 @@ class Flown:
             outcome = simulate(
                 scenario, seed=seed, clock=self.clock, recorder=recorder, inbox=self.inbox,
                 observe=self._tell, checkpoints=checkpoints, start=self.start, until=until,
-                pace=Pace(policy=policy or CatchUp(), scheduling=Request.nothing()),
+                pace=Pace(policy=policy or CatchUp(), scheduling=SchedulingRequest.nothing()),
             )  # fmt: skip
             self.restored = outcome.restored
             self.reason, self.certificate = outcome.reason, outcome.certificate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from semantics_parts import U
 
-from hitl.boards.contract import BoardError, Link, Pins, Stamped
+from hitl.boards.contract import BoardError, BoardLink, Pins, Stamped
 from hitl.boards.faulty import FaultyBoard, FaultyLink, faulty
 from rtsim.core.errors import ControllerError
 from rtsim.core.random_streams import RandomStreams
@@ -145,7 +145,7 @@ class Wired:
 
     inputs, outputs, outside, own_time, silence = U, Signals("y [1]"), True, True, 5.0
 
-    def __init__(self, link: Callable[[], Link] = EchoBoard) -> None:
+    def __init__(self, link: Callable[[], BoardLink] = EchoBoard) -> None:
         self._make = link
         self.board: Any = None
         self._got = self._request = b""

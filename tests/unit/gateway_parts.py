@@ -10,7 +10,7 @@ from typing import Any
 
 from rtsim.gateway.client import Run, connect
 from rtsim.gateway.loop import Gateway
-from rtsim.runs.simulation import Outcome, Pace, simulate
+from rtsim.runs.simulation import Pace, RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import Slip
 
@@ -18,7 +18,7 @@ from rtsim.timing.policy import Slip
 @contextmanager
 def live(flown: Scenario, **how: Any) -> Iterator[Run]:
     """As fast as the wall, uncompiled; it quits with the block, and nothing went wrong."""
-    done: list[Outcome] = []
+    done: list[RunResult] = []
     with Gateway({"scenario": flown.name}) as inbox:
 
         def fly() -> None:

@@ -19,7 +19,7 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 from rtsim.timing.certificate import Certificate
 from rtsim.timing.policy import CatchUp, Policy
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 
 MS = 1_000_000
 STEP_MS = 10
@@ -51,7 +51,7 @@ class Paced:
         """``resumed``: a freeze is ended 50 ms later."""
         self.clock = FakeClock(rate)
         recorder = MemoryRecorder()
-        pace = Pace(rate, CatchUp() if policy is None else policy, Request.nothing())
+        pace = Pace(rate, CatchUp() if policy is None else policy, SchedulingRequest.nothing())
         inbox = self._inbox() if resumed else None
         self.error = ""
         self.certificate: Certificate | None = None

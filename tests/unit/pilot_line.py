@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.relay import Relay
-from rtsim.pilot.remote import Remote
+from rtsim.pilot.relay import ViewerRelay
+from rtsim.pilot.remote import RemoteExchange
 from rtsim.pilot.shared import Schema, Shared
 from rtsim.pilot.viewer.state import Telling
 
@@ -81,15 +81,15 @@ class Machines:
     def __init__(self, folder: Path) -> None:
         self.time, self.served = Time(), Served()
         self.shared = Shared.create(MOON, folder)
-        self.relay = Relay(self.shared, self.served, self.time.there)
-        self._remotes: list[Remote] = []
+        self.relay = ViewerRelay(self.shared, self.served, self.time.there)
+        self._remotes: list[RemoteExchange] = []
 
     def close(self) -> None:
         self.shared.close()
 
-    def viewer(self, name: bytes) -> tuple[Remote, Line]:
+    def viewer(self, name: bytes) -> tuple[RemoteExchange, Line]:
         line = Line(self.served, name)
-        remote = Remote(line, MOON, self.time.here)
+        remote = RemoteExchange(line, MOON, self.time.here)
         self._remotes.append(remote)
         return remote, line
 
@@ -119,5 +119,5 @@ class Machines:
                 remote.look()
             self.time.ns += MS - there_ns - back_ns
 
-    def telling(self, remote: Remote) -> Telling:
+    def telling(self, remote: RemoteExchange) -> Telling:
         return Telling(remote, self.time.here)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.external_inputs import Inlet
+from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.signals import Vector
-from rtsim.engine.executive import Publisher
-from rtsim.pilot.interpolation import Pair
+from rtsim.engine.executive import StatePublisher
+from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.tape import Recorder
-from rtsim.runs.simulation import Outcome, simulate
+from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import InletPart
+from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
 
@@ -43,8 +43,8 @@ def flight(script: Script, step: float = 0.005, **arguments: Any) -> Scenario:
     settings = {"step": step, **arguments}
     out = load_scenario("f16-by-hand", {name: str(value) for name, value in settings.items()})
     part = out.part("stick")
-    assert isinstance(part, InletPart)
-    part.inlet = Inlet("stick", part.inlet.signals, Scripted(script, step))
+    assert isinstance(part, ExternalInputPart)
+    part.inlet = ExternalInput("stick", part.inlet.signals, Scripted(script, step))
     return out
 
 
@@ -52,14 +52,14 @@ class Watching:
     """Passes pairs on to a cockpit, and keeps what can then be read of them."""
 
     def __init__(self, cockpit: Cockpit, plant: str) -> None:
-        self.pairs: list[Pair] = []
+        self.pairs: list[StatePair] = []
         self._cockpit, self._reader = cockpit, cockpit.shared.reader(f"plant/{plant}")
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None:
         self._cockpit.pictures.publish(plant, ns, x, next_ns, next_x)
         record = self._reader.read()
         assert record is not None
-        self.pairs.append(Pair.of(record))
+        self.pairs.append(StatePair.of(record))
 
     def withdraw(self, plant: str) -> None:
         self._cockpit.pictures.withdraw(plant)
@@ -72,12 +72,12 @@ def watched(
     clock: FakeClock | None = None,
     on: Callable[[Cockpit], None] | None = None,
     stick: str = "",
-) -> tuple[Outcome, list[Pair]]:
+) -> tuple[RunResult, list[StatePair]]:
     """Fly it on a clock of its own; what was published of its only plant."""
     with Cockpit(scenario, stick) as cockpit:
         plant = cockpit.shared.schema.plants[0][0]
         watching = Watching(cockpit, plant)
-        publisher: Publisher = watching
+        publisher: StatePublisher = watching
         if on is not None:
             on(cockpit)
         outcome = simulate(

@@ -13,7 +13,7 @@ from hitl.comparison.back_to_back import Rung, climb
 from hitl.comparison.ladder import Ladder
 from hitl.interface import load_interface
 from hitl.protocol.codec import name_hash, wire_schema
-from hitl.protocol.events import Counts
+from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import VERSION, HelloReply
 from rtsim.components.controller import PythonController
@@ -55,7 +55,7 @@ class FakeBoard(Stand):
             VERSION, 4, 128, wire_schema(interface), 0xC0FFEE, CLOCK_HZ, 7, name_hash("law")
         )
         self.cycles, self.took_ns, self.exchange_ns = array("q"), array("q"), array("q")
-        self.stack, self.counts = 123, Counts(repeated=2)
+        self.stack, self.counts = 123, EventCounts(repeated=2)
 
     def fresh(self) -> FakeBoard:
         out = FakeBoard(self.law, self.change, self.folder, self.outputs)

@@ -13,23 +13,23 @@ import numpy as np
 
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
-from hitl.protocol.errors import BoardError
+from hitl.protocol.errors import BoardFailure
 from hitl.protocol.events import Connected, Event, Failed, Started, Stepped
-from hitl.protocol.framing import Frame, Garbage, Parser, encode
+from hitl.protocol.framing import GarbageBytes, Parser, ProtocolFrame, encode
 from hitl.protocol.messages import (
     VERSION,
     Code,
     Error,
     Hello,
     HelloReply,
-    Kind,
     Message,
+    MessageKind,
     Ping,
     Pong,
     Reset,
     Start,
     StartReply,
-    Step,
+    StepMessage,
     StepReply,
     Stop,
     StopReply,
@@ -79,7 +79,7 @@ def told(parser: Parser, strings: Iterable[bytes]) -> bytes:
     out = bytearray()
     for string in strings:
         for event in parser.feed(string):
-            if isinstance(event, Garbage):
+            if isinstance(event, GarbageBytes):
                 out.append(event.why)
             else:
                 out += bytes((255, event.kind, event.sequence))
@@ -136,16 +136,24 @@ class FakeBoard:
 
     def feed(self, data: bytes) -> bytes:
         """Answers to these bytes."""
-        return b"".join(self._answer(e) for e in self.parser.feed(data) if isinstance(e, Frame))
+        return b"".join(
+            self._answer(e) for e in self.parser.feed(data) if isinstance(e, ProtocolFrame)
+        )
 
-    def _answer(self, frame: Frame) -> bytes:
+    def _answer(self, frame: ProtocolFrame) -> bytes:
         message = decode_message(frame)
-        if frame.kind == Kind.HELLO and frame.payload:  # of any version
+        if frame.kind == MessageKind.HELLO and frame.payload:  # of any version
             message = Hello(frame.payload[0])
         fault = 0
-        if frame.kind not in (Kind.HELLO, Kind.START, Kind.STEP, Kind.PING, Kind.STOP):
+        if frame.kind not in (
+            MessageKind.HELLO,
+            MessageKind.START,
+            MessageKind.STEP,
+            MessageKind.PING,
+            MessageKind.STOP,
+        ):
             fault = Code.UNKNOWN_KIND
-        elif isinstance(message, Step) and len(message.inputs) != self.inputs.bytes:
+        elif isinstance(message, StepMessage) and len(message.inputs) != self.inputs.bytes:
             fault = Code.WRONG_LENGTH
         if fault or message is None:
             return encode_message(Error(fault or Code.WRONG_LENGTH, frame.kind), frame.sequence)
@@ -161,9 +169,9 @@ class FakeBoard:
                 return self.who()
             case Start(offset, total, values):
                 return self._begun(offset, total, values)
-            case Step() if not self.started:
+            case StepMessage() if not self.started:
                 return Error(Code.NOT_STARTED, 0)
-            case Step(inputs=packed):
+            case StepMessage(inputs=packed):
                 self.counter += 1
                 self.steps += 1
                 inputs, _ = self.inputs.unpack(packed)
@@ -224,7 +232,7 @@ def running(**hello: int) -> tuple[Session, FakeBoard]:
     return session, board
 
 
-def failure(events: list[Event]) -> BoardError | ControllerError:
+def failure(events: list[Event]) -> BoardFailure | ControllerError:
     (event,) = events
     assert isinstance(event, Failed)
     return event.error

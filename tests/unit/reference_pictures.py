@@ -26,12 +26,12 @@ from rtsim.models.f16.plant import F16
 from rtsim.models.orbit import scenario as orbit
 from rtsim.pilot.devices.controls import Moved
 from rtsim.pilot.interpolation import Interpolation
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes import text
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.orbit import OrbitScene
-from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Past, Shown
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.viewer.player import Player
 from rtsim.pilot.viewer.strip import draw_help, draw_strip
@@ -104,7 +104,7 @@ def in_a_bank() -> Shown:
 
 def f16(view: str, size: tuple[int, int] = (360, 220)) -> pygame.Surface:
     surface = pygame.Surface(size)
-    moment = Moment({"f16": in_a_bank()}, view, {"throttle": 0.5})
+    moment = SceneMoment({"f16": in_a_bank()}, view, {"throttle": 0.5})
     F16Scene({"runway": RUNWAY}).draw(surface, moment)
     return surface
 
@@ -140,16 +140,16 @@ def strips() -> pygame.Surface:
     t = np.linspace(0.0, 6.0, 361)
     heading = (60.0 * t + 180.0) % 360.0 - 180.0
     values = np.column_stack((np.sin(2 * t), np.cos(2 * t) + 1.0, heading, 100.0 - 3.0 * t))
-    past = Past(np.round(t * 1e9).astype(np.int64), values, 6 * NS_PER_S)
+    past = ScenePast(np.round(t * 1e9).astype(np.int64), values, 6 * NS_PER_S)
     body = Shown(signals, values[-1], np.zeros(4), 6 * NS_PER_S)
-    StripScene().draw(surface, Moment({"body": body}, past={"body": past}))
+    StripScene().draw(surface, SceneMoment({"body": body}, past={"body": past}))
     return surface
 
 
 def seek_bar() -> pygame.Surface:
     """A recording that stands at a third of its length."""
     surface = pygame.display.set_mode((400, 240))
-    player = Player(surface, OrbitScene({}), Playback(_recording()), Frames(50, FakeClock()))
+    player = Player(surface, OrbitScene({}), Playback(_recording()), VideoFrames(50, FakeClock()))
     player.playing = False
     player.seek(4e9)
     player.frame()
@@ -164,7 +164,7 @@ def _recording() -> Recording:
 
 
 @cache
-def _recorded() -> Moment:
+def _recorded() -> SceneMoment:
     return Playback(_recording()).at(12 * NS_PER_S, 10 * NS_PER_S)
 
 

@@ -20,7 +20,7 @@ from back_to_back_parts import (
 from sil_parts import children, nothing_left
 
 from hitl.building.build import Build, build
-from hitl.comparison.back_to_back import BackToBack, Watch, back_to_back
+from hitl.comparison.back_to_back import BackToBack, ProgressWatch, back_to_back
 from hitl.comparison.recorded_inputs import inputs_of
 from hitl.controllers.sil import SilController
 from rtsim.components.controller import PythonController
@@ -348,7 +348,7 @@ def test_a_parameter_that_changes_is_refused_before_anything_flies(
     one.at(1.5, "controller.proportional", 9.0)
     told = r"controller\.proportional changes at 1\.5 s.* wire it to a source"
     with pytest.raises(ScenarioError, match=told):
-        back_to_back(one, law, until=2, closed=closed, watch=Watch(stages.append))
+        back_to_back(one, law, until=2, closed=closed, watch=ProgressWatch(stages.append))
     assert stages == []
 
 
@@ -361,7 +361,7 @@ def test_ctrl_c_between_two_steps_leaves_no_process(good: Build) -> None:
             raise KeyboardInterrupt
 
     with nothing_left(), pytest.raises(KeyboardInterrupt):
-        held(good, watch=Watch(steps=interrupt))
+        held(good, watch=ProgressWatch(steps=interrupt))
     assert len(seen) == 5
     assert min(seen) > 0, "the C ran in a process of its own"
 
@@ -370,7 +370,7 @@ def test_the_stages_are_told_and_the_flight_is_recorded(good: Build, tmp_path: P
     stages: list[str] = []
     path = tmp_path / "flight.mcap"
     with FileRecorder(path, stopwatch) as recorder:
-        out = held(good, recorder=recorder, watch=Watch(stages.append))
+        out = held(good, recorder=recorder, watch=ProgressWatch(stages.append))
     assert out.ok
     assert stages == ["the design flies", "controller: C step by step", "the C flies"]
     recorded = Recording.open(path)

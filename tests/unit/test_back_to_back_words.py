@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hitl.comparison.flight import Flight, allowance
+from hitl.comparison.flight import LoopComparison, allowance
 from hitl.comparison.verdict import BackToBack, _when, headline
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
@@ -61,8 +61,8 @@ def recorded(*rows: tuple[int, float]) -> Recording:
     return recorder.recording()
 
 
-def flight(ours: Recording, theirs: Recording, *results: SignalResult) -> Flight:
-    return Flight(Comparison(list(results)), ours, theirs, (ours, theirs))
+def flight(ours: Recording, theirs: Recording, *results: SignalResult) -> LoopComparison:
+    return LoopComparison(Comparison(list(results)), ours, theirs, (ours, theirs))
 
 
 def test_the_values_of_a_failure_are_those_at_its_tag_that_differ() -> None:

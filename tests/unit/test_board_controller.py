@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from board_parts import HZ, MS, MS_CYCLES, Rig, answers, steps, ticks, told
 
-from hitl.boards.contract import Link
+from hitl.boards.contract import BoardLink
 from hitl.controllers.case import Case
-from hitl.protocol.errors import BoardError, BoardReset, OldFirmware, SilentBoard, WrongController
-from hitl.protocol.events import Counts
+from hitl.protocol.errors import BoardFailure, BoardReset, OldFirmware, SilentBoard, WrongController
+from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from rtsim.core.errors import ControllerError
 from rtsim.core.signals import Vector
@@ -65,7 +65,7 @@ def test_answers_in_time(allowed_ms: float, initiated: tuple[int, ...], tmp_path
     assert set(flown.took_ns) == {62_500}
     assert (set(flown.cycles), flown.stack) == ({1000}, 200)
     assert flown.budget.exchange_ns == EXCHANGE
-    assert flown.counts == Counts(frames=flown.counts.frames), "the end of a run loses nothing"
+    assert flown.counts == EventCounts(frames=flown.counts.frames), "the end of a run loses nothing"
     sent, begun, ended, received = flown.stamps()
     assert (ended - begun, received - sent, received - ended) == (62_500, EXCHANGE, 520_000)
     assert sent == initiated[-1] * MS, "the run's time is the board's"
@@ -248,7 +248,7 @@ def test_silence(allowed_ms: int, failure: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_found_at_connecting(
-    hello: dict[str, int], kind: type[BoardError], text: str, tmp_path: Path
+    hello: dict[str, int], kind: type[BoardFailure], text: str, tmp_path: Path
 ) -> None:
     rig = Rig(tmp_path, hello=hello)
     with pytest.raises(kind, match=rf"faulty on board:uno: .*{text}"):
@@ -266,9 +266,9 @@ def test_nobody_answers_at_connecting(tmp_path: Path) -> None:
 
 def test_a_line_that_breaks(tmp_path: Path) -> None:
     _, error = Rig(tmp_path, breaks_at=3).fly(5)
-    assert isinstance(error, BoardError)
+    assert isinstance(error, BoardFailure)
     assert "the line is gone" in str(error)
-    with pytest.raises(BoardError, match="faulty on board:uno: the line is gone"):
+    with pytest.raises(BoardFailure, match="faulty on board:uno: the line is gone"):
         Rig(tmp_path, breaks_at=0).controller.fresh()
 
 
@@ -318,7 +318,7 @@ def test_the_rate_of_the_line_is_the_one_that_is_named(tmp_path: Path) -> None:
         make = rig.controller.link
         assert make is not None
 
-        def link(make: Callable[[], Link] = make) -> Link:
+        def link(make: Callable[[], BoardLink] = make) -> BoardLink:
             out = make()
             out.baud = 117_647.06  # type: ignore[attr-defined]
             return out

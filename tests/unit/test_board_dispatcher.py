@@ -31,7 +31,7 @@ from hitl.protocol.codec import name_hash, wire_schema
 from hitl.protocol.errors import BoardRefused, BoardReset
 from hitl.protocol.events import Connected, Ponged, Started, Stopped
 from hitl.protocol.framing import encode
-from hitl.protocol.messages import Code, Error, Hello, Ping, Start, Step, Stop
+from hitl.protocol.messages import Code, Error, Hello, Ping, Start, StepMessage, Stop
 from hitl.protocol.session import Session
 from hitl.protocol.wire import encode_message
 from rtsim.core.tag import Tag
@@ -144,7 +144,9 @@ def test_a_request_that_comes_again_is_answered_again_and_done_once(board: Both)
     first = board.feed(session.outgoing())
     session.repeat()
     assert board.feed(session.outgoing()) == first
-    stranger = encode_message(Step(0, 0, b"short"), 77)  # its ERROR must not cost the last reply
+    stranger = encode_message(
+        StepMessage(0, 0, b"short"), 77
+    )  # its ERROR must not cost the last reply
     assert b"" != board.feed(stranger) != first
     session.repeat()
     assert board.feed(session.outgoing()) == first
@@ -182,11 +184,13 @@ def test_a_stack_that_met_the_data_is_named(board: Both) -> None:
         [Start(0, 4 * PARAMETERS.size, b"\1" * 70), Start(70, 4 * PARAMETERS.size, b"\1" * 80)],
         [Start(0, 4 * PARAMETERS.size, b"\1" * 70), Start(70, 4 * PARAMETERS.size, b"\1" * 80)] * 2,
         [Start(0, 4 * PARAMETERS.size, b"\1" * 70), Start(60, 4 * PARAMETERS.size, b"\1" * 10)],
-        [Step(0, 0, bytes(80)), Ping(1, 2), Stop(), Hello(1), Hello(9)],
+        [StepMessage(0, 0, bytes(80)), Ping(1, 2), Stop(), Hello(1), Hello(9)],
     ],
     ids=["ahead", "other total", "too long", "twice", "behind", "not started"],
 )
-def test_out_of_turn(board: Both, messages: list[Start | Step | Ping | Stop | Hello]) -> None:
+def test_out_of_turn(
+    board: Both, messages: list[Start | StepMessage | Ping | Stop | Hello]
+) -> None:
     for k, message in enumerate(messages):
         assert board.feed(encode_message(message, k)) != b""
 
@@ -205,7 +209,7 @@ def requests(chance: random.Random) -> bytes:
     offset, piece = chance.choice((0, 0, 70, 80, total)), chance.choice((70, total - 70, 0, 5))
     small = bytes(chance.choices(range(0x70), k=80))  # no NaN, whose bits numpy may change
     start = Start(offset, chance.choice((total, total, 9)), bytes(min(piece, PAYLOAD - 4)))
-    step = Step(0, 0, small[: chance.choice((80, 80, 80, 0, 79))])
+    step = StepMessage(0, 0, small[: chance.choice((80, 80, 80, 0, 79))])
     choices = (Hello(1), start, step, step, step, step, Ping(chance.randrange(9), 0), Stop())
     return encode_message(chance.choice(choices), sequence)
 

@@ -8,12 +8,12 @@ import pytest
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.checkpoint.taking import Ring, Taking
 from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import Waiting
+from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model
 from rtsim.record.exact import compare_exact
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
-from rtsim.runs.simulation import Fed, simulate
+from rtsim.runs.simulation import FedInputs, simulate
 from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
@@ -39,12 +39,12 @@ def two_grids() -> Scenario:
 def test_a_parameter_set_in_the_middle_of_a_step_acts_at_its_end(at: str) -> None:
     """No step is cut; a checkpoint in between knows what is still to come."""
     told = [
-        Waiting(Command("set", {"target": f"{name}.k", "value": 5.0}), None, 14 * MS)
+        PendingCommand(Command("set", {"target": f"{name}.k", "value": 5.0}), None, 14 * MS)
         for name in ("slow", "fast")
     ]
     recorder, ring = MemoryRecorder(), Ring(1)
     scenario, at_once = two_grids(), Taking(ring, at=[at])
-    fed = Fed(commands=told)
+    fed = FedInputs(commands=told)
     simulate(scenario, compile=False, fed=fed, recorder=recorder, checkpoints=at_once)
     whole = recorder.recording()
     for name, since in (("slow", 20), ("fast", 15)):
@@ -59,7 +59,7 @@ def test_a_parameter_set_in_the_middle_of_a_step_acts_at_its_end(at: str) -> Non
     assert bool(start.state["postponed"]) == (15 * MS <= start.ns < 20 * MS)
     rest = MemoryRecorder()
     still = [one for one in told if one.ns > start.ns]
-    simulate(scenario, compile=False, start=start, recorder=rest, fed=Fed(commands=still))
+    simulate(scenario, compile=False, start=start, recorder=rest, fed=FedInputs(commands=still))
     assert rest.recording().digest() == whole.since(start.rows).digest()
 
 

@@ -11,7 +11,7 @@ import pytest
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NEVER
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import MOST_FILES, Files, Ring, Taking, beside, path_beside
 
 MS = 1_000_000
@@ -143,9 +143,9 @@ def test_without_a_keeper_there_is_none_to_ask_and_none_to_finish() -> None:
         taking.ask(5)
     assert Taking(Ring(1), at=[1]).wanted
     assert Taking(Ring(1), every=1).wanted
-    assert Taking(None, past=Past(1)).wanted
-    assert not Taking(None, past=Past(1, if_savable=True)).wanted
-    assert not Taking(None, past=Past()).wanted
+    assert Taking(None, past=CheckpointHistory(1)).wanted
+    assert not Taking(None, past=CheckpointHistory(1, if_savable=True)).wanted
+    assert not Taking(None, past=CheckpointHistory()).wanted
 
 
 def test_what_is_taken_has_the_runs_header_and_how_far_its_recording_was() -> None:
@@ -226,7 +226,7 @@ def test_a_file_is_written_at_once_only_where_nobody_waits_for_a_clock(tmp_path:
 
 
 def test_the_past_is_what_is_latest_of_all_that_was_kept(tmp_path: Path) -> None:
-    past = Past(1, start=at(5))
+    past = CheckpointHistory(1, start=at(5))
     files = Files(tmp_path / "run.mcap")
     past.add(files)
     assert past.before(4 * MS) is None
@@ -246,23 +246,23 @@ def test_the_past_is_what_is_latest_of_all_that_was_kept(tmp_path: Path) -> None
 def test_a_ring_takes_a_hundred_and_none_closer_than_a_tenth_of_a_second(
     seconds: float, every_ms: int
 ) -> None:
-    assert Past(seconds).every_ns == every_ms * MS
-    assert Past().every_ns is None
+    assert CheckpointHistory(seconds).every_ns == every_ms * MS
+    assert CheckpointHistory().every_ns is None
     for wrong in (0, -1):
         with pytest.raises(ScenarioError, match=f"the last {wrong} s to go back to; give a time"):
-            Past(wrong)
+            CheckpointHistory(wrong)
 
 
 def test_the_beginning_is_kept_where_it_is_asked_for() -> None:
-    past = Past(first=True)
+    past = CheckpointHistory(first=True)
     lacking = [past.lacks_first]
     for ms in (3, 9):
         past.keep(at(ms))
         lacking.append(past.lacks_first)
     assert lacking == [True, False, False]
     assert past.before(99 * MS) == at(3)
-    assert not Past(first=True, start=at(1)).lacks_first
-    assert not Past().lacks_first
-    ring = begun(Taking(None, past=Past(1, first=True)), ns=7)
+    assert not CheckpointHistory(first=True, start=at(1)).lacks_first
+    assert not CheckpointHistory().lacks_first
+    ring = begun(Taking(None, past=CheckpointHistory(1, first=True)), ns=7)
     assert ring.next_ns == 7
-    assert begun(Taking(None, past=Past(1)), ns=7).next_ns == 100 * MS
+    assert begun(Taking(None, past=CheckpointHistory(1)), ns=7).next_ns == 100 * MS

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from rtsim.cli import ctl
 from rtsim.cli.main import main
 from rtsim.gateway.client import NEXT_TAG, At
-from rtsim.gateway.shown import Glance, Parameters, Sample, State, Units
+from rtsim.gateway.shown import Glance, ParameterTable, Sample, StateTable, Units
 
-STATE = State(
+STATE = StateTable(
     ns=1_500_000_000, wall_ns=5, rate=0.5, standing=False, late=1, missed=2, overruns_compute=3,
     overruns_wake=4, margin_ns=1_250_000, frames=77, leg=1,
 )  # fmt: skip
@@ -88,7 +88,7 @@ PARAMETERS: list[Mapping[str, Any]] = [
     [
         (STATE, ["1.500 s", "rate 0.5", "7 (compute 3, wake 4)", "1.250 ms", "77"]),
         (Units({"a.b": "m/s", "<i>": "1"}), ["a.b", "m/s", "&lt;i&gt;"]),
-        (Parameters(dict(p) for p in PARAMETERS),
+        (ParameterTable(dict(p) for p in PARAMETERS),
          ["a.&lt;b&gt;", "1, 2.5", "kg", "[-inf, 3.0]", "&lt;script&gt;"]),
         (Sample(STATE, {"a.b": 0.25}, 0), ["a.b", "0.25"]),
         (Glance(STATE, {"a.b": 0.25}, {}), ["a.b", "0.25"]),

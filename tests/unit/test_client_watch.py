@@ -16,7 +16,7 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.gateway import client
 from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.client import ControlError, Run
-from rtsim.gateway.registry import Entry
+from rtsim.gateway.registry import RegisteredRun
 
 NAMES = [{"name": "plant.x", "unit": "m"}]
 
@@ -61,7 +61,7 @@ def reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         far = Far(tmp_path / "far", **how)
         monkeypatch.setattr(client, "Caller", lambda *_: far)
         monkeypatch.setattr(client, "stopwatch", lambda: far.ns)
-        monkeypatch.setattr(client, "find", lambda _: Entry(1, 1, "far", far.endpoint))
+        monkeypatch.setattr(client, "find", lambda _: RegisteredRun(1, 1, "far", far.endpoint))
         return far
 
     return reach

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_command_parts import WRONG, right, scenario
 
-from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Ring, Taking
 from rtsim.engine.commands.commands import KINDS, CommandError
 from rtsim.models import unstable
@@ -83,7 +83,7 @@ def flown(
 ) -> list[Leg]:
     """In legs, as often as it is restored."""
     legs: list[Leg] = []
-    past = Past("0.6")
+    past = CheckpointHistory("0.6")
     while True:
         before = legs[-1] if legs else None
         legs.append(Leg(

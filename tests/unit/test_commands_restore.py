@@ -11,7 +11,7 @@ from command_parts import Flown, Told
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Tag
-from rtsim.engine.checkpoint.past import Past
+from rtsim.engine.checkpoint.past import CheckpointHistory
 from rtsim.engine.checkpoint.taking import Files, Ring, Taking
 from rtsim.models import unstable
 from rtsim.record.exact import compare_exact
@@ -32,7 +32,8 @@ def told(kind: str, **arguments: Any) -> Told:
 
 
 def leg(
-    past: Past, at: dict[int, list[Told]], before: Flown | None = None, standing: list[Told] = []  # noqa: B006
+    past: CheckpointHistory, at: dict[int, list[Told]], before: Flown | None = None,
+    standing: list[Told] = []  # noqa: B006
 ) -> Flown:  # fmt: skip
     return Flown(scenario(), at, standing, checkpoints=Taking(None, past=past), before=before)
 
@@ -48,7 +49,7 @@ def last(recording: Recording) -> bytes:
 
 @pytest.mark.rule("restore-is-another-leg")
 def test_a_run_goes_back_in_legs_that_each_replay_bit_for_bit() -> None:
-    past = Past("1.5")
+    past = CheckpointHistory("1.5")
     first = leg(past, {1200 * MS: [told("restore", at=0.75)]})
     assert first.reason == "restored"
     assert first.restored is not None
@@ -73,7 +74,7 @@ def test_a_run_goes_back_in_legs_that_each_replay_bit_for_bit() -> None:
 
 
 def test_what_was_flown_before_going_back_is_no_past_of_what_goes_on() -> None:
-    past = Past("1.5")
+    past = CheckpointHistory("1.5")
     orders = {720 * MS: [told("checkpoint")], 1200 * MS: [told("restore", at=0.72)]}
     first = Flown(scenario(), orders, checkpoints=Taking(Ring(9), past=past))
     assert first.restored is not None
@@ -85,7 +86,7 @@ def test_what_was_flown_before_going_back_is_no_past_of_what_goes_on() -> None:
 
 
 def test_a_run_that_stood_stands_where_it_goes_on() -> None:
-    past = Past("1.5")
+    past = CheckpointHistory("1.5")
     orders = [told("set", target="plant.stiffness", value=2.5), told("restore", at=0.5)]
     first = leg(past, {1000 * MS: [told("pause")]}, standing=orders)
     assert first.reason == "restored"
@@ -103,7 +104,7 @@ def test_a_run_that_stood_stands_where_it_goes_on() -> None:
 
 @pytest.mark.rule("restore-is-another-leg")
 def test_what_comes_after_a_restore_is_for_what_goes_on() -> None:
-    past = Past("1.5")
+    past = CheckpointHistory("1.5")
     orders = [told("restore", at=0.5), told("mark", text="after")]
     first = leg(past, {1000 * MS: orders})
     second = leg(past, {}, first)
@@ -112,7 +113,7 @@ def test_what_comes_after_a_restore_is_for_what_goes_on() -> None:
 
 
 def test_the_wall_neither_sprints_nor_stalls() -> None:
-    past = Past("1.5")
+    past = CheckpointHistory("1.5")
     first = leg(past, {700 * MS: [told("rate", rate=0.1)], 1200 * MS: [told("restore", at=0.5)]})
     began = first.clock.now()
     second = leg(past, {}, first)
@@ -129,7 +130,7 @@ def test_the_wall_neither_sprints_nor_stalls() -> None:
     ],
 )
 def test_a_restore_to_nowhere_is_refused_and_changes_nothing(asked: Told, says: str) -> None:
-    flown = leg(Past(0.5), {900 * MS: [asked]})
+    flown = leg(CheckpointHistory(0.5), {900 * MS: [asked]})
     ((_, wrong, _),) = flown.answers
     assert says in wrong
     assert flown.reason == "end"
@@ -143,7 +144,7 @@ def test_without_anything_kept_it_says_what_keeps_some() -> None:
 
 
 def test_what_goes_on_alone_cannot_go_back() -> None:
-    rig, past = scenario(), Past(1)
+    rig, past = scenario(), CheckpointHistory(1)
     rig.part("controller").controller.paced = True  # type: ignore[union-attr]
     flown = Flown(rig, {900 * MS: [told("restore")]}, checkpoints=Taking(None, past=past))
     ((_, wrong, _),) = flown.answers
@@ -152,7 +153,7 @@ def test_what_goes_on_alone_cannot_go_back() -> None:
 
 @pytest.mark.parametrize("rate", ["max", 1.0])
 def test_kept_files_are_gone_back_to(tmp_path: Path, rate: float | str) -> None:
-    past, files = Past(), Files(tmp_path / "a.mcap")
+    past, files = CheckpointHistory(), Files(tmp_path / "a.mcap")
     past.add(files)
     at: dict[int, list[Told]] = {
         100 * MS: [told("rate", rate=rate)],
@@ -174,4 +175,4 @@ def test_kept_files_are_gone_back_to(tmp_path: Path, rate: float | str) -> None:
 
 def test_a_span_of_nothing() -> None:
     with pytest.raises(ScenarioError, match="give a time > 0"):
-        Past(0)
+        CheckpointHistory(0)

@@ -19,7 +19,7 @@ from rtsim.models import unstable
 from rtsim.record.comparison import compare, compare_exact
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import fed_commands, rerun
-from rtsim.runs.simulation import Fed, Progress, simulate
+from rtsim.runs.simulation import FedInputs, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock
 
@@ -151,7 +151,7 @@ def test_nobody_asks_and_the_run_tells_of_itself_all_the_same() -> None:
 def test_a_replay_that_waits_long_hears_nothing_before_its_tag() -> None:
     told = Flown(scenario(), {TAG_NS: [SET]})
     recorder = MemoryRecorder()
-    fed = Fed(commands=fed_commands(told.recording))
+    fed = FedInputs(commands=fed_commands(told.recording))
     simulate(scenario(), fed=fed, clock=FakeClock(0.02), recorder=recorder)
     assert compare(told.recording, recorder.recording()).ok
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from controller_task_parts import MS, Answers, Stand, after, at_once
 
-from rtsim.components.controller_task import Request
+from rtsim.components.controller_task import ControllerRequest
 from rtsim.components.latency import ZERO, Fixed, Loss
 from rtsim.components.tasks import FAR
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
@@ -31,7 +31,7 @@ def test_with_one_the_answer_is_due_at_the_first_microstep_of_its_time() -> None
     one = after(4, 5.0)
     one.now = 77
     one.task.react(Tag(10 * MS, 3), one.environment)
-    assert one.task.request == Request(Tag(10 * MS, 3), Tag(14 * MS, 0), 77)
+    assert one.task.request == ControllerRequest(Tag(10 * MS, 3), Tag(14 * MS, 0), 77)
     assert one.task.due_ns == 14 * MS
     assert not one.messages
     one.due()
@@ -57,7 +57,7 @@ def test_requests_are_counted_and_busy_ticks_are_missed() -> None:
 
 
 def test_a_request_begins_as_one_in_time() -> None:
-    fresh = Request(Tag(1), Tag(2), 3)
+    fresh = ControllerRequest(Tag(1), Tag(2), 3)
     assert (fresh.late, fresh.asked) == (False, 0)
 
 
@@ -148,7 +148,7 @@ def test_as_fast_as_possible_one_that_is_inside_is_waited_for_and_counts_as_late
     assert text == "c: c: no answer after 500 ns, allowed 4000000 ns"
     assert values == {"allowed": 4e6, "actual": 500.0}
     assert (one.task.lates, one.task.missed, one.task.due_ns) == (1, 0, FAR)
-    assert one.task.request == Request(Tag(0), Tag(4 * MS), 1000, True, 1)
+    assert one.task.request == ControllerRequest(Tag(0), Tag(4 * MS), 1000, True, 1)
 
 
 def test_on_a_paced_clock_there_is_what_is_left_of_the_time() -> None:
@@ -220,7 +220,7 @@ def test_one_outside_that_says_nothing_while_no_clock_runs_is_silent_and_not_lat
         one.due()
     assert (one.task.lates, one.events) == (0, [])
     controller.ahead, controller.silent = [None], lambda tag: ControllerError(f"hush {tag.ns}")  # type: ignore[attr-defined]
-    one.task.request = Request(Tag(5), Tag(6), 0)
+    one.task.request = ControllerRequest(Tag(5), Tag(6), 0)
     with pytest.raises(ControllerError, match="hush 5"):
         one.due()
     paced = Stand(controller, compute=Fixed("0.004"), paced=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from controller_task_parts import INPUTS, MS, OUTPUTS, Answers, Stand, after, at_once
 
-from rtsim.components.controller_task import Request
+from rtsim.components.controller_task import ControllerRequest
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.tasks import FAR
 from rtsim.core.errors import ControllerError, ScenarioError
@@ -118,7 +118,7 @@ def test_a_request_under_way_goes_on() -> None:
     assert other.controller.state == 9
     assert other.task.save() == one.task.save()
     assert (other.task.next_ns, other.task.k) == (10 * MS, 1)
-    assert other.task.request == Request(Tag(0), Tag(15 * MS), 0)
+    assert other.task.request == ControllerRequest(Tag(0), Tag(15 * MS), 0)
     assert other.inputs.tolist() == [2.0, -3.0]
     other.due()
     assert [(m.initiated, m.completed) for m in other.messages] == [(Tag(0), Tag(15 * MS))]
@@ -136,7 +136,7 @@ def test_a_late_one_is_still_late_and_asked_for_as_often() -> None:
     one.tick(10)
     other = resumed(one, make)
     assert (other.task.lates, other.task.missed) == (1, 1)
-    assert other.task.request == Request(Tag(0), Tag(4 * MS), 0, True, 2)
+    assert other.task.request == ControllerRequest(Tag(0), Tag(4 * MS), 0, True, 2)
     assert other.task.due_ns == FAR
 
 

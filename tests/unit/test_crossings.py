@@ -20,13 +20,13 @@ from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
-from rtsim.runs.simulation import Outcome, simulate
+from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 
 MS = 1_000_000
 
 
-def flown(scenario: Scenario, **how: Any) -> tuple[Recording, Outcome]:
+def flown(scenario: Scenario, **how: Any) -> tuple[Recording, RunResult]:
     recorder = MemoryRecorder()
     outcome = simulate(scenario, recorder=recorder, **how)
     return recorder.recording(), outcome

@@ -25,11 +25,11 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import Command
-from rtsim.engine.commands.inbox import Waiting
+from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model
 from rtsim.record.event import Event
 from rtsim.runs.diverging import diverge
-from rtsim.runs.simulation import Fed
+from rtsim.runs.simulation import FedInputs
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
@@ -140,8 +140,8 @@ def test_what_the_runs_were_told_is_compared_to_the_letter() -> None:
     scenario = shaken(0.5, 0.0)
     runs = []
     for text in ("here", "there"):
-        mark = Waiting(Command("mark", {"text": text}), None, 14 * MS)
-        runs.append(trace_of(scenario, compile=False, fed=Fed(commands=[mark])))
+        mark = PendingCommand(Command("mark", {"text": text}), None, 14 * MS)
+        runs.append(trace_of(scenario, compile=False, fed=FedInputs(commands=[mark])))
     verdict = diverge(*runs, scenarios=(scenario, scenario))
     assert named(verdict) == (Tag(15 * MS), "event", "mark", "Command")
 

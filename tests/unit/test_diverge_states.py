@@ -30,7 +30,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import diverge, finder
-from rtsim.runs.diverging.flying import Flight
+from rtsim.runs.diverging.flying import RecordedRun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
@@ -234,7 +234,7 @@ def test_a_flight_from_any_tag_is_the_whole_one(at: int) -> None:
     """Also from the first instant, which only a run from the start makes."""
     scenario = sensed(Loss(Fixed("0.001"), 0.4))
     whole = trace_of(scenario, compile=False, seed=3)
-    flight = Flight(whole, scenario)
+    flight = RecordedRun(whole, scenario)
     kept = flight.fly(None, 60 * MS, [at]).kept
     flown = flight.fly(kept[at], 100 * MS, [80 * MS])
     assert compare_exact(whole, flown.recording) is None
@@ -243,7 +243,7 @@ def test_a_flight_from_any_tag_is_the_whole_one(at: int) -> None:
 
 def test_a_flight_that_cannot_begin_is_an_error_and_no_end_of_it() -> None:
     scenario = sensed(Fixed("0.001"))
-    flight = Flight(trace_of(scenario, compile=False), scenario)
+    flight = RecordedRun(trace_of(scenario, compile=False), scenario)
     end = flight.fly(None, 100 * MS, [100 * MS]).kept[100 * MS]
     with pytest.raises(CheckpointError, match="nothing is left to run"):
         flight.fly(end, 100 * MS)

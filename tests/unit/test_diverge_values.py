@@ -11,7 +11,7 @@ import pytest
 
 from rtsim.core.random_streams import RandomStreams
 from rtsim.runs.diverging.states import drawn, first_apart, parting
-from rtsim.runs.diverging.values import Pair, Value, in_full, same
+from rtsim.runs.diverging.values import Value, ValuePair, in_full, same
 
 OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 
@@ -33,7 +33,7 @@ OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
     ],
 )
 def test_a_pair_is_equal_bit_for_bit(a: Value, b: Value, equal: bool, apart: str) -> None:
-    pair = Pair("x", a, b)
+    pair = ValuePair("x", a, b)
     assert (same(a, b), pair.equal, pair.apart) == (equal, equal, apart)
     told = pair.to_json()
     assert told["equal"] == equal

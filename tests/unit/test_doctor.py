@@ -17,7 +17,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.testing import FakeClock
 from rtsim.timing import doctor
 from rtsim.timing.doctor import Diagnosis, examine
-from rtsim.timing.scheduling import Granted, Item, Request
+from rtsim.timing.scheduling import Granted, Item, SchedulingRequest
 
 US = 1_000
 
@@ -150,18 +150,18 @@ def test_a_machine_that_others_load_is_said_to_be(
 
 
 def test_it_says_under_what_it_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Request | None] = []
+    asked: list[SchedulingRequest | None] = []
 
     @contextlib.contextmanager
-    def request(wanted: Request | None) -> Iterator[Granted]:
+    def request(wanted: SchedulingRequest | None) -> Iterator[Granted]:
         asked.append(wanted)
         yield Granted((Item("class", f"SCHED_FIFO {wanted.fifo}" if wanted else "no", "x", True),))
 
     monkeypatch.setattr(doctor, "request", request)
     plain = examine(0.4, make_clock=lambda _: FakeClock())
     assert any("rtsim doctor --realtime" in line for line in plain.advice)
-    found = examine(0.4, make_clock=lambda _: FakeClock(), asked=Request(fifo=50))
-    assert asked == [None, Request(fifo=50)]
+    found = examine(0.4, make_clock=lambda _: FakeClock(), asked=SchedulingRequest(fifo=50))
+    assert asked == [None, SchedulingRequest(fifo=50)]
     assert found.verdict.startswith("With --realtime this machine holds")
     assert "Measured with --realtime" in shown_on_a_terminal(found)
     assert not any("rtsim doctor --realtime" in line for line in found.advice)

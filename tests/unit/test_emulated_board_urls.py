@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from emulated_board_parts import IMAGES, echoing_terminal, need, on_each
 
-from hitl.boards import BoardError, Link, node, open_board, open_link, parse_url, simavr
+from hitl.boards import BoardError, BoardLink, node, open_board, open_link, parse_url, simavr
 from hitl.cli.boards import board
 from hitl.testing import check_link
 
@@ -23,7 +23,7 @@ ECHO = IMAGES / "echo_500000.hex"
 def test_an_emulated_board_is_a_link(backend: str, image: str) -> None:
     need(backend)
 
-    def booted() -> Link:
+    def booted() -> BoardLink:
         board = open_board(f"board:uno?backend={backend}", IMAGES / f"{image}.hex")
         board.advance(board.clock_hz // 1000)
         return board
@@ -118,7 +118,7 @@ def test_a_loop_is_a_link() -> None:
         (TextOut, "not str"),
     ],
 )
-def test_a_broken_link_is_caught(broken: Callable[[], Link], said: str) -> None:
+def test_a_broken_link_is_caught(broken: Callable[[], BoardLink], said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check_link(broken)
 

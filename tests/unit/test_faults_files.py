@@ -13,7 +13,7 @@ from fault_parts import flown, in_words, ramp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitl.plants import Plant
+from hitl.plants import TestPlant
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.faults import Fault, FaultError, read_faults
 from rtsim.engine.faults.condition import parse_condition
@@ -277,7 +277,7 @@ def test_a_long_condition_is_refused() -> None:
 
 
 def test_flown_by_the_fixtures(
-    plant: Callable[..., Plant], faults: Callable[..., tuple[Fault, ...]], tmp_path: Path
+    plant: Callable[..., TestPlant], faults: Callable[..., tuple[Fault, ...]], tmp_path: Path
 ) -> None:
     """A file beside the test, or entries; the design flies as well as the C."""
     path = written(tmp_path, GOOD)

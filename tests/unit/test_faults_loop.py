@@ -15,7 +15,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.taking import Files, Taking
 from rtsim.engine.faults.at_loop import DisturbedPacer
-from rtsim.engine.microsteps import Instant
+from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.trace import Trace
 from rtsim.record.exact import compare_exact
 from rtsim.runs.replay import rerun
@@ -269,7 +269,7 @@ def test_a_run_without_them_has_the_loop_that_it_always_had(faults: tuple[Any, .
     assert type(pacer) is Pacer
     assert pacer._until == clock.wait_until
     trace = Trace(system, _Nothing(), paced=True)  # type: ignore[arg-type]
-    assert Instant(system, trace, clock, pacer.anchor, pacer.lap)._lose is None
+    assert Microsteps(system, trace, clock, pacer.anchor, pacer.lap)._lose is None
     disturbed = scenario(*faults, late(kind="stall")).build(0)
     assert type(_pacer(disturbed, clock, CatchUp(), may_change=False)) is DisturbedPacer
     assert disturbed.faults is not None

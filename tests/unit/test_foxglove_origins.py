@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway.origins import LONGEST_HEAD, Door, read_origins
-from rtsim.gateway.relay import Relay
+from rtsim.gateway.relay import TelemetryRelay
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 
@@ -68,7 +68,7 @@ def relayed() -> Iterator[tuple[int, list[bytes]]]:
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         listener = socket.create_server(("127.0.0.1", 0))
-        relay = Relay(listener, server.getsockname()[1])
+        relay = TelemetryRelay(listener, server.getsockname()[1])
         port = listener.getsockname()[1]
         relay.start()
 

@@ -15,7 +15,7 @@ from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.runs.simulation import Outcome, simulate
+from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import Adaptive, SciPy, Solver
 from rtsim.solve.adaptive import EVALUATIONS
@@ -57,7 +57,7 @@ def watched(
     return scenario
 
 
-def flown(scenario: Scenario, **how: Any) -> tuple[Recording, Outcome]:
+def flown(scenario: Scenario, **how: Any) -> tuple[Recording, RunResult]:
     recorder = MemoryRecorder()
     outcome = simulate(scenario, recorder=recorder, **how)
     return recorder.recording(), outcome

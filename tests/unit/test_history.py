@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.components.request_log import History, feed, steps_of
+from rtsim.components.request_log import RequestLog, feed, steps_of
 from rtsim.core.errors import ControllerError
 from rtsim.core.net.messagepack import pack, unpack
 from rtsim.core.signals import Vector
@@ -18,7 +18,7 @@ class Summing:
     """Sums its first input; ``start`` is what a memory that was never set holds."""
 
     def __init__(self, width: int = 1, start: float = 0.0, most_bytes: int = 1 << 20) -> None:
-        self.history = History(width, most_bytes)
+        self.history = RequestLog(width, most_bytes)
         self.sum = start
 
     def send(self, tag: Tag, inputs: Vector) -> None:
@@ -44,7 +44,7 @@ class Summing:
 
 @pytest.mark.parametrize("steps", [0, 1, 1023, 1024, 1025, 5000])
 def test_history(steps: int) -> None:
-    whole, short = History(1), History(1, most_bytes=2048 * 24)
+    whole, short = RequestLog(1), RequestLog(1, most_bytes=2048 * 24)
     for k in range(steps):
         for history in (whole, short):
             history.add(Tag(k, 1), np.array([k / 2]))

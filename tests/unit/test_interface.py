@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.interface import Interface, InterfaceError, Step, load_interface
+from hitl.interface import Interface, InterfaceError, StepEntry, load_interface
 from hitl.interface.fields import Field, limits
 from hitl.interface.lines import Lines
 from hitl.interface.targets import check_target
@@ -78,7 +78,7 @@ def test_all_that_it_says(folder: Path) -> None:
     assert got.sources == ((folder / "pid.c").resolve(),)
     assert got.objects == ("struct pid pid", "struct in in")
     assert got.initialize == ("pid_initialize(&pid)",)
-    assert got.steps == (Step("fast()", 1, 0, 11), Step("slow()", 5, 2, 11))
+    assert got.steps == (StepEntry("fast()", 1, 0, 11), StepEntry("slow()", 5, 2, 11))
     assert got.inputs.columns == ("setpoint", "raw")
     assert got.outputs.columns == ("command_0", "command_1")
     assert [f.line for f in got.fields] == [14, 15, 17, 22]

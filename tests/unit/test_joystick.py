@@ -25,7 +25,7 @@ from rtsim.cli.joystick import ask, open_devices, watch
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK
-from rtsim.pilot.devices.controls import Controls, Look, Moved, Stick
+from rtsim.pilot.devices.controls import Controls, DeviceSample, Moved, Stick
 from rtsim.pilot.devices.mapping import mapping_of, read_mapping
 from rtsim.pilot.devices.missing import why_none
 from rtsim.pilot.devices.sdl import Devices
@@ -336,7 +336,7 @@ def test_what_moves_a_value_is_told_from_the_mapping() -> None:
     assert rows["flaps"] == "nothing: see --mapping"
     assert not any("rudder" in says for says in rows.values())
     assert "no joystick?" in rows
-    flown.update(Look({1: Stick("joystick", "Extreme 3D", (0.5,))}), 0)
+    flown.update(DeviceSample({1: Stick("joystick", "Extreme 3D", (0.5,))}), 0)
     rows = dict(strip.help_rows(flown.movers))
     assert rows["lift"] == "Extreme 3D"
     assert "no joystick?" not in rows

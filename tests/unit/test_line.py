@@ -13,7 +13,7 @@ from rtsim.core.errors import OverrunError
 from rtsim.testing.clock import FakeClock
 from rtsim.timing import line as line_module
 from rtsim.timing.certificate import Certificate, certify
-from rtsim.timing.line import Line
+from rtsim.timing.line import RunQueue
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import Abort
 
@@ -39,7 +39,7 @@ class Late(FakeClock):
 def paced(clock: Late, pacer: Pacer | None = None) -> Pacer:
     """Through all of its wakes, a tag each 10 ms."""
     pacer = pacer or Pacer(clock, frame_ns=10 * MS)
-    pacer.line = Line(lambda: clock.in_line)
+    pacer.line = RunQueue(lambda: clock.in_line)
     pacer.start(0)
     for number in range(1, len(clock._wakes) + 1):
         pacer.wait(number * 10 * MS)
@@ -79,7 +79,7 @@ def test_those_that_others_made_are_counted() -> None:
 def test_what_was_stood_before_the_wait_is_not_of_it() -> None:
     clock = Late((0, 0), (3 * MS, MS))
     pacer = Pacer(clock, frame_ns=10 * MS)
-    pacer.line = Line(lambda: clock.in_line)
+    pacer.line = RunQueue(lambda: clock.in_line)
     pacer.start(0)
     pacer.wait(10 * MS)
     clock.in_line += 7 * MS  # while it computed
@@ -92,7 +92,7 @@ def test_what_is_handed_on_was_stood_by_the_wake_that_made_it() -> None:
     """35 ms late at 100 Hz: that tag and the two after it, all behind the same others."""
     clock = Late((35 * MS, 34 * MS), (0, 0))
     pacer = Pacer(clock, frame_ns=10 * MS)
-    pacer.line = Line(lambda: clock.in_line)
+    pacer.line = RunQueue(lambda: clock.in_line)
     pacer.start(0)
     for number in range(1, 5):
         pacer.wait(number * 10 * MS)
@@ -135,7 +135,7 @@ def test_of_a_long_wait_only_the_end_counts() -> None:
     clock = InPieces()
     pacer = Pacer(clock, frame_ns=1000 * MS, tolerance_ns=MS)
     pacer.overhear = lambda _ns: False
-    pacer.line = Line(lambda: clock.in_line)
+    pacer.line = RunQueue(lambda: clock.in_line)
     pacer.start(0)
     pacer.wait(1000 * MS)
     assert clock.pieces > 10
@@ -158,7 +158,7 @@ def test_a_system_that_does_not_say_leaves_it_out(
         if said is not None:
             path.write_text(said)
         monkeypatch.setattr(line_module, "_FILE", str(path))
-        line = Line()
+        line = RunQueue()
         line.note()
         assert line.stood_ns() is None
         line.close()
@@ -179,7 +179,7 @@ def test_a_clock_that_is_not_the_walls_has_no_line() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux says it")
 def test_it_is_of_the_thread_that_opened_it() -> None:
     """Also where another asks: that has stood for another time."""
-    line = Line()
+    line = RunQueue()
     first = line._read()
     seen: list[int] = []
     other = threading.Thread(target=lambda: seen.append(line._read()))

@@ -19,7 +19,7 @@ from rtsim.core.raised import in_words
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.equations import compiling
-from rtsim.equations.addresses import EQUATION, MATRIX, NUMBER, RESET, WORDS, Block
+from rtsim.equations.addresses import EQUATION, MATRIX, NUMBER, RESET, WORDS, AddressBlock
 from rtsim.equations.compiling import announced, compile_function
 from rtsim.equations.machine_code import MachineCode, link
 from rtsim.equations.model import Model, bind
@@ -187,7 +187,7 @@ def test_arrays_of_each_kind_are_handed_over() -> None:
     rows, words = np.arange(6.0).reshape(2, 3), np.array([1000])
     expected = 1000 + int(2 * sum((10 * i + j) * rows[i, j] for i in range(2) for j in range(3)))
     assert native.call(words, rows, 2.0) == expected
-    assert native.on(Block(words, ()), rows)(2.0) == expected
+    assert native.on(AddressBlock(words, ()), rows)(2.0) == expected
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
-from rtsim.runs.simulation import Outcome, simulate
+from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 
 
@@ -54,7 +54,7 @@ def heater(**other: Any) -> Model:
     return modal("heater", Signals("warmth"), **(given | other))
 
 
-def flown(model: Model, **how: Any) -> tuple[Recording, Outcome, Scenario]:
+def flown(model: Model, **how: Any) -> tuple[Recording, RunResult, Scenario]:
     scenario = Scenario("heater", until=4)
     scenario.plant("h", model, step=1, solver="dp54")
     recorder = MemoryRecorder()

@@ -18,7 +18,7 @@ from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.net.sockets import Broadcast
 from rtsim.engine.faults.reading import read_faults
 from rtsim.gateway.listening import check_free
-from rtsim.gateway.registry import VIEWED, Entry, enter
+from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
 from rtsim.record.report import write_report
 from rtsim.record.tape import MemoryRecorder
 from rtsim.record.whole import write_whole
@@ -143,7 +143,7 @@ def test_plotjugglers_port_in_use_is_told_before_the_run() -> None:
 def viewed(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(folder / "runtime"))
     for pid, name in enumerate(names, start=os.getpid()):
-        enter(Entry(pid, os.getpid(), name, str(folder / "nothing")), VIEWED)
+        enter(RegisteredRun(pid, os.getpid(), name, str(folder / "nothing")), VIEWED)
 
 
 def test_view_names_the_run_that_it_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.by_wire import STICK as AIRCRAFT
 from rtsim.pilot.devices.calibration import LEAST_LOOKS, Calibration
-from rtsim.pilot.devices.controls import Controls, Look, Stick
+from rtsim.pilot.devices.controls import Controls, DeviceSample, Stick
 from rtsim.pilot.devices.mapping import AxisSource, Value, read_mapping
 from rtsim.pilot.devices.writing import calibrated, own_tables, to_toml
 
@@ -42,7 +42,7 @@ class Person:
                     for k, rest in enumerate(stick.axes)
                 ]
                 out[number] = Stick(stick.kind, stick.name, tuple(axes))
-            self.calibration.look(Look(out))
+            self.calibration.look(DeviceSample(out))
 
     def does(self, **held: float) -> str:
         """Hold it there and say so."""
@@ -92,7 +92,7 @@ def test_the_written_file_flies_over_the_whole_range_and_is_still_at_rest(tmp_pa
 
     def flown(pitch: float, lever: float) -> list[float]:
         stick = {9: Stick("joystick", "Extreme 3D", (0.0, pitch, 0.0, lever))}
-        return [round(value, 6) for value in controls.update(Look(stick), 0).tolist()]
+        return [round(value, 6) for value in controls.update(DeviceSample(stick), 0).tolist()]
 
     assert flown(-0.8, -0.9) == [1.0, 1.0]
     assert flown(0.9, 0.9) == [-1.0, 0.0]
@@ -239,7 +239,7 @@ def test_a_value_may_be_left_out_and_a_rest_may_not() -> None:
 def test_a_device_that_is_unplugged_meanwhile_is_forgotten() -> None:
     person = at_minus()
     sticks, person.sticks = person.sticks, {}
-    person.calibration.look(Look())
+    person.calibration.look(DeviceSample())
     assert "is gone" in person.calibration.go_on()
     assert person.calibration.skip() == ""
     person.sticks = {8: sticks[4]}

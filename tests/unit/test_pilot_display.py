@@ -18,13 +18,13 @@ from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.keys import OF_THE_WINDOW
 from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.scenes.scene import scene_named
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
 from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
 from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, Saving, _mapping, _why
-from rtsim.pilot.viewer.state import Picture, Said, Telling
+from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FAKE_START, FakeClock
 
@@ -45,9 +45,9 @@ class Viewer:
         self.clock = FakeClock()
         self.picture = Picture(self.shared)
         self.display = Display(
-            self.surface, scene_named("f16", about), self.picture, Said(self.shared),
+            self.surface, scene_named("f16", about), self.picture, RunState(self.shared),
             Telling(self.shared), Controls(_mapping(None, self.shared.schema), self.stick_signals),
-            Frames(60, self.clock), self.clock,
+            VideoFrames(60, self.clock), self.clock,
         )  # fmt: skip
         self.display.screenshots = folder
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.pilot.interpolation import Interpolation, Pair, slerp
+from rtsim.pilot.interpolation import Interpolation, StatePair, slerp
 
 MS = 1_000_000
 STEP = 20 * MS
@@ -26,11 +26,11 @@ SIGNALS = Signals(
 )
 
 
-def pair_of(last: Vector, next_: Vector, k: int = 0, step: int = STEP) -> Pair:
+def pair_of(last: Vector, next_: Vector, k: int = 0, step: int = STEP) -> StatePair:
     """The k-th step, in real time from the wall's 1000 ms on."""
     at = k * step
     wall = 1000 * MS + at
-    return Pair(at, at + step, wall, wall + step, False, last, next_)
+    return StatePair(at, at + step, wall, wall + step, False, last, next_)
 
 
 def about(axis: int, angle: float) -> Vector:
@@ -183,15 +183,15 @@ def test_where_a_moment_of_the_wall_lies() -> None:
     assert at == [0.0, 0.0, 0.25, 1.0, 1.0]
     assert pair.fraction(1100 * MS, ahead=5 * MS) == 1.25
     assert pair.fraction(1100 * MS, ahead=500 * MS) == 2.0  # not more than a step
-    gone = Pair(0, STEP, 1000 * MS, 1020 * MS, True, state(), state())
+    gone = StatePair(0, STEP, 1000 * MS, 1020 * MS, True, state(), state())
     assert gone.fraction(1100 * MS, ahead=5 * MS) == 1.0
     assert pair.ns(0.25) == 5 * MS
-    unpaced = Pair(0, STEP, 1000 * MS, 1000 * MS, False, state(), state())
+    unpaced = StatePair(0, STEP, 1000 * MS, 1000 * MS, False, state(), state())
     assert unpaced.fraction(0) == 1.0
 
 
 def test_a_step_of_no_length_divides_by_nothing() -> None:
-    pair = Pair(5, 5, 1, 1, False, state(), state(plain=2))
+    pair = StatePair(5, 5, 1, 1, False, state(), state(plain=2))
     interpolate = Interpolation(SIGNALS)
     assert interpolate.at(pair, 0.5)[11] == 1.0
     assert not interpolate.slope(pair).any()

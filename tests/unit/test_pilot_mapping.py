@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Signal, Signals
-from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls, Look, Stick
+from rtsim.pilot.devices.controls import FADE_NS, HOLD_NS, Controls, DeviceSample, Stick
 from rtsim.pilot.devices.keys import NAMED, OF_THE_WINDOW
 from rtsim.pilot.devices.mapping import MappingError, Value, mapping_of, read_mapping
 
@@ -31,8 +31,8 @@ def keys(minus: str, plus: str) -> dict[str, Any]:
     return {"keyboard": {"minus": minus, "plus": plus}}
 
 
-def joystick(*axes: float, kind: str = "joystick", name: str = "Extreme 3D") -> Look:
-    return Look({7: Stick(kind, name, axes)})
+def joystick(*axes: float, kind: str = "joystick", name: str = "Extreme 3D") -> DeviceSample:
+    return DeviceSample({7: Stick(kind, name, axes)})
 
 
 @given(
@@ -64,8 +64,8 @@ def test_dead_zone_curve_inversion_and_trim() -> None:
 
 def test_values_begin_where_the_run_has_them_and_nobody_moves_them() -> None:
     flown = controls()
-    assert flown.update(Look(), 0).tolist() == [0.0, 0.25]
-    assert flown.update(Look(), 10**9).tolist() == [0.0, 0.25]
+    assert flown.update(DeviceSample(), 0).tolist() == [0.0, 0.25]
+    assert flown.update(DeviceSample(), 10**9).tolist() == [0.0, 0.25]
     assert [moved.by for moved in flown.movers.values()] == ["", ""]
 
 
@@ -78,9 +78,9 @@ def test_a_joystick_before_a_gamepad_before_keys() -> None:
         }
     )
     both = {1: Stick("gamepad", "Pad", (0, -0.5, 0, 0, 0, 0)), 2: Stick("joystick", "J", (0, 0.5))}
-    assert flown.update(Look(both, frozenset("d")), 0)[0] == 0.5
+    assert flown.update(DeviceSample(both, frozenset("d")), 0)[0] == 0.5
     assert flown.movers["pitch"].by == "J"
-    assert flown.update(Look({1: both[1]}), 1)[0] == -0.5
+    assert flown.update(DeviceSample({1: both[1]}), 1)[0] == -0.5
     assert flown.movers["pitch"].by == "Pad"
 
 
@@ -106,30 +106,32 @@ def test_keys_move_a_spring_and_a_lever() -> None:
     keys = {"minus": "a", "plus": "d", "rate": 2.0}
     flown = controls(pitch={"keyboard": keys}, throttle={"keyboard": {**keys, "spring": False}})
     for k in range(11):
-        values = flown.update(Look(keys=frozenset("d")), k * 20 * MS)
+        values = flown.update(DeviceSample(keys=frozenset("d")), k * 20 * MS)
     assert values.tolist() == pytest.approx([0.4, 0.25 + 0.5 * 0.4])
     for k in range(11, 16):
-        values = flown.update(Look(), k * 20 * MS)
+        values = flown.update(DeviceSample(), k * 20 * MS)
     assert values.tolist() == pytest.approx([0.0, 0.45])
-    flown.update(Look(keys=frozenset("d")), 10**12)
+    flown.update(DeviceSample(keys=frozenset("d")), 10**12)
     assert flown.values[0] == pytest.approx(0.2)  # nobody looked for long: a jerk of 0.1 s
 
 
 def test_the_mouse_while_it_flies() -> None:
     flown = controls(pitch={"mouse": {"axis": "y"}})
-    assert flown.update(Look(mouse=(0.9, -0.3)), 0)[0] == -0.3
-    assert flown.update(Look(), 1)[0] == -0.3
+    assert flown.update(DeviceSample(mouse=(0.9, -0.3)), 0)[0] == -0.3
+    assert flown.update(DeviceSample(), 1)[0] == -0.3
 
 
 def test_a_device_that_goes_is_held_then_safe() -> None:
     flown = controls(throttle={"joystick": {"axis": 0}, "safe": 0.5})
     assert flown.update(joystick(1.0), 0)[1] == 1.0
-    gone = [flown.update(Look(), 1 + t)[1] for t in (0, HOLD_NS, HOLD_NS + FADE_NS // 2)]
+    gone = [flown.update(DeviceSample(), 1 + t)[1] for t in (0, HOLD_NS, HOLD_NS + FADE_NS // 2)]
     assert gone == pytest.approx([1.0, 1.0, 0.75])
     assert flown.lost == ["Extreme 3D is gone: throttle held"]
-    assert flown.update(Look(), 1 + HOLD_NS + FADE_NS)[1] == 0.5
+    assert flown.update(DeviceSample(), 1 + HOLD_NS + FADE_NS)[1] == 0.5
     assert flown.lost == ["Extreme 3D is gone: throttle at safe values"]
-    assert flown.update(Look({8: Stick("joystick", "other", (-1.0,))}), 10 * HOLD_NS)[1] == 0.0
+    assert (
+        flown.update(DeviceSample({8: Stick("joystick", "other", (-1.0,))}), 10 * HOLD_NS)[1] == 0.0
+    )
     assert flown.lost == []
 
 
@@ -137,8 +139,8 @@ def test_a_key_takes_over_from_a_device_that_is_gone() -> None:
     keys = {"minus": "a", "plus": "d", "rate": 1.0}
     flown = controls(pitch={"joystick": {"axis": 0}, "keyboard": keys, "safe": 0.0})
     flown.update(joystick(0.5), 0)
-    assert flown.update(Look(), 50 * MS)[0] == 0.5  # a spring does not pull at what is lost
-    assert flown.update(Look(keys=frozenset("a")), 100 * MS)[0] == pytest.approx(0.45)
+    assert flown.update(DeviceSample(), 50 * MS)[0] == 0.5  # a spring does not pull at what is lost
+    assert flown.update(DeviceSample(keys=frozenset("a")), 100 * MS)[0] == pytest.approx(0.45)
     assert flown.lost == []
 
 
@@ -219,5 +221,5 @@ def test_without_bounds_it_moves_about_its_initial_value(
 ) -> None:
     signals = Signals(Signal("push", low=low, high=high, initial=100.0))
     flown = Controls(mapping_of({"push": {"joystick": {"axis": 0}}}, signals, "here"), signals)
-    assert flown.update(Look(), 0).tolist() == [100.0]
+    assert flown.update(DeviceSample(), 0).tolist() == [100.0]
     assert [float(flown.update(joystick(x), 1)[0]) for x in (-1.0, 1.0)] == list(ends)

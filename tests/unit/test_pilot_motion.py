@@ -12,7 +12,7 @@ from pilot_parts import flight, watched
 from rtsim.core.signals import Vector
 from rtsim.models.f16.piloted import RUNWAY
 from rtsim.models.f16.plant import F16
-from rtsim.pilot.interpolation import Pair
+from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.scene import COCKPIT
@@ -36,14 +36,14 @@ def rolling() -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[Pair]:
+def pairs() -> list[StatePair]:
     return watched(rolling(), 2.0)[1]
 
 
 class Window:
     """What is published goes through shared memory to a picture of the horizon."""
 
-    def __init__(self, pairs: list[Pair], cockpit: Cockpit) -> None:
+    def __init__(self, pairs: list[StatePair], cockpit: Cockpit) -> None:
         self._pairs = pairs
         self._writer = cockpit.shared.writer("plant/f16")
         self._picture = Picture(Shared.open(cockpit.shared.path))
@@ -62,7 +62,7 @@ class Window:
         self._scene._terrain.draw(self._surface, camera)
         return horizon(self._surface)
 
-    def _publish(self, pair: Pair) -> None:
+    def _publish(self, pair: StatePair) -> None:
         walls = pair.last_wall, pair.next_wall
         self._writer.integers[:] = (pair.last_ns, pair.next_ns, *walls, 0, 0, 0)
         self._writer.floats[:] = np.concatenate((pair.last, pair.next))
@@ -77,7 +77,7 @@ def horizon(surface: pygame.Surface) -> float:
     return -math.atan(float(np.polyfit(x, heights[x], 1)[0]))
 
 
-def drawn(pairs: list[Pair], lead_ns: int = 0) -> tuple[Vector, Vector]:
+def drawn(pairs: list[StatePair], lead_ns: int = 0) -> tuple[Vector, Vector]:
     """The horizon's angle in each frame, and the roll that was to be shown."""
     with Cockpit(rolling(), "stick") as cockpit:
         window = Window(pairs, cockpit)
@@ -90,7 +90,7 @@ def bend(angles: Vector) -> float:
     return float(np.abs(np.diff(np.unwrap(angles), 2)).max())
 
 
-def allowed(pairs: list[Pair], lead_ns: int = 0) -> float:
+def allowed(pairs: list[StatePair], lead_ns: int = 0) -> float:
     """Chords bend by a*dt*(dt + h) at most, ``a`` being the greatest roll acceleration flown.
 
     A picture that is on the screen ``e`` after the next state is due goes on along the chord: it
@@ -104,7 +104,7 @@ def allowed(pairs: list[Pair], lead_ns: int = 0) -> float:
 
 @pytest.mark.parametrize("lead_ns", [0, 4_000_000])
 def test_the_drawn_horizon_bends_no_more_than_interpolation_predicts(
-    pairs: list[Pair], lead_ns: int
+    pairs: list[StatePair], lead_ns: int
 ) -> None:
     angles, rolls = drawn(pairs, lead_ns)
     assert np.abs(angles - rolls).max() < SEEN
@@ -114,9 +114,9 @@ def test_the_drawn_horizon_bends_no_more_than_interpolation_predicts(
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_picture_of_committed_states_alone_bends_more(
-    pairs: list[Pair], share: float, monkeypatch: pytest.MonkeyPatch
+    pairs: list[StatePair], share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last state until the next one is there; or the next as soon as it is known."""
-    monkeypatch.setattr(Pair, "fraction", lambda *_: share)
+    monkeypatch.setattr(StatePair, "fraction", lambda *_: share)
     angles, _ = drawn(pairs)
     assert bend(angles) > 1.5 * allowed(pairs)

@@ -16,7 +16,7 @@ from rtsim.pilot.interpolation import Interpolation
 from rtsim.pilot.scenes import text
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.orbit import OrbitScene
-from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Scene, Shown
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Scene, SceneMoment, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.scenario.parts import PlantPart, readable
 from rtsim.scenario.scenario import Scenario
@@ -58,7 +58,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def draw(scene: Scene, name: str, body: Shown, view: str = COCKPIT) -> pygame.Surface:
     surface = pygame.Surface((320, 180))
-    scene.draw(surface, Moment({name: body}, view, {"throttle": 0.5}))
+    scene.draw(surface, SceneMoment({name: body}, view, {"throttle": 0.5}))
     return surface
 
 

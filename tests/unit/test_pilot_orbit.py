@@ -12,17 +12,17 @@ from rtsim.core.signals import Vector
 from rtsim.models.orbit import ORBIT
 from rtsim.pilot.scenes import orbit
 from rtsim.pilot.scenes.orbit import ARROW, MOON, PLANET, TRACK, OrbitScene
-from rtsim.pilot.scenes.scene import Moment, Shown, scene_named
+from rtsim.pilot.scenes.scene import SceneMoment, Shown, scene_named
 from rtsim.pilot.scenes.text import Colour
 
 SIZE = (400, 300)
 
 
-def moment(turn: float, distance: float = 1.0) -> Moment:
+def moment(turn: float, distance: float = 1.0) -> SceneMoment:
     """On a circle, ``turn`` rad from the start; the time goes with it."""
     x, y = distance * math.cos(turn), distance * math.sin(turn)
     values = np.array([x, y, -0.2 * y, 0.2 * x])
-    return Moment({"moon": Shown(ORBIT.states, values, np.zeros(4), round(turn * 1e9))})
+    return SceneMoment({"moon": Shown(ORBIT.states, values, np.zeros(4), round(turn * 1e9))})
 
 
 def near(surface: pygame.Surface, at: tuple[float, float], colour: Colour, within: int) -> bool:
@@ -75,7 +75,7 @@ def test_all_of_an_orbit_fits_and_nothing_is_too_much() -> None:
     values: Vector = np.array([0.0, 0.0, 0.0, 0.0])
     for k, broken in enumerate((values, values + math.nan)):
         shown = Shown(ORBIT.states, broken, values, 10**10 + k)
-        OrbitScene({}).draw(pygame.Surface((160, 120)), Moment({"moon": shown}))
+        OrbitScene({}).draw(pygame.Surface((160, 120)), SceneMoment({"moon": shown}))
 
 
 @pytest.mark.parametrize("distance", [0.2, 0.99999999, 1.0, 1.99, 2.0, 4.9, 5.0, 9.99, 3.8e8])

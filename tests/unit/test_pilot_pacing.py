@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from rtsim.core.errors import ScenarioError
-from rtsim.pilot.pacing import POLL_NS, Durations, Frames
+from rtsim.pilot.pacing import POLL_NS, Durations, VideoFrames
 from rtsim.testing.clock import FAKE_START, FakeClock
 
 MS = 1_000_000
@@ -16,7 +16,7 @@ MS = 1_000_000
 def test_deadlines_do_not_drift() -> None:
     """At 60 Hz the millionth frame is due when it should be, and none hands its lateness on."""
     clock = FakeClock(late=[300_000] * 50)
-    frames = Frames(60, clock)
+    frames = VideoFrames(60, clock)
     due = []
     for _ in range(121):
         due.append(frames.wait(lambda: None) - FAKE_START)
@@ -28,7 +28,7 @@ def test_deadlines_do_not_drift() -> None:
 
 def test_devices_are_read_each_millisecond_and_last_of_all() -> None:
     clock = FakeClock()
-    frames = Frames(100, clock)
+    frames = VideoFrames(100, clock)
     polls: list[int] = []
 
     def poll() -> None:
@@ -46,7 +46,7 @@ def test_devices_are_read_each_millisecond_and_last_of_all() -> None:
 
 def test_a_frame_that_was_missed_is_dropped_and_the_grid_stays() -> None:
     clock = FakeClock()
-    frames = Frames(50, clock)
+    frames = VideoFrames(50, clock)
     begun = []
     for work in (5, 55, 5, 25, 5, 5):
         frames.wait(lambda: None)
@@ -61,7 +61,7 @@ def test_a_frame_that_was_missed_is_dropped_and_the_grid_stays() -> None:
 @pytest.mark.parametrize("rate", [0.0, -60.0, 1e9])
 def test_no_such_rate(rate: float) -> None:
     with pytest.raises(ScenarioError, match="give 1 to 1000"):
-        Frames(rate, FakeClock())
+        VideoFrames(rate, FakeClock())
 
 
 def test_durations_of_any_number() -> None:

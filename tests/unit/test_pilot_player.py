@@ -18,9 +18,9 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.launching import Window
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import MOST_RATE, Playback
-from rtsim.pilot.scenes.scene import Moment, scene_named
+from rtsim.pilot.scenes.scene import SceneMoment, scene_named
 from rtsim.pilot.viewer.player import Player, play
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.record.file import FileRecorder
@@ -139,12 +139,12 @@ class Playing:
     def __init__(self, recording: Recording, rate: float = 1.0) -> None:
         self.surface = pygame.display.set_mode(SIZE)
         self.playback = Playback(recording)
-        self.moment: Moment | None = None
-        frames = Frames(HZ, FakeClock())
+        self.moment: SceneMoment | None = None
+        frames = VideoFrames(HZ, FakeClock())
         self.player = Player(self.surface, self, self.playback, frames, rate)
         pygame.event.clear()
 
-    def draw(self, surface: pygame.Surface, moment: Moment) -> None:
+    def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         self.moment = moment
         surface.fill((10, 20, 30))
 

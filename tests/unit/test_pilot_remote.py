@@ -15,9 +15,9 @@ from pilot_line import AHEAD, MOON, MS, Line, Machines
 from rtsim.core.signals import Signal, Signals
 from rtsim.pilot import orders
 from rtsim.pilot.flow import MOST_UNDER_WAY
-from rtsim.pilot.interpolation import Pair
+from rtsim.pilot.interpolation import StatePair
 from rtsim.pilot.relay import GONE_NS, MOST_VIEWERS
-from rtsim.pilot.remote import SILENT_NS, Remote
+from rtsim.pilot.remote import SILENT_NS, RemoteExchange
 from rtsim.pilot.shared import MOST_ORDERS, STICK, Schema, SharedError
 from rtsim.pilot.wire import HELLO, RECORDS, Format, Head, WireError
 
@@ -40,9 +40,9 @@ def publish(machines: Machines, value: float, ns: int = 0) -> None:
     run.publish()
 
 
-def seen(remote: Remote) -> Pair | None:
+def seen(remote: RemoteExchange) -> StatePair | None:
     record = remote.reader("plant/moon").read()
-    return None if record is None else Pair.of(record)
+    return None if record is None else StatePair.of(record)
 
 
 def stick(machines: Machines) -> tuple[list[int], list[float]]:
@@ -291,7 +291,7 @@ def test_no_flipped_byte_is_believed(at: int, flipped: bytes) -> None:
 
 def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
     publish(machines, 6.0)
-    remote = Remote.by(machines.answered(b"a"), clock=machines.time.here)
+    remote = RemoteExchange.by(machines.answered(b"a"), clock=machines.time.here)
     assert remote.schema == MOON
     pair = seen(remote)
     assert pair is not None
@@ -301,12 +301,12 @@ def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
 def test_nobody_answers_or_somebody_else_does(machines: Machines) -> None:
     line = Line(machines.served, b"a")
     with pytest.raises(SharedError, match=r"nobody answers at tcp://elsewhere:5998.*rtsim|keys"):
-        Remote.by(line, patience_s=0.01)
+        RemoteExchange.by(line, patience_s=0.01)
     assert line.cut
     line = Line(machines.served, b"b")
     line.come.append(b"HTTP/1.1 400 Bad Request")
     with pytest.raises(SharedError, match="is no run that is viewed"):
-        Remote.by(line, patience_s=5.0)
+        RemoteExchange.by(line, patience_s=5.0)
 
 
 def test_what_is_too_large_for_a_message_is_refused() -> None:

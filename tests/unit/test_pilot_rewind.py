@@ -12,17 +12,17 @@ import pytest
 from pilot_parts import flight
 
 from rtsim.cli.checkpoints import Wanted
-from rtsim.cli.legs import Leg, fly_legs
+from rtsim.cli.legs import Segment, fly_legs
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError
 from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import CommandError, read_command
 from rtsim.pilot import orders
 from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.scenes.world import Course, Gate
+from rtsim.pilot.scenes.world import Course, FlightGate
 from rtsim.pilot.seat import FREE_NS
 from rtsim.pilot.shared import ANSWER, MOST_ORDERS
-from rtsim.pilot.viewer.state import Said, Telling
+from rtsim.pilot.viewer.state import RunState, Telling
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording, what_both_have
@@ -53,7 +53,7 @@ def legs(
     until: float = 2.0,
     wanted: Wanted | None = None,
     stick: str = "",
-) -> tuple[list[Leg], Cockpit]:
+) -> tuple[list[Segment], Cockpit]:
     """Flown as a run with a window is; what is in ``at`` happens once, at those times (s)."""
     left = sorted(at.items())
     with ExitStack() as stack:
@@ -73,7 +73,7 @@ def legs(
     return found, cockpit
 
 
-def replays(leg: Leg) -> bool:
+def replays(leg: Segment) -> bool:
     assert leg.path is not None
     recorded = Recording.open(leg.path)
     return compare_exact(recorded, rerun(recorded), prefix=True) is None
@@ -172,10 +172,10 @@ def test_why_an_order_is_refused_is_told_at_the_window(
     ):
         monkeypatch.setattr(f"{place}.check_savable", unsavable)
     seen: list[str] = []
-    held: list[Said] = []
+    held: list[RunState] = []
 
     def ask(cockpit: Cockpit) -> None:
-        held.append(Said(cockpit.shared))
+        held.append(RunState(cockpit.shared))
         order(orders.RESET)(cockpit)
 
     def look(_: Cockpit) -> None:
@@ -204,7 +204,7 @@ def test_quit_from_the_window_is_known_to_be(tmp_path: Path) -> None:
 
 
 def test_a_gate_passed_after_the_moment_gone_back_to_is_ahead_again() -> None:
-    gates = [Gate(np.array([100.0 * k, 0.0, -50.0]), 0.0) for k in (1, 2, 3)]
+    gates = [FlightGate(np.array([100.0 * k, 0.0, -50.0]), 0.0) for k in (1, 2, 3)]
     course = Course(gates)
 
     def fly(*places: float) -> tuple[int, int, list[bool]]:

@@ -13,15 +13,15 @@ from rtsim.core.signals import Vector
 from rtsim.equations import earth
 from rtsim.models.f16.piloted import RUNWAY, scenario
 from rtsim.models.f16.plant import F16
-from rtsim.pilot.interpolation import Interpolation, Pair
+from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes import flight as flat
 from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
-from rtsim.pilot.scenes.flight import Flight, Ground, geodetic
-from rtsim.pilot.scenes.hud import GREEN, Figures, HeadUp
-from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Moment, Shown, scene_named
+from rtsim.pilot.scenes.flight import FlightScene, Ground, geodetic
+from rtsim.pilot.scenes.hud import GREEN, HeadUp, HudFigures
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown, scene_named
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.pilot.scenes.world import BANDS, SKY, Gate, Terrain, approach
+from rtsim.pilot.scenes.world import BANDS, SKY, FlightGate, Terrain, approach
 from rtsim.scenario.parts import PlantPart
 from rtsim.testing.clock import FAKE_START
 
@@ -47,7 +47,7 @@ def shown() -> Shown:
     return at(pairs[0], 0.0)
 
 
-def at(pair: Pair, share: float) -> Shown:
+def at(pair: StatePair, share: float) -> Shown:
     between = Interpolation(SIGNALS)
     return Shown(SIGNALS, between.at(pair, share), between.slope(pair), pair.ns(share))
 
@@ -220,7 +220,7 @@ def test_a_polygon_cut_to_nothing_and_not_cut() -> None:
 
 
 def test_gates_are_passed_in_their_direction_and_missed_beside() -> None:
-    gate = Gate(np.array([100.0, 0.0, -50.0]), 0.0)
+    gate = FlightGate(np.array([100.0, 0.0, -50.0]), 0.0)
     before, after = np.array([90.0, 5.0, -60.0]), np.array([110.0, 5.0, -60.0])
     assert gate.crossed(before, after)
     assert not gate.crossed(after, before)
@@ -247,7 +247,7 @@ def test_a_course_counts_what_was_passed_and_what_was_left_out() -> None:
 @pytest.mark.parametrize("size", [(1280, 720), (160, 120), (400, 900)])
 def test_a_picture_is_not_black_at_any_size(shown: Shown, view: str, size: tuple[int, int]) -> None:
     surface = pygame.Surface(size)
-    F16Scene({"runway": RUNWAY}).draw(surface, Moment({"f16": shown}, view, {"throttle": 0.5}))
+    F16Scene({"runway": RUNWAY}).draw(surface, SceneMoment({"f16": shown}, view, {"throttle": 0.5}))
     pixels = pygame.surfarray.array3d(surface)
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 30
     assert (pixels.sum(axis=2) < 30).mean() < 0.2
@@ -259,10 +259,10 @@ def test_no_attitude_is_too_much(shown: Shown, attitude: tuple[float, float, flo
     scene, surface = F16Scene({}), pygame.Surface((320, 180))
     found = scene.ground.flight(shown)
     axes = axes_of(*map(math.radians, attitude))
-    turned = Flight(found.place, axes, found.velocity, found.load)
+    turned = FlightScene(found.place, axes, found.velocity, found.load)
     for view in (COCKPIT, CHASE):
         scene.ground.flight = lambda body: turned  # type: ignore[method-assign] # noqa: ARG005
-        scene.draw(surface, Moment({"f16": shown}, view))
+        scene.draw(surface, SceneMoment({"f16": shown}, view))
 
 
 def test_below_the_ground_and_far_away(shown: Shown) -> None:
@@ -271,13 +271,13 @@ def test_below_the_ground_and_far_away(shown: Shown) -> None:
         values = shown.values.copy()
         values[:3] += change
         moved = Shown(SIGNALS, values, shown.slope, shown.ns)
-        F16Scene({}).draw(surface, Moment({"f16": moved}))
+        F16Scene({}).draw(surface, SceneMoment({"f16": moved}))
 
 
 def test_any_other_run_shows_its_signals(shown: Shown, surface: pygame.Surface) -> None:
     scene = scene_named("", {})
     assert isinstance(scene, StripScene)
-    scene.draw(surface, Moment({"f16": shown}))
+    scene.draw(surface, SceneMoment({"f16": shown}))
     assert len(np.unique(pygame.surfarray.array2d(surface))) > 20
     assert isinstance(scene_named("f16", {}), F16Scene)
     assert SKY[2] > SKY[0]
@@ -306,7 +306,7 @@ def test_the_horizon_of_a_slow_simulation_shows_no_steps() -> None:
     assert np.abs(np.diff(held, 2)).max() > 1.05 * bound
 
 
-def horizon(pairs: list[Pair], frame: int, between: bool) -> float:
+def horizon(pairs: list[StatePair], frame: int, between: bool) -> float:
     """The drawn horizon's angle in a frame, rad."""
     wall = FAKE_START + round(frame * 1e9 / 60)
     pair = next(p for p in reversed(pairs) if p.last_wall <= wall)
@@ -323,9 +323,9 @@ def test_a_rung_of_the_ladder_lies_at_its_elevation() -> None:
     """5 deg above the horizon, 4 deg beside the nose, also in a bank."""
     surface = pygame.Surface((800, 600))
     axes = axes_of(math.radians(30), math.radians(2), math.radians(70))
-    found = Flight(np.array([0.0, 0.0, -500.0]), axes, np.array([100.0, 0.0, 0.0]), 1.0)
+    found = FlightScene(np.array([0.0, 0.0, -500.0]), axes, np.array([100.0, 0.0, 0.0]), 1.0)
     view = Camera(found.place, axes, 800, 600)
-    HeadUp().draw(surface, view, found, Figures(100.0, 0.0, 0.3))
+    HeadUp().draw(surface, view, found, HudFigures(100.0, 0.0, 0.3))
     up, beside = math.radians(5), math.tan(math.radians(4))
     north, east = math.cos(math.radians(70)), math.sin(math.radians(70))
     c, s = math.cos(up), math.sin(up)

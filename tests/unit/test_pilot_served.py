@@ -19,7 +19,7 @@ from rtsim.pilot import relay
 from rtsim.pilot.flow import MOST_UNDER_WAY
 from rtsim.pilot.launching import Window
 from rtsim.pilot.relay import FULL, MOST_VIEWERS
-from rtsim.pilot.remote import Remote
+from rtsim.pilot.remote import RemoteExchange
 from rtsim.pilot.shared import MOST_BYTES, Schema, Shared, SharedError
 from rtsim.pilot.viewer.process import watch
 from rtsim.pilot.wire import OVER, RECORDS, SCHEMA, TO_RUN, Format, Head, OtherVersion
@@ -52,7 +52,7 @@ def test_one_viewer_too_many_is_told_so_when_it_asks(machines: Machines) -> None
     publish(machines)
     machines.pass_by(10)
     with pytest.raises(SharedError, match=rf"tcp://elsewhere:5998: {FULL}"):
-        Remote.by(machines.answered(b"late"), patience_s=5.0, clock=machines.time.here)
+        RemoteExchange.by(machines.answered(b"late"), patience_s=5.0, clock=machines.time.here)
     assert machines.relay.skipped == 0
 
 
@@ -83,13 +83,13 @@ def test_a_run_of_another_release_is_told(machines: Machines) -> None:
     line = Line(machines.served, b"a")
     line.come.append(of_version(Format(MOON).schema(), 99))
     with pytest.raises(SharedError, match=r"another release of rtsim .*version 99.*run both"):
-        Remote.by(line, patience_s=5.0)
+        RemoteExchange.by(line, patience_s=5.0)
     line = Line(machines.served, b"b")
     sealed = Format(MOON).schema()
     body = sealed[:8] + bytes(8) + sealed[16:-4]  # the same fields, in another order there
     line.come.append(body + struct.pack("<I", zlib.crc32(body)))
     with pytest.raises(SharedError, match="lays out its records as another release"):
-        Remote.by(line, patience_s=5.0)
+        RemoteExchange.by(line, patience_s=5.0)
 
 
 # -- what is claimed
@@ -104,7 +104,7 @@ def test_a_schema_that_takes_too_much_is_refused_before_it_is_given_memory(
     line = Line(machines.served, b"a")
     line.come.append(Format(greedy).schema())
     with pytest.raises(SharedError, match=f"at most {MOST_BYTES}"):
-        Remote.by(line, patience_s=5.0)
+        RemoteExchange.by(line, patience_s=5.0)
 
 
 @pytest.mark.parametrize(

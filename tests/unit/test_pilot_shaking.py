@@ -23,14 +23,14 @@ from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.horn import BEAT_HZ, PITCH_HZ, RATE, Horn, NoSound, tone
 from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.loop import Cockpit
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
 from rtsim.pilot.scenes.scene import scene_named
 from rtsim.pilot.shared import RUN, Shared
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.frames import Display
 from rtsim.pilot.viewer.player import Player
-from rtsim.pilot.viewer.state import Picture, Said, Telling
+from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs.simulation import simulate
@@ -58,8 +58,8 @@ class Aircraft:
         self._alpha = signals.slice("alpha").start
         cues = [Cue.from_plain(plain) for plain in self.shared.schema.about["cues"]]
         self.display = Display(
-            self.surface, scene_named("f16", about), Picture(self.shared), Said(self.shared),
-            Telling(self.shared), Controls(own_mapping(stick), stick), Frames(60, self._clock),
+            self.surface, scene_named("f16", about), Picture(self.shared), RunState(self.shared),
+            Telling(self.shared), Controls(own_mapping(stick), stick), VideoFrames(60, self._clock),
             self._clock, Cueing(cues, shakes=shakes),
         )  # fmt: skip
         self.fly(2.0)
@@ -272,7 +272,7 @@ def test_a_recording_shows_what_warned(tmp_path: Path) -> None:
     assert playback.cues == scenario.cues
     surface = pygame.display.set_mode((480, 270))
     clock = FakeClock()
-    player = Player(surface, scene_named("", {}), playback, Frames(60, clock))
+    player = Player(surface, scene_named("", {}), playback, VideoFrames(60, clock))
     player.frame()
     drawn = pygame.surfarray.array3d(surface)
     assert ((drawn == RED).all(axis=2)).sum() > 200

@@ -11,8 +11,8 @@ import pytest
 
 from rtsim.core.signals import Signal, Signals
 from rtsim.models.f16.plant import F16
-from rtsim.pilot.scenes.past import Kept, Pasts
-from rtsim.pilot.scenes.scene import Moment, Past, Shown
+from rtsim.pilot.scenes.past import KeptStates, Pasts
+from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.strips import (
     TRACES,
     StripScene,
@@ -32,17 +32,17 @@ def shown(ns: int, *values: float, signals: Signals = ONE) -> Shown:
     return Shown(signals, np.array(values), np.zeros(len(values)), ns)
 
 
-def past(values: Sequence[float], span_s: float = 1.0) -> Past:
+def past(values: Sequence[float], span_s: float = 1.0) -> ScenePast:
     """Evenly over a second."""
     ns = np.linspace(0, NS, len(values)).astype(np.int64)
-    return Past(ns, np.array(values)[:, None], round(span_s * NS))
+    return ScenePast(ns, np.array(values)[:, None], round(span_s * NS))
 
 
 # -- what is kept
 
 
 def test_the_newest_are_kept_and_the_span_is_that_of_all_at_the_mean_rate() -> None:
-    kept = Kept(1, most=4)
+    kept = KeptStates(1, most=4)
     for k in range(11):
         found = kept.note(k * NS, np.array([float(k)]))
         assert found.span == (3 * NS if k else 0)
@@ -52,7 +52,7 @@ def test_the_newest_are_kept_and_the_span_is_that_of_all_at_the_mean_rate() -> N
 
 
 def test_a_picture_of_an_earlier_time_forgets_what_came_after() -> None:
-    kept = Kept(1)
+    kept = KeptStates(1)
     for ns, value in ((0, 0.0), (10, 1.0), (20, 2.0), (10, 5.0), (10, 6.0)):
         found = kept.note(ns, np.array([value]))
     assert found.ns.tolist() == [0, 10]
@@ -62,8 +62,8 @@ def test_a_picture_of_an_earlier_time_forgets_what_came_after() -> None:
 def test_a_past_that_is_known_comes_first() -> None:
     known = past([1.0, 2.0])
     pasts = Pasts()
-    assert pasts.of(Moment({"a": shown(5, 1.0)}, past={"a": known}), "a") is known
-    assert pasts.of(Moment({"a": shown(5, 1.0)}), "a").ns.tolist() == [5]
+    assert pasts.of(SceneMoment({"a": shown(5, 1.0)}, past={"a": known}), "a") is known
+    assert pasts.of(SceneMoment({"a": shown(5, 1.0)}), "a").ns.tolist() == [5]
 
 
 # -- where it goes
@@ -163,7 +163,7 @@ def test_a_moving_signal_is_drawn_where_it_was() -> None:
     """A step from 0 to 1 is low on the left, high on the right."""
     scene, surface = StripScene(), pygame.Surface((640, 200))
     for k in range(600):
-        scene.draw(surface, Moment({"ball": shown(k * NS, float(k >= 300))}))
+        scene.draw(surface, SceneMoment({"ball": shown(k * NS, float(k >= 300))}))
     pixels = pygame.surfarray.array3d(surface)
     traces = (pixels == TRACES[0]).all(axis=2)
     left, right = (np.flatnonzero(traces[x]) for x in (250, 540))
@@ -179,7 +179,7 @@ def test_every_signal_of_an_aircraft_is_on_some_page(size: tuple[int, int]) -> N
         for k in range(2):
             values = np.sin(np.arange(F16_SIGNALS.size) + k)
             plant = shown(2 * page * NS + k * NS, *values, signals=F16_SIGNALS)
-            scene.draw(surface, Moment({"f16": plant}, page=page))
+            scene.draw(surface, SceneMoment({"f16": plant}, page=page))
         assert TRACES[0] in colours(surface)
         labels = surface.subsurface(pygame.Rect(0, 30, 60, size[1] - 30))
         seen.append(pygame.image.tobytes(labels, "RGB"))
@@ -188,7 +188,7 @@ def test_every_signal_of_an_aircraft_is_on_some_page(size: tuple[int, int]) -> N
 
 def test_a_run_without_a_plant_says_so() -> None:
     surface = pygame.Surface((400, 100))
-    StripScene().draw(surface, Moment({}))
+    StripScene().draw(surface, SceneMoment({}))
     assert len(colours(surface)) > 2
 
 
@@ -196,4 +196,4 @@ def test_what_is_no_number_is_drawn_too() -> None:
     surface = pygame.Surface((640, 200))
     scene = StripScene()
     for k, value in enumerate((0.0, math.inf, math.nan, -1e308, 1e308)):
-        scene.draw(surface, Moment({"ball": shown(k * NS, value)}))
+        scene.draw(surface, SceneMoment({"ball": shown(k * NS, value)}))

@@ -18,7 +18,7 @@ from pitl_parts import FakeBoard, Host, as_float
 
 from hitl import pitl
 from hitl.boards import BoardError, node
-from hitl.comparison.back_to_back import Rung, Watch, climb
+from hitl.comparison.back_to_back import ProgressWatch, Rung, climb
 from hitl.comparison.on_boards import check_processor, rungs
 from hitl.contexts import BoardUnderTest
 from hitl.interface import InterfaceError, load_interface
@@ -289,7 +289,7 @@ def test_an_interrupt_leaves_the_recording(tmp_path: Path) -> None:
         Rung("host C", {"controller": Host(controller(), as_float)}),
         Rung("board", {"controller": FakeBoard(controller(), as_float, tmp_path)}),
     ]
-    watch = Watch(stage=lambda text: stage.__setitem__(0, text), flight=interrupt)
+    watch = ProgressWatch(stage=lambda text: stage.__setitem__(0, text), flight=interrupt)
     with (
         FileRecorder(path, stopwatch) as recorder,
         pytest.raises(KeyboardInterrupt, match="interrupted at"),

@@ -21,14 +21,14 @@ from fault_parts import in_words, told
 from protocol_parts import f16
 from rig_parts import EXAMPLE, RIG
 
-from hitl.boards.contract import Link
+from hitl.boards.contract import BoardLink
 from hitl.boards.faulty import FaultyLink, faulty
 from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
 from hitl.rigs.pins import CLOCK_HZ
-from hitl.rigs.rig import End
+from hitl.rigs.rig import RigEnd
 from rtsim.components.controller import Controller
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Period
@@ -123,7 +123,7 @@ class Flight:
 def flown(scenario: Scenario, until: float) -> Flight:
     recorder, sent = MemoryRecorder(), list[bytes]()
 
-    def tapped(link: Link, line: LineFaults) -> FaultyLink:
+    def tapped(link: BoardLink, line: LineFaults) -> FaultyLink:
         made = faulty(link, line)
         send = made.send
 
@@ -357,7 +357,7 @@ def test_a_rig_whose_line_is_silent_has_safe_values_at_its_pins() -> None:
     need("avr8js")
     volts: list[tuple[float, float]] = []
 
-    def probe(cycle: int, end: End, value: float) -> None:
+    def probe(cycle: int, end: RigEnd, value: float) -> None:
         if str(end) == "switch.A0":
             volts.append((cycle / CLOCK_HZ, value))
 

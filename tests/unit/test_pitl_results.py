@@ -17,7 +17,7 @@ from rich.console import Console
 
 from hitl.boards.paced_line import Timing
 from hitl.comparison.back_to_back import Ladder, Rung, climb
-from hitl.comparison.conditions import Watch
+from hitl.comparison.conditions import ProgressWatch
 from hitl.comparison.on_target import OnTarget
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
@@ -138,7 +138,7 @@ def test_what_flies_may_be_another_than_what_steps(folder: Path) -> None:
     flown.url, flown.paced = "board:paced", True
     host = Rung("host C", {"controller": Host(controller(), as_float)})
     met: list[object] = []
-    watch = Watch(met=lambda name, one: met.append((name, getattr(one, "url", None))))
+    watch = ProgressWatch(met=lambda name, one: met.append((name, getattr(one, "url", None))))
     rungs = [host, Rung("board", {"controller": stepped}, {"controller": flown})]
     result = climb(scenario(), rungs, until=1, tolerances={"*": (1e-6, 1e-6)}, watch=watch)
     board = result.pairs[-1]

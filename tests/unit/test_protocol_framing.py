@@ -7,9 +7,9 @@ from protocol_parts import GOLDEN, GOOD
 
 from hitl.protocol import messages
 from hitl.protocol.framing import (
-    Frame,
-    Garbage,
+    GarbageBytes,
     Parser,
+    ProtocolFrame,
     crc16,
     encode,
     stuffed,
@@ -17,7 +17,7 @@ from hitl.protocol.framing import (
     unstuffed,
     wire_size,
 )  # fmt: skip
-from hitl.protocol.messages import MOST_PAYLOAD, Kind, Why
+from hitl.protocol.messages import MOST_PAYLOAD, MessageKind, Why
 from hitl.protocol.wire import decode_message, encode_message
 
 RAMP = bytes(range(256))
@@ -70,14 +70,14 @@ def test_golden_frames(row: dict[str, object]) -> None:
     frame = bytes.fromhex(str(row["frame"]))
     assert encode_message(message, int(str(row["sequence"]))) == frame
     (heard,) = Parser().feed(frame)
-    assert isinstance(heard, Frame)
+    assert isinstance(heard, ProtocolFrame)
     assert (decode_message(heard), heard.sequence) == (message, row["sequence"])
 
 
 def test_every_kind_has_a_golden_frame() -> None:
     named = {getattr(messages, row["message"]) for row in GOLDEN}
     assert named == set(messages.KINDS)
-    assert set(messages.LAYOUTS) == set(Kind) == set(messages.KINDS.values())
+    assert set(messages.LAYOUTS) == set(MessageKind) == set(messages.KINDS.values())
 
 
 def test_pieces_of_any_size() -> None:
@@ -90,19 +90,19 @@ def test_pieces_of_any_size() -> None:
         assert [event for piece in pieces for event in parser.feed(piece)] == whole
 
 
-def harmless(events: list[Frame | Garbage], original: Frame) -> bool:
+def harmless(events: list[ProtocolFrame | GarbageBytes], original: ProtocolFrame) -> bool:
     """What damage may leave of a frame: garbage, or itself.
 
     Itself where its delimiter alone was lost, or became an empty block after a full one.
     """
-    return all(isinstance(event, Garbage) or event == original for event in events)
+    return all(isinstance(event, GarbageBytes) or event == original for event in events)
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda f: f"{len(f)}-{f[:4].hex()}")
 def test_every_single_bit_flip_and_every_truncation_is_found(frame: bytes) -> None:
     (original,) = Parser().feed(frame)
     (good,) = Parser().feed(GOOD)
-    assert isinstance(original, Frame)
+    assert isinstance(original, ProtocolFrame)
     damaged = [frame[:k] for k in range(len(frame))]
     for at in range(len(frame)):
         for bit in range(8):
@@ -129,13 +129,13 @@ def test_every_single_bit_flip_and_every_truncation_is_found(frame: bytes) -> No
     ],
 )
 def test_garbage_says_why(data: bytes, why: Why) -> None:
-    assert Parser().feed(data) == [Garbage(why)]
+    assert Parser().feed(data) == [GarbageBytes(why)]
 
 
 def test_the_longest_payload_passes_and_one_byte_more_does_not() -> None:
     for payload in (bytes(MOST_PAYLOAD), MOST_PAYLOAD * b"\1"):
-        assert Parser().feed(encode(1, 2, payload)) == [Frame(1, 2, payload)]
-        assert Parser().feed(encode(1, 2, payload + b"\1")) == [Garbage(Why.TOO_LONG)]
+        assert Parser().feed(encode(1, 2, payload)) == [ProtocolFrame(1, 2, payload)]
+        assert Parser().feed(encode(1, 2, payload + b"\1")) == [GarbageBytes(Why.TOO_LONG)]
 
 
 def test_noise_without_end_takes_no_memory() -> None:
@@ -143,18 +143,18 @@ def test_noise_without_end_takes_no_memory() -> None:
     for _ in range(100):
         assert parser.feed(b"\xaa" * 10_000) == []
     assert len(parser._held) <= stuffed_size(MOST_PAYLOAD + 4) + 1
-    assert parser.feed(b"\0" + GOOD)[0] == Garbage(Why.TOO_LONG)
+    assert parser.feed(b"\0" + GOOD)[0] == GarbageBytes(Why.TOO_LONG)
 
 
 @pytest.mark.parametrize("kind", [0, 6, 127, 128, 255])
 def test_an_unknown_kind_means_nothing(kind: int) -> None:
-    assert decode_message(Frame(kind, 0, b"")) is None
+    assert decode_message(ProtocolFrame(kind, 0, b"")) is None
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_payload_of_a_wrong_length_means_nothing(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(MessageKind))
+def test_a_payload_of_a_wrong_length_means_nothing(kind: MessageKind) -> None:
     _, layout, tailed = messages.LAYOUTS[kind]
-    assert decode_message(Frame(kind, 0, bytes(layout.size))) is not None
-    assert (decode_message(Frame(kind, 0, bytes(layout.size + 1))) is not None) == tailed
+    assert decode_message(ProtocolFrame(kind, 0, bytes(layout.size))) is not None
+    assert (decode_message(ProtocolFrame(kind, 0, bytes(layout.size + 1))) is not None) == tailed
     if layout.size:
-        assert decode_message(Frame(kind, 0, bytes(layout.size - 1))) is None
+        assert decode_message(ProtocolFrame(kind, 0, bytes(layout.size - 1))) is None

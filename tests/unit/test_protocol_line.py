@@ -14,7 +14,7 @@ from hitl.boards import open_board
 from hitl.firmware import firmware
 from hitl.interface import load_interface
 from hitl.protocol.line import MOST_BAUD, BaudRate, Budget, nominal, offered, wire_ns
-from hitl.protocol.messages import Step, StepReply
+from hitl.protocol.messages import StepMessage, StepReply
 from hitl.protocol.wire import encode_message
 from hitl.rigs.pins import INTERFACE
 from rtsim.core.errors import ScenarioError
@@ -94,7 +94,7 @@ def test_no_frame_is_longer_than_the_budget_says() -> None:
     interface = f16()
     budget = Budget.of(interface, 9600)
     for byte in (0, 1, 255):
-        step = encode_message(Step(byte, byte, bytes(80 * [byte])), byte)
+        step = encode_message(StepMessage(byte, byte, bytes(80 * [byte])), byte)
         reply = encode_message(StepReply(byte, byte, byte, byte, bytes(16 * [byte])), byte)
         assert len(step) <= budget.request_bytes
         assert len(reply) <= budget.reply_bytes

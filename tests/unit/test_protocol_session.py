@@ -19,11 +19,17 @@ from protocol_parts import (
 )  # fmt: skip
 
 from hitl.interface import load_interface
-from hitl.protocol.errors import BoardError, OldFirmware, SilentBoard, WrongController
+from hitl.protocol.errors import BoardFailure, OldFirmware, SilentBoard, WrongController
 from hitl.protocol.events import Connected, Failed, Ponged, Stopped
 from hitl.protocol.framing import encode
-from hitl.protocol.messages import VERSION, Hello, Kind, Start, Step
-from hitl.protocol.session import CONNECT_PATIENCE_NS, HELLO_EVERY_NS, OutOfTurn, Session, State
+from hitl.protocol.messages import VERSION, Hello, MessageKind, Start, StepMessage
+from hitl.protocol.session import (
+    CONNECT_PATIENCE_NS,
+    HELLO_EVERY_NS,
+    OutOfTurn,
+    Session,
+    SessionState,
+)
 from hitl.protocol.verdicts import payload_needed
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
@@ -36,7 +42,7 @@ def test_a_run() -> None:
         assert (event.tag, event.counter, event.unanswered) == (Tag(k * 20 * MS), k, 0)
         assert event.outputs.tolist() == [0, 1, 2, 3]
         assert (event.cycles, event.stack, event.round_trip_ns) == (1000, 200, MS)
-    assert board.requests[-1] == Step(599 * 20 * MS, 0, INPUTS.astype("<f4").tobytes())
+    assert board.requests[-1] == StepMessage(599 * 20 * MS, 0, INPUTS.astype("<f4").tobytes())
     session.stop(0)
     assert exchange(session, board, 0) == [Stopped(599)]
     with pytest.raises(OutOfTurn, match="before the controller was started"):
@@ -115,23 +121,23 @@ def test_bytes_without_any_delimiter_are_garbage_too() -> None:
         ({"version": 2}, OldFirmware, "speaks version 2 of the protocol, this side version 1"),
         ({"schema": 5}, WrongController, "other signals than f16_control.toml"),
         ({"name_hash": 5}, WrongController, "another controller than f16_control"),
-        ({"max_payload": 89}, BoardError, "takes 89 bytes of payload and f16_control needs 90"),
+        ({"max_payload": 89}, BoardFailure, "takes 89 bytes of payload and f16_control needs 90"),
     ],
 )
-def test_who_is_not_right(hello: dict[str, int], kind: type[BoardError], says: str) -> None:
+def test_who_is_not_right(hello: dict[str, int], kind: type[BoardFailure], says: str) -> None:
     session, board = Session(F16), FakeBoard(F16, **hello)
     session.connect(0)
     error = failure(exchange(session, board, 0))
     assert type(error) is kind
     assert says in str(error)
-    assert session.state is State.FAILED
+    assert session.state is SessionState.FAILED
     assert board.requests == [Hello(VERSION)]
 
 
 def test_a_hello_of_another_version_may_have_another_length() -> None:
     session = Session(F16)
     session.connect(0)
-    error = failure(session.receive(encode(Kind.HELLO_REPLY, 1, b"\x09and more"), 1))
+    error = failure(session.receive(encode(MessageKind.HELLO_REPLY, 1, b"\x09and more"), 1))
     assert isinstance(error, OldFirmware)
     assert "version 9" in str(error)
 
@@ -154,7 +160,7 @@ def test_float64_and_a_double_of_four_bytes() -> None:
 
 
 byte = st.integers(0, 255)
-kinds = st.sampled_from(list(Kind)) | byte
+kinds = st.sampled_from(list(MessageKind)) | byte
 anything = st.one_of(
     st.binary(max_size=60), st.builds(encode, kinds, st.integers(0, 4), st.binary(max_size=40))
 )

@@ -16,7 +16,7 @@ from protocol_parts import (
     stepped,
 )  # fmt: skip
 
-from hitl.protocol.errors import BoardError, BoardRefused, BoardReset, SilentBoard
+from hitl.protocol.errors import BoardFailure, BoardRefused, BoardReset, SilentBoard
 from hitl.protocol.events import Connected, Ponged, Stepped
 from hitl.protocol.framing import encode
 from hitl.protocol.messages import Code, Error, HelloReply, Pong, Reset, StartReply, StepReply
@@ -162,8 +162,8 @@ def test_a_ping_and_its_pong_are_as_long_as_each_other() -> None:
         (Error(Code.WRONG_LENGTH, 90), BoardRefused, "refused STEP: wrong length (detail 90)"),
         (Error(99, 0), BoardRefused, "refused STEP: code 99"),
         (Error(Code.NOT_STARTED, 0), BoardReset, "it is not started"),
-        (StepReply(0, 0, 0, 2, bytes(16)), BoardError, "counts 2 steps and was asked for 1"),
-        (StepReply(0, 0, 0, 1, bytes(15)), BoardError, "sent 15 bytes of outputs, not 16"),
+        (StepReply(0, 0, 0, 2, bytes(16)), BoardFailure, "counts 2 steps and was asked for 1"),
+        (StepReply(0, 0, 0, 1, bytes(15)), BoardFailure, "sent 15 bytes of outputs, not 16"),
         (StepReply(3, 0, 0, 1, b""), ControllerError, "lat_stick = 2.0 of f16_control does not"),
     ],
 )

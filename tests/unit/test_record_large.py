@@ -27,7 +27,7 @@ from rtsim.cli.messages import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.record import chunks, reading, spare, stored
-from rtsim.record.chunks import HEAD, Run, runs
+from rtsim.record.chunks import HEAD, MessageBlock, runs
 from rtsim.record.comparison import compare
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
@@ -35,7 +35,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.schema import HEADER, sealed
 from rtsim.record.stored import StoredWords
 from rtsim.record.tape import MemoryRecorder
-from rtsim.record.verdict import EXACT, Pair, Tolerance
+from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_pieces_of_a_signal_come_to_the_verdict_of_all(
     odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308])
     track = small.tracks["f16"]
     signal = replace(track.signals["altitude"], kind=kind, unit="deg")
-    pair = Pair(track, np.arange(300), "f16.altitude", signal, tolerance)
+    pair = ComparedSignal(track, np.arange(300), "f16.altitude", signal, tolerance)
     for _ in range(60):
         a = random.normal(size=(300, 1))
         b = a + random.normal(scale=1e-2, size=(300, 1)) * (random.random((300, 1)) < 0.05)
@@ -265,7 +265,7 @@ def test_runs_of_messages_are_those_that_stand_there() -> None:
             for _ in range(int(random.integers(1, 12)))
         ]
         data = b"".join(messages(*part) for part in parts)
-        found = [r for r in runs(data) if isinstance(r, Run)]
+        found = [r for r in runs(data) if isinstance(r, MessageBlock)]
         one_by_one = [(c, s) for c, s, many in parts for _ in range(many)]
         assert [(r.channel, r.size) for r in found for _ in range(r.many)] == one_by_one
         assert [r.at + r.many * (HEAD + r.size) for r in found] == [

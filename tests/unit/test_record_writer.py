@@ -23,7 +23,7 @@ from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
-from rtsim.record.frames import HEAD, LONGEST, Frame, FrameBuffer, Kind, pack
+from rtsim.record.frames import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFrame, pack
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
 from rtsim.record.tape import MemoryRecorder
@@ -33,7 +33,11 @@ resource = pytest.importorskip("resource", reason="these tests stop and limit pr
 
 
 def test_frames_come_through_byte_by_byte() -> None:
-    frames = [Frame(Kind.ROWS, 3, b"abc"), Frame(Kind.FLUSH, 0, b""), Frame(Kind.FINISH, 0, b"x")]
+    frames = [
+        RecordFrame(FrameKind.ROWS, 3, b"abc"),
+        RecordFrame(FrameKind.FLUSH, 0, b""),
+        RecordFrame(FrameKind.FINISH, 0, b"x"),
+    ]
     stream = b"".join(pack(f.kind, f.track, f.data) for f in frames)
     for cut in (1, 2, 5, len(stream)):
         buffer = FrameBuffer()
@@ -44,7 +48,7 @@ def test_frames_come_through_byte_by_byte() -> None:
 
 FRAME = st.builds(
     lambda kind, track, length, data: HEAD.pack(kind, track, length) + data,
-    st.sampled_from([0, *Kind, 6, 255]),
+    st.sampled_from([0, *FrameKind, 6, 255]),
     st.integers(0, 2**16 - 1),
     st.sampled_from([0, 1, 5, LONGEST, LONGEST + 1, 2**32 - 1]),
     st.binary(max_size=8),
@@ -67,10 +71,10 @@ def test_bad_frames_are_refused_in_words(data: bytes) -> None:
         elif end > len(data):
             break
         else:
-            expected.append(Frame(Kind(kind), track, data[end - length : end]))
+            expected.append(RecordFrame(FrameKind(kind), track, data[end - length : end]))
             at = end
     buffer = FrameBuffer()
-    found: list[Frame] = []
+    found: list[RecordFrame] = []
     with pytest.raises(RecordingError, match=f"^{wrong}$") if wrong else contextlib.nullcontext():
         found += buffer.feed(data)  # what came before the bad one counts
     if not wrong:
@@ -79,7 +83,7 @@ def test_bad_frames_are_refused_in_words(data: bytes) -> None:
 
 
 def test_frames_before_a_bad_one_are_handed_out() -> None:
-    good = Frame(Kind.ROWS, 3, b"abc")
+    good = RecordFrame(FrameKind.ROWS, 3, b"abc")
     frames = FrameBuffer().feed(pack(good.kind, good.track, good.data) + HEAD.pack(9, 0, 0))
     assert next(frames) == good
     with pytest.raises(RecordingError, match="malformed frame: kind 9, length 0"):
@@ -90,9 +94,9 @@ def test_the_writer_ends_the_file_when_its_input_ends(tmp_path: Path) -> None:
     """Half a frame at the end is what a killed simulation leaves."""
     spec = TrackSpec("p", (), Signals("x"))
     start = pack(
-        Kind.START, 0, b'{"header": {}, "tracks": [%s]}' % json.dumps(spec.to_json()).encode()
+        FrameKind.START, 0, b'{"header": {}, "tracks": [%s]}' % json.dumps(spec.to_json()).encode()
     )
-    rows = pack(Kind.ROWS, 0, np.arange(20).tobytes())
+    rows = pack(FrameKind.ROWS, 0, np.arange(20).tobytes())
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.sendall(start + rows + rows[:30])

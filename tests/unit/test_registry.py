@@ -12,7 +12,7 @@ import pytest
 
 from rtsim.core.errors import ScenarioError
 from rtsim.gateway import registry
-from rtsim.gateway.registry import Entry, enter, find, folder, runs
+from rtsim.gateway.registry import RegisteredRun, enter, find, folder, runs
 
 ME = os.getpid()
 
@@ -24,7 +24,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 2**31, 2**63, 10**30])
 def test_what_is_no_process_is_no_run(wrong: int) -> None:
-    enter(Entry(ME, ME, "one", "ipc:///x"))
+    enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     for pid, gateway in ((wrong, ME), (ME, wrong)):
         row = {"pid": pid, "gateway": gateway, "scenario": "bad", "endpoint": "ipc:///y"}
         (folder() / "bad.json").write_text(json.dumps(row))
@@ -33,12 +33,12 @@ def test_what_is_no_process_is_no_run(wrong: int) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes there")
 def test_a_folder_that_others_can_reach_is_refused(tmp_path: Path) -> None:
-    enter(Entry(ME, ME, "one", "ipc:///x"))
+    enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     folder().chmod(0o777)
     with pytest.raises(ScenarioError, match="can be reached by others"):
         runs()
     with pytest.raises(ScenarioError, match="RTSIM_RUNTIME_DIR"):
-        enter(Entry(ME, ME, "two", "ipc:///x"))
+        enter(RegisteredRun(ME, ME, "two", "ipc:///x"))
     folder().rename(tmp_path / "moved")
     (tmp_path / "moved").chmod(0o700)
     folder().symlink_to(tmp_path / "moved")
@@ -48,7 +48,7 @@ def test_a_folder_that_others_can_reach_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no owners there")
 def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    enter(Entry(ME, ME, "one", "ipc:///x"))
+    enter(RegisteredRun(ME, ME, "one", "ipc:///x"))
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
     with pytest.raises(ScenarioError, match="belongs to somebody else"):
@@ -60,13 +60,13 @@ def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="no run can be reached"):
         find()
     me = os.getpid()
-    enter(Entry(me, me, "one", "ipc:///x"))
-    enter(Entry(2**22 + 5, 2**22 + 5, "dead", "ipc:///y"))
+    enter(RegisteredRun(me, me, "one", "ipc:///x"))
+    enter(RegisteredRun(2**22 + 5, 2**22 + 5, "dead", "ipc:///y"))
     (folder() / "bad.json").write_text("[" * 100_000)
     assert [e.scenario for e in runs()] == ["one"]
     assert not (folder() / f"{2**22 + 5}.json").exists()
     assert find("one") == find(str(me)) == find()
-    enter(Entry(me + 0, me, "one", "ipc:///z"))
+    enter(RegisteredRun(me + 0, me, "one", "ipc:///z"))
     with pytest.raises(ScenarioError, match="going on: "):
         find("two")
     assert tmp_path in folder().parents
@@ -75,7 +75,11 @@ def test_the_registry_names_what_is_there(tmp_path: Path) -> None:
 def test_a_scenario_is_named_by_its_beginning_and_all_of_it_names_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = [Entry(7, 7, "f16 case 13.1", "a"), Entry(8, 8, "f16", "b"), Entry(9, 9, "ball", "c")]
+    known = [
+        RegisteredRun(7, 7, "f16 case 13.1", "a"),
+        RegisteredRun(8, 8, "f16", "b"),
+        RegisteredRun(9, 9, "ball", "c"),
+    ]
     monkeypatch.setattr(registry, "runs", lambda kind: known)  # noqa: ARG005
     assert find("f16 c").pid == 7
     assert find("f16").pid == 8

@@ -22,7 +22,7 @@ from hitl.rigs.controller import RigController
 from hitl.rigs.file import load_rig
 from hitl.rigs.node import delay_ns
 from hitl.rigs.pins import CLOCK_HZ
-from hitl.rigs.rig import End, Rig
+from hitl.rigs.rig import Rig, RigEnd
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
 from rtsim.core.random_streams import RandomStreams
@@ -59,7 +59,7 @@ def flown(
 ) -> ByHand:
     """``light`` lx at the tick's time (s), for so many ticks; ``fault`` is at the node's line."""
     out = ByHand()
-    told: list[tuple[int, End, float]] = []
+    told: list[tuple[int, RigEnd, float]] = []
     controller = RigController(
         rig, PERIOD, probe=lambda at, end, v: told.append((at, end, v))
     ).fresh()

@@ -13,19 +13,19 @@ from rig_parts import EXAMPLE
 
 from hitl.boards import open_board
 from hitl.rigs.analog import Capacitor
-from hitl.rigs.rig import End, LowPass, Wire
+from hitl.rigs.rig import LowPass, RigEnd, RigWire
 from hitl.rigs.wiring import WiredBoards
 
 MS = 16_000
 SLICE = 3200
-PWM = Wire(End("node", "D6"), End("switch", "A0"), LowPass(10e3, 1e-6))
-BACK = Wire(End("switch", "D8"), End("node", "D2"))
+PWM = RigWire(RigEnd("node", "D6"), RigEnd("switch", "A0"), LowPass(10e3, 1e-6))
+BACK = RigWire(RigEnd("switch", "D8"), RigEnd("node", "D2"))
 Volts = list[tuple[int, str, float]]
 
 
 @contextmanager
 def wired(
-    wires: Sequence[Wire], volts: Volts | None = None, backend: str = "avr8js",
+    wires: Sequence[RigWire], volts: Volts | None = None, backend: str = "avr8js",
     device: Path = EXAMPLE / "illumination.hex",
 ) -> Iterator[WiredBoards]:  # fmt: skip
     """``pins.hex`` as the node, and the example's switch."""
@@ -74,7 +74,7 @@ def test_an_edge_arrives_one_slice_later_to_the_cycle() -> None:
         alone.advance(4 * MS)
         edges = [e for e in alone.pins.edges() if e.pin == "D12" and e.cycle < 4 * MS]
     volts: Volts = []
-    with wired([Wire(End("node", "D12"), End("switch", "A1"))], volts) as boards:
+    with wired([RigWire(RigEnd("node", "D12"), RigEnd("switch", "A1"))], volts) as boards:
         boards.advance(5 * MS)
     arrived = [(at, v) for at, end, v in volts if end == "switch.A1"][1:]
     sent = [(e.cycle + SLICE, 5.0 * e.level) for e in edges]
@@ -93,7 +93,9 @@ def test_a_device_answers_a_pin_through_two_wires() -> None:
 def cut(sizes: Sequence[int], bytes_at: int) -> tuple[Volts, list[tuple[int, int]], int]:
     """A run of 20 ms in pieces of ``sizes``, in turn, with a byte to the node on its way."""
     volts: Volts = []
-    with wired([PWM, BACK, Wire(End("node", "D12"), End("switch", "A1"))], volts) as boards:
+    with wired(
+        [PWM, BACK, RigWire(RigEnd("node", "D12"), RigEnd("switch", "A1"))], volts
+    ) as boards:
         boards.advance(bytes_at)
         boards.send(b"\x00")
         k = 0
@@ -127,8 +129,8 @@ def test_a_reset_lets_the_wires_go() -> None:
     volts: Volts = []
     device = IMAGES / "pins.hex"  # D13 follows D2
     wires = [
-        Wire(End("switch", "D13"), End("node", "D2")),
-        Wire(End("node", "D13"), End("switch", "A1")),
+        RigWire(RigEnd("switch", "D13"), RigEnd("node", "D2")),
+        RigWire(RigEnd("node", "D13"), RigEnd("switch", "A1")),
     ]
     with wired(wires, volts, device=device) as boards:
         boards._boards["switch"].pins.write("D2", True)
@@ -149,7 +151,7 @@ def test_a_digital_pin_through_a_low_pass_is_exact_between_its_edges() -> None:
         edges = [e for e in alone.pins.edges() if e.pin == "D12"]
     volts: Volts = []
     with wired(
-        [Wire(End("node", "D12"), End("switch", "A1"), LowPass(1e3, 1e-7))], volts
+        [RigWire(RigEnd("node", "D12"), RigEnd("switch", "A1"), LowPass(1e3, 1e-7))], volts
     ) as boards:
         boards.advance(4 * MS)
     found = [(at, v) for at, end, v in volts if end == "switch.A1"][1:]

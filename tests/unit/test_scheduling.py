@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rtsim.core.errors import ScenarioError
 from rtsim.timing import scheduling
-from rtsim.timing.scheduling import Request, probe, request
+from rtsim.timing.scheduling import SchedulingRequest, probe, request
 from rtsim.timing.slices import slice_ns
 
 
@@ -115,7 +115,7 @@ def test_a_system_without_slices_says_so(
 
 
 def test_a_window_asks_for_a_long_slice_so_that_the_loop_takes_over(system: dict[str, Any]) -> None:
-    with request(Request.beside()) as granted:
+    with request(SchedulingRequest.beside()) as granted:
         assert granted.refused == ()
         assert granted["timer slack"].granted == "1 ns"
         assert system["slice"] == 100_000_000
@@ -128,7 +128,7 @@ def test_of_two_cpus_the_loop_has_one_and_its_window_the_other(
     system: dict[str, Any], cpus: set[int]
 ) -> None:
     system["cpus"] = cpus
-    loop, window = Request.watched(), Request.window()
+    loop, window = SchedulingRequest.watched(), SchedulingRequest.window()
     with request(loop) as granted:
         assert granted.refused == ()
         assert (system["cpus"], system["slice"]) == ({max(cpus)}, 100_000)
@@ -142,7 +142,7 @@ def test_of_two_cpus_the_loop_has_one_and_its_window_the_other(
 @pytest.mark.parametrize("cpus", [{0}, {0, 1, 2}, set(range(16))])
 def test_of_one_cpu_or_many_nobody_is_given_one(system: dict[str, Any], cpus: set[int]) -> None:
     system["cpus"] = cpus
-    for asked in (Request.watched(), Request.window()):
+    for asked in (SchedulingRequest.watched(), SchedulingRequest.window()):
         with request(asked) as granted:
             assert granted["CPUs"].asked == "no"
             assert system["cpus"] == cpus
@@ -150,15 +150,15 @@ def test_of_one_cpu_or_many_nobody_is_given_one(system: dict[str, Any], cpus: se
 
 def test_who_writes_is_kept_off_a_cpu_that_is_asked_for(system: dict[str, Any]) -> None:
     writer, others = 77, system["others"]
-    for asked in (Request.watched(), Request.realtime()):
+    for asked in (SchedulingRequest.watched(), SchedulingRequest.realtime()):
         with request(asked, [GONE, writer]) as granted:
             assert granted.refused == ()
             assert (system["cpus"], others) == ({1}, {writer: {0}})
         assert (system["cpus"], others) == ({0, 1}, {writer: {0, 1}})
     others.clear()
-    with request(Request(), [writer]):
+    with request(SchedulingRequest(), [writer]):
         assert others == {}, "a plain run asks for no CPU"
-    with request(Request(cpus=(0, 1)), [writer]):
+    with request(SchedulingRequest(cpus=(0, 1)), [writer]):
         assert others == {}, "there is no other"
 
 
@@ -167,11 +167,11 @@ def test_where_threads_have_no_place_nobody_is_given_one(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     for name in ("sched_getaffinity", "sched_setaffinity"):
         monkeypatch.delattr(os, name, raising=False)
-    assert Request.watched().cpus == Request.window().cpus == ()
+    assert SchedulingRequest.watched().cpus == SchedulingRequest.window().cpus == ()
 
 
 def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any]) -> None:
-    with request(Request.realtime()) as granted:
+    with request(SchedulingRequest.realtime()) as granted:
         assert granted.refused == ()
         assert granted["class"].granted == "SCHED_FIFO 50"
         assert system["class"] & os.SCHED_RESET_ON_FORK  # helpers must not inherit it
@@ -182,7 +182,7 @@ def test_real_time_asks_for_everything_and_gives_it_back(system: dict[str, Any])
 
 
 def test_all_is_given_back_after_an_error(system: dict[str, Any]) -> None:
-    with pytest.raises(RuntimeError), request(Request.realtime()):
+    with pytest.raises(RuntimeError), request(SchedulingRequest.realtime()):
         raise RuntimeError
     assert system["class"] == os.SCHED_OTHER
     assert system["libc"].locked == 0
@@ -197,7 +197,7 @@ def test_refusals_are_reported_with_what_to_type(
     system["libc"] = Libc(refuse=("mlockall", "prctl"))
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    with request(Request.realtime()) as granted:
+    with request(SchedulingRequest.realtime()) as granted:
         assert {i.name for i in granted.refused} == {"timer slack", "memory", "class", "CPUs"}
         fifo = granted["class"]
         assert (fifo.asked, fifo.granted) == ("SCHED_FIFO 50", "SCHED_OTHER")
@@ -215,7 +215,7 @@ def test_under_a_limit_memory_to_come_is_not_locked(
     system: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduling, "_may_lock_all", lambda: False)
-    with request(Request(lock_memory=True)) as granted:
+    with request(SchedulingRequest(lock_memory=True)) as granted:
         assert system["libc"].locked == 1  # MCL_FUTURE would make later allocations fail
         assert not granted["memory"].ok
         assert "not what comes" in granted["memory"].granted
@@ -224,7 +224,7 @@ def test_under_a_limit_memory_to_come_is_not_locked(
 
 def test_fifo_is_refused_on_one_cpu(system: dict[str, Any]) -> None:
     system["cpus"] = {0}
-    with request(Request.realtime()) as granted:
+    with request(SchedulingRequest.realtime()) as granted:
         assert not granted["class"].ok
         assert "one CPU" in granted["class"].reason
         assert system["class"] == os.SCHED_OTHER
@@ -239,7 +239,7 @@ def test_reset_on_fork_cannot_always_be_taken_back(
         system["class"] = policy
 
     monkeypatch.setattr(os, "sched_setscheduler", set_class)
-    with request(Request(fifo=10)) as granted:
+    with request(SchedulingRequest(fifo=10)) as granted:
         assert granted["class"].ok
     assert system["class"] == os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
 
@@ -249,7 +249,7 @@ def test_on_another_platform_everything_degrades(monkeypatch: pytest.MonkeyPatch
     for name in ("setscheduler", "getscheduler", "getparam", "setaffinity", "getaffinity"):
         monkeypatch.delattr(os, f"sched_{name}")
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    with request(Request.realtime()) as granted:
+    with request(SchedulingRequest.realtime()) as granted:
         assert {i.name for i in granted.refused} == {"timer slack", "memory", "class", "CPUs"}
         assert all("not available" in i.reason for i in granted.refused)
         assert granted["garbage collector"].ok
@@ -293,9 +293,9 @@ def test_a_slice_is_asked_of_this_system_and_given_back() -> None:
 @pytest.mark.parametrize("fifo", [-1, 100])
 def test_a_priority_that_does_not_exist_is_refused(fifo: int) -> None:
     with pytest.raises(ScenarioError, match="1 to 99"):
-        Request(fifo=fifo)
+        SchedulingRequest(fifo=fifo)
 
 
 def test_a_negative_cpu_is_refused() -> None:
     with pytest.raises(ScenarioError, match=">= 0"):
-        Request(cpus=(-1,))
+        SchedulingRequest(cpus=(-1,))

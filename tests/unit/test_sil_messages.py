@@ -10,18 +10,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.worker.messages import HEADER_BYTES, MAGIC, Garbage, Heard, Kind, Speaker, parse, spoken
+from hitl.worker.messages import (
+    HEADER_BYTES,
+    MAGIC,
+    Heard,
+    MalformedMessage,
+    Speaker,
+    WorkerMessageKind,
+    parse,
+    spoken,
+)
 from rtsim.core.tag import Tag
 
 MOST = 16
 SCHEMA = 0xFEDC_BA98_7654_3210
 int64 = st.integers(-(2**63), 2**63 - 1)
 uint64 = st.integers(0, 2**64 - 1)
-said_by_runtime = st.sampled_from([Kind.HELLO, Kind.START, Kind.STEP, Kind.STOP])
+said_by_runtime = st.sampled_from(
+    [
+        WorkerMessageKind.HELLO,
+        WorkerMessageKind.START,
+        WorkerMessageKind.STEP,
+        WorkerMessageKind.STOP,
+    ]
+)
 
 
 @given(said_by_runtime, uint64, int64, int64, st.lists(st.floats(width=64), max_size=MOST))
-def test_round_trip(kind: Kind, sequence: int, ns: int, step: int, values: list[float]) -> None:
+def test_round_trip(
+    kind: WorkerMessageKind, sequence: int, ns: int, step: int, values: list[float]
+) -> None:
     data = bytes(Speaker(MOST, SCHEMA).message(kind, sequence, Tag(ns, step), np.array(values)))
     heard = parse(data, MOST)
     assert isinstance(heard, Heard)
@@ -32,24 +50,26 @@ def test_round_trip(kind: Kind, sequence: int, ns: int, step: int, values: list[
 
 @given(st.binary(max_size=300))
 def test_noise_is_garbage(data: bytes) -> None:
-    assert isinstance(parse(data, MOST), Garbage) or data[:4] == MAGIC
+    assert isinstance(parse(data, MOST), MalformedMessage) or data[:4] == MAGIC
 
 
 @given(st.data(), st.integers(0, HEADER_BYTES - 1), st.integers(1, 255))
 def test_a_changed_header_never_raises(data: st.DataObject, at: int, change: int) -> None:
     values = np.array(data.draw(st.lists(st.floats(), max_size=MOST)))
-    good = bytearray(Speaker(MOST, SCHEMA).message(Kind.STEP, 1, Tag(2, 3), values))
+    good = bytearray(Speaker(MOST, SCHEMA).message(WorkerMessageKind.STEP, 1, Tag(2, 3), values))
     good[at] ^= change
     heard = parse(bytes(good), MOST)
     if at < 5 or 12 <= at < 16:  # magic, version, count
-        assert isinstance(heard, Garbage)
+        assert isinstance(heard, MalformedMessage)
     if isinstance(heard, Heard):
         assert len(heard.values) == len(values)
 
 
 @given(st.integers(0, MOST), st.integers(0, HEADER_BYTES + 8 * MOST + 8))
 def test_a_cut_message_is_garbage(count: int, length: int) -> None:
-    good = bytes(Speaker(MOST, 0).message(Kind.STEP, 1, Tag(0), np.zeros(count))) + bytes(8)
+    good = bytes(
+        Speaker(MOST, 0).message(WorkerMessageKind.STEP, 1, Tag(0), np.zeros(count))
+    ) + bytes(8)
     whole = len(good) - 8
     heard = parse(good[:length], MOST)
     assert isinstance(heard, Heard) == (min(length, len(good)) == whole)
@@ -68,7 +88,7 @@ def test_a_cut_message_is_garbage(count: int, length: int) -> None:
     ],
 )
 def test_why_it_is_garbage(what: str, why: str) -> None:
-    assert parse(fake_worker.GARBAGE[what], MOST) == Garbage(why)
+    assert parse(fake_worker.GARBAGE[what], MOST) == MalformedMessage(why)
 
 
 def test_layout() -> None:
@@ -76,7 +96,11 @@ def test_layout() -> None:
     data = fake_worker.packed(fake_worker.ANSWER, SCHEMA, (7, 20_000_000, 1), [0.5, -1.0])
     heard = parse(data, 2)
     assert isinstance(heard, Heard)
-    assert (heard.kind, heard.sequence, heard.tag) == (Kind.ANSWER, 7, Tag(20_000_000, 1))
+    assert (heard.kind, heard.sequence, heard.tag) == (
+        WorkerMessageKind.ANSWER,
+        7,
+        Tag(20_000_000, 1),
+    )
     assert heard.values.tolist() == [0.5, -1.0]
     assert data[:8] == b"RTSM\x01\x05\x00\x00"
     assert struct.unpack_from("<I", data, 12) == (2,)
@@ -85,15 +109,15 @@ def test_layout() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "a text of some length", "ünicode " * 9, "z" * 20_000])
 def test_words(text: str) -> None:
-    heard = parse(spoken(Kind.FAULT, 1, text), 0)
+    heard = parse(spoken(WorkerMessageKind.FAULT, 1, text), 0)
     assert isinstance(heard, Heard)
     assert heard.text == text.encode()[:16384].decode()
-    assert isinstance(parse(spoken(Kind.FAULT, 1, text)[:-1], 0), Garbage)
+    assert isinstance(parse(spoken(WorkerMessageKind.FAULT, 1, text)[:-1], 0), MalformedMessage)
 
 
 def test_the_buffer_is_used_again() -> None:
     speaker = Speaker(3, 0)
-    first = bytes(speaker.message(Kind.STEP, 1, Tag(1), np.array([1.0, 2.0, 3.0])))
-    speaker.message(Kind.STEP, 2, Tag(2), np.array([4.0]))
-    again = bytes(speaker.message(Kind.STEP, 1, Tag(1), np.array([1.0, 2.0, 3.0])))
+    first = bytes(speaker.message(WorkerMessageKind.STEP, 1, Tag(1), np.array([1.0, 2.0, 3.0])))
+    speaker.message(WorkerMessageKind.STEP, 2, Tag(2), np.array([4.0]))
+    again = bytes(speaker.message(WorkerMessageKind.STEP, 1, Tag(1), np.array([1.0, 2.0, 3.0])))
     assert first == again

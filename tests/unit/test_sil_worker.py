@@ -25,7 +25,7 @@ from hitl.building.build import Build
 from hitl.controllers.sil import SilController
 from hitl.interface import Interface
 from hitl.worker import process as worker_module
-from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, Kind
+from hitl.worker.messages import HEADER_BYTES, OF_ANOTHER_SIZE, Heard, WorkerMessageKind
 from hitl.worker.peer import NOWHEN
 from hitl.worker.process import Worker
 from rtsim.core.clock import stopwatch
@@ -187,7 +187,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 def asked(worker: Worker, sequence: int, values: int = 2) -> Heard:
     """The worker's answer to a step."""
-    worker.send(Kind.STEP, sequence, Tag(sequence), np.zeros(values))
+    worker.send(WorkerMessageKind.STEP, sequence, Tag(sequence), np.zeros(values))
     heard = worker.receive(stopwatch() + 10 * NS_PER_S)
     assert isinstance(heard, Heard)
     return heard
@@ -195,11 +195,11 @@ def asked(worker: Worker, sequence: int, values: int = 2) -> Heard:
 
 def started(plain: Build) -> Worker:
     worker = Worker(plain.interface, [plain.program])
-    worker.send(Kind.STEP, 1, Tag(1), np.zeros(2))  # not initialised: nobody answers
-    worker.send(Kind.START, 0, NOWHEN, np.zeros(2))
+    worker.send(WorkerMessageKind.STEP, 1, Tag(1), np.zeros(2))  # not initialised: nobody answers
+    worker.send(WorkerMessageKind.START, 0, NOWHEN, np.zeros(2))
     heard = worker.receive(stopwatch() + 10 * NS_PER_S)
     assert isinstance(heard, Heard)
-    assert heard.kind is Kind.READY
+    assert heard.kind is WorkerMessageKind.READY
     return worker
 
 
@@ -217,7 +217,7 @@ def test_a_worker_survives_random_bytes(plain: Build) -> None:
     dice = np.random.default_rng(7)
     worker = started(plain)
     for _ in range(2000):
-        data = bytearray(worker._speaker.message(Kind.STEP, 3, Tag(3), np.zeros(2)))
+        data = bytearray(worker._speaker.message(WorkerMessageKind.STEP, 3, Tag(3), np.zeros(2)))
         if dice.integers(0, 2):
             data = bytearray(dice.bytes(int(dice.integers(0, 300))))
         else:
@@ -227,7 +227,7 @@ def test_a_worker_survives_random_bytes(plain: Build) -> None:
             worker.receive(stopwatch() + NS_PER_S)
         worker.receive(0)
     heard: object = None
-    worker.send(Kind.STEP, 9999, Tag(9999), np.zeros(2))
+    worker.send(WorkerMessageKind.STEP, 9999, Tag(9999), np.zeros(2))
     while not (isinstance(heard, Heard) and heard.sequence == 9999):
         heard = worker.receive(stopwatch() + 10 * NS_PER_S)
         assert heard is not None
@@ -239,7 +239,7 @@ def test_a_worker_survives_random_bytes(plain: Build) -> None:
 @pytest.mark.parametrize("at", [0, 4], ids=["magic", "version"])
 def test_a_step_in_another_protocol_is_none(at: int, plain: Build) -> None:
     worker = started(plain)
-    data = bytearray(worker._speaker.message(Kind.STEP, 1, Tag(1), np.zeros(2)))
+    data = bytearray(worker._speaker.message(WorkerMessageKind.STEP, 1, Tag(1), np.zeros(2)))
     data[at] += 1
     worker.link.send(bytes(data))
     assert asked(worker, 2).values.tolist() == [1.0], "the first step"

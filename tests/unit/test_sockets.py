@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from rtsim.core.net.sockets import MOST_BYTES, MOST_QUEUED, Caller, Listener
+from rtsim.core.net.sockets import MOST_BYTES, MOST_QUEUED, Caller, ListeningSocket
 from rtsim.gateway.loop import Gateway
 from rtsim.gateway.process import MOST_MEMORY
 
@@ -31,7 +31,7 @@ def raw(kind: int) -> Iterator[zmq.Socket[bytes]]:
         yield end
 
 
-def heard(listener: Listener) -> tuple[bytes, bytes]:
+def heard(listener: ListeningSocket) -> tuple[bytes, bytes]:
     for _ in range(1000):
         listener.wait(20)
         said = listener.receive()
@@ -50,7 +50,7 @@ def said_to(caller: Caller) -> bytes:
 
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: f"{len(parts)}x{len(parts[0])}")
 def test_of_a_message_of_several_parts_a_listener_keeps_nothing(parts: list[bytes]) -> None:
-    listener = Listener.local()
+    listener = ListeningSocket.local()
     with raw(zmq.DEALER) as peer:
         peer.connect(listener.endpoint)
         peer.send_multipart(parts)

@@ -19,7 +19,7 @@ from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.testing import FakeClock
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 
 MS = 1_000_000
 STICK = """
@@ -61,7 +61,7 @@ def test_a_flight_with_late_and_dead_answers_is_flown_again_from_any_moment(name
     taking = Taking(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
     failed = False
     try:
-        pace = Pace(scheduling=Request.nothing())
+        pace = Pace(scheduling=SchedulingRequest.nothing())
         simulate(scenario, clock=FakeClock(), pace=pace, recorder=recorder, checkpoints=taking)
     except RtsimError:
         failed = True

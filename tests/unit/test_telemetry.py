@@ -21,13 +21,13 @@ from rtsim.gateway.catalogue import Counters
 from rtsim.gateway.listening import check_foxglove, listen, read_address
 from rtsim.gateway.publishing import (
     PlotJuggler,
-    Publisher,
-    Topic,
+    SampledTopic,
+    SamplePublisher,
     check_rates,
     read_rates,
     topics_of,
 )
-from rtsim.gateway.relay import MOST_FRAME, Counts, Frames, Waiting
+from rtsim.gateway.relay import MOST_FRAME, FrameSplitter, OutgoingQueue, RelayCounts
 
 SIGNALS = [
     {"name": "plane.latitude", "unit": "rad"},
@@ -78,9 +78,9 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Time:
     return Time(monkeypatch)
 
 
-def _topics(**rates: float) -> tuple[Publisher, Seen]:
+def _topics(**rates: float) -> tuple[SamplePublisher, Seen]:
     seen = Seen()
-    publisher = Publisher([seen])
+    publisher = SamplePublisher([seen])
     publisher.begin({**RUN, "telemetry": rates})
     return publisher, seen
 
@@ -88,7 +88,7 @@ def _topics(**rates: float) -> tuple[Publisher, Seen]:
 def test_a_part_is_a_topic_and_no_name_comes_twice() -> None:
     plane, pilot, timing, scene = topics_of(SIGNALS)
     assert plane.names == ("latitude", "longitude", "altitude", "roll", "pitch", "yaw")
-    assert pilot == Topic("pilot", ("stick", "stick_parameter"), ("1", "s"), (6, 7))
+    assert pilot == SampledTopic("pilot", ("stick", "stick_parameter"), ("1", "s"), (6, 7))
     assert len(timing.names) == len(timing.units)
     assert scene.names == ()
     counters = Counters(ns=5, overruns_wake=2, overruns_compute=1, rate=2.0, margin_ns=-1_500_000)
@@ -129,7 +129,7 @@ def test_viewers_are_told_when_time_goes_back_and_begin_once(wall: Time) -> None
 
 
 def test_nobody_is_served_where_nobody_asked() -> None:
-    publisher = Publisher()
+    publisher = SamplePublisher()
     publisher.begin(RUN)
     publisher.publish(Counters(ns=1), np.zeros(8))
     assert (publisher.rate_hz, publisher.counts) == (0.0, {})
@@ -180,7 +180,9 @@ def test_plotjuggler_gets_topic_and_map_and_what_it_loses_is_counted(
     assert msgpack.unpackb(data) == {
         "timestamp": 1.5, "latitude": 0.5, "longitude": 10.0, "roll": 0.1, "pitch": 0.2, "yaw": 0.3,
     }  # fmt: skip
-    wide = Topic("wide", tuple(f"signal_{k}" for k in range(3000)), ("1",) * 3000, (0,) * 3000)
+    wide = SampledTopic(
+        "wide", tuple(f"signal_{k}" for k in range(3000)), ("1",) * 3000, (0,) * 3000
+    )
     before = sum(tool.counts)
     for _ in range(3000):
         tool.show([wide], Counters(), np.ones(1))
@@ -212,31 +214,31 @@ def test_frames_are_cut_wherever_the_bytes_are(chunk: int) -> None:
     hello = b"HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n"
     wanted = [hello, *(_frame(b"x" * n) for n in (0, 1, 125, 126, 127, 65535, 65536)),
               _frame(b"text", 0x81)]  # fmt: skip
-    data, frames, got = b"".join(wanted), Frames(), []
+    data, frames, got = b"".join(wanted), FrameSplitter(), []
     for at in range(0, len(data), chunk):
         got += list(frames.feed(data[at : at + chunk]))
     assert got == wanted
 
 
 def test_a_frame_that_is_too_long_is_not_waited_for() -> None:
-    frames = Frames()
+    frames = FrameSplitter()
     with pytest.raises(RtsimError, match="at most"):
         list(frames.feed(b"\r\n\r\n\x82\x7f" + (MOST_FRAME + 1).to_bytes(8, "big")))
 
 
 def test_a_viewer_that_does_not_read_loses_the_oldest_messages_one_by_one() -> None:
-    counts = Counts()
-    waiting = Waiting(counts, most=1000)
+    counts = RelayCounts()
+    waiting = OutgoingQueue(counts, most=1000)
     messages = [_frame(b"\x01" + bytes((k,)) * 99) for k in range(50)]
     waiting.add(_frame(b"channels", 0x81))
     for message in messages:
         waiting.add(message)
         waiting.add(_frame(b"\x02time"))
-    assert counts == Counts(0, counts.lost)
+    assert counts == RelayCounts(0, counts.lost)
     here, there = socket.socketpair()
     with here, there:
         waiting.send(here)
-        frames = Frames()
+        frames = FrameSplitter()
         got = list(frames.feed(b"\r\n\r\n" + there.recv(1 << 16)))[1:]
     assert got[0] == _frame(b"channels", 0x81), "what is no message is not dropped"
     kept = [frame for frame in got if frame in messages]
@@ -246,8 +248,8 @@ def test_a_viewer_that_does_not_read_loses_the_oldest_messages_one_by_one() -> N
 
 
 def test_a_message_that_is_half_sent_is_not_dropped() -> None:
-    counts = Counts()
-    waiting = Waiting(counts, most=300_000)
+    counts = RelayCounts()
+    waiting = OutgoingQueue(counts, most=300_000)
     here, there = socket.socketpair()
     with here, there:
         here.setblocking(False)
@@ -262,10 +264,10 @@ def test_a_message_that_is_half_sent_is_not_dropped() -> None:
         here.close()
         while more := there.recv(1 << 20):
             data += more
-    got = list(Frames().feed(data))[1:]
+    got = list(FrameSplitter().feed(data))[1:]
     assert got[0] == big[0]
     assert got[-1] == big[-1]
-    assert counts == Counts(len(got), 6 - len(got))
+    assert counts == RelayCounts(len(got), 6 - len(got))
     waiting.add(big[0])
     waiting.give_up()
     assert counts.lost == 7 - len(got)

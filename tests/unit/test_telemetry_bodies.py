@@ -12,7 +12,7 @@ import pytest
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.earth import EARTH_PARAMETERS, geodetic
 from rtsim.gateway.placing import World, placed, to_quaternion
-from rtsim.gateway.shapes import Track, triangles
+from rtsim.gateway.shapes import BodyTrail, triangles
 from rtsim.models.unstable import scenario as unstable
 from rtsim.scenario.shown import Body
 
@@ -147,7 +147,7 @@ def test_a_scenario_shows_bodies_and_copies_show_them_too() -> None:
 
 
 def test_a_track_keeps_the_whole_flight_in_bounded_points() -> None:
-    track = Track(spacing=1.0, most=100)
+    track = BodyTrail(spacing=1.0, most=100)
     for k in range(100_000):
         track.add(np.array([k * 0.5, 0.0, 0.0]))
     points = track.points(np.array([50_000.0, 0.0, 0.0]))

@@ -17,7 +17,7 @@ from terminal_parts import Terminal
 
 from rtsim.cli.dashboard import Dashboard, histogram, sparkline
 from rtsim.cli.keyboard import split
-from rtsim.gateway.client import Glance, State, connect
+from rtsim.gateway.client import Glance, StateTable, connect
 from rtsim.timing.tally import CLASSES
 
 RTSIM = [sys.executable, "-m", "rtsim"]
@@ -34,7 +34,7 @@ def glance(k: int, **state: object) -> Glance:
     counts = [0] * CLASSES
     counts[10], counts[15] = 98, 2
     values = {f"plant.s{n}": float(k * n) for n in range(40)}
-    return Glance(State(**{**known, **state}), values, {"link": counts})  # type: ignore[arg-type]
+    return Glance(StateTable(**{**known, **state}), values, {"link": counts})  # type: ignore[arg-type]
 
 
 def drawn(shown: Dashboard, width: int = 90, height: int | None = 20, said: str = "") -> list[str]:

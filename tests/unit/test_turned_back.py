@@ -22,7 +22,7 @@ from rtsim.equations.modal import Mode, Transition, modal
 from rtsim.equations.model import Guard, Model
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.runs.simulation import Outcome, simulate
+from rtsim.runs.simulation import RunResult, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.solve import SOLVERS, Adaptive, Solver
 
@@ -71,7 +71,7 @@ def flown(
     model: Model, solver: str | Solver = "rk4", step: Duration = "1/100", until: Duration = 4,
     parameters: dict[str, float] | None = None, states: dict[str, float] | None = None,
     **how: Any,
-) -> tuple[Recording, Outcome]:  # fmt: skip
+) -> tuple[Recording, RunResult]:  # fmt: skip
     scenario, recorder = Scenario(model.name, until=until), MemoryRecorder()
     scenario.plant(
         "w", model, step=step, solver=solver, parameters=parameters or {}, states=states or {}

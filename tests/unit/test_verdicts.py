@@ -12,7 +12,7 @@ from rtsim.core.signals import Kind, Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
-from rtsim.record.verdict import EXACT, Outcome, Pair, SignalResult, Tolerance, short
+from rtsim.record.verdict import EXACT, ComparedSignal, Outcome, SignalResult, Tolerance, short
 
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED
 
@@ -54,10 +54,10 @@ def recording(signal: Signal, rows: int) -> Recording:
 
 def pair(
     signal: Signal | None, rows: int, tolerance: Tolerance = EXACT, left: list[int] | None = None
-) -> Pair:
+) -> ComparedSignal:
     track = recording(signal or Signal("n"), 20).tracks["p"]
     at = np.array(list(range(rows)) if left is None else left, np.intp)
-    return Pair(track, at, "p.x", signal, tolerance)
+    return ComparedSignal(track, at, "p.x", signal, tolerance)
 
 
 def judged(

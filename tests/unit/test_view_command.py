@@ -16,10 +16,10 @@ from rtsim.cli import main
 from rtsim.cli.flight import FOR_A_PERSON
 from rtsim.cli.viewing import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.core.net.sockets import keys_of
-from rtsim.gateway.registry import RUNS, VIEWED, Entry, enter, runs
+from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
 from rtsim.pilot.launching import Window
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import InletPart
+from rtsim.scenario.parts import ExternalInputPart
 from rtsim.timing.policy import Slip, parse_policy
 
 
@@ -84,11 +84,11 @@ def test_an_address_belongs_to_view_and_a_scenario_does_not() -> None:
 
 
 def test_which_of_several_runs_is_asked(tmp_path: Path) -> None:
-    enter(Entry(os.getpid(), os.getpid(), "ball", str(tmp_path / "none")), VIEWED)
+    enter(RegisteredRun(os.getpid(), os.getpid(), "ball", str(tmp_path / "none")), VIEWED)
     assert runs(RUNS) == []
     assert "none cannot be opened" in refused("view", "ball")
     assert "no run 'orbit'; going on: " in refused("view", "orbit")
-    enter(Entry(os.getppid(), os.getpid(), "orbit", str(tmp_path / "none")), VIEWED)
+    enter(RegisteredRun(os.getppid(), os.getpid(), "orbit", str(tmp_path / "none")), VIEWED)
     assert "several runs are going on; name one of " in refused("view")
 
 
@@ -120,7 +120,7 @@ def test_a_stick_whose_window_is_gone_goes_where_the_mapping_says(tmp_path: Path
     scenario = load_scenario("f16-by-hand", {})
     own = safe_values(scenario, "stick", None)
     part = scenario.part("stick")
-    assert isinstance(part, InletPart)
+    assert isinstance(part, ExternalInputPart)
     assert own.tolist() == part.inlet.signals.initial().tolist()
     path = tmp_path / "mine.toml"
     path.write_text("[pitch]\nsafe = -0.25\n[throttle]\nsafe = 0.75\n")

@@ -46,11 +46,11 @@ from rtsim.pilot.flights import seen_as
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.record.file import FileRecorder
-from rtsim.runs.simulation import Outcome, Pace, simulate
+from rtsim.runs.simulation import Pace, RunResult, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 from tools.bench.pilot_pixel import probed
 from tools.bench.pilot_trace import MarkingRecorder, Traced, traced
 from tools.bench.pilot_witness import ROOT, Script, Times, environment, shown, witnessed
@@ -102,7 +102,7 @@ class Rounds:
     picture_ns: list[float] = field(default_factory=list)
     intervals: list[Times] = field(default_factory=list)
 
-    def note(self, outcome: Outcome, behind: float | None = None) -> None:
+    def note(self, outcome: RunResult, behind: float | None = None) -> None:
         late = outcome.certificate.lateness
         self.late_ns.append(float(late.p99 or late.max or 0))
         self.overruns.append(float(outcome.overruns))
@@ -194,8 +194,8 @@ def _seen(hz: int, seconds: float, to: Rounds) -> None:
 
 def _watched(
     scenario: Scenario, seconds: float, folder: Path, trace: Traced | None
-) -> tuple[Outcome, dict[str, Any], float | None]:
-    pace = replace(_PATIENT, scheduling=Request.watched())
+) -> tuple[RunResult, dict[str, Any], float | None]:
+    pace = replace(_PATIENT, scheduling=SchedulingRequest.watched())
     with Cockpit(scenario, "stick", seen_as("f16-by-hand")) as cockpit:
         with ViewerProcess(cockpit.shared.path, _window()) as viewer:
             recorder = MarkingRecorder(folder / "run.mcap", stopwatch)

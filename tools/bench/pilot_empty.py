@@ -11,9 +11,9 @@ import sys
 import numpy as np
 
 from rtsim.core.clock import WallClock, stopwatch
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.viewer.window import HIDDEN, close_window, open_window
-from rtsim.timing.scheduling import Request, request
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 
 def main(out: str, seconds: float, rate: float, size: str, hidden: bool) -> None:
@@ -21,8 +21,8 @@ def main(out: str, seconds: float, rate: float, size: str, hidden: bool) -> None
     open_window("empty", hidden, (width, height))
     import pygame
 
-    frames, shown = Frames(rate, WallClock(), WallClock(spin_ns=0)), []
-    with request(Request()):
+    frames, shown = VideoFrames(rate, WallClock(), WallClock(spin_ns=0)), []
+    with request(SchedulingRequest()):
         for _ in range(round(seconds * rate)):
             frames.wait(pygame.event.get)
             pygame.display.flip()

@@ -17,7 +17,7 @@ from rtsim.pilot.loop import Cockpit
 from rtsim.runs.simulation import Pace, Progress, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import CatchUp
-from rtsim.timing.scheduling import Request
+from rtsim.timing.scheduling import SchedulingRequest
 from tools.bench.pilot_witness import ROOT
 
 _LONGEST_S = 300
@@ -55,7 +55,7 @@ def probed(count: int, hz: int, fps: float) -> list[int]:
     """ns of each move, as :mod:`tools.bench.pilot_probe` beside a run says; ``DISPLAY`` is set."""
     about = {"scenario": "follower", "scene": "orbit", "plant": "moon"}
     command = [sys.executable, "-m", "tools.bench.pilot_probe", "rtsim: follower", str(count)]
-    scenario, pace = follower(hz), Pace(1.0, _POLICY, Request.watched())
+    scenario, pace = follower(hz), Pace(1.0, _POLICY, SchedulingRequest.watched())
     with (
         Cockpit(scenario, "stick", about) as cockpit,
         ViewerProcess(cockpit.shared.path, Window(rate=fps, size="640x480")),

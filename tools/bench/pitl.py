@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hitl.boards.contract import BoardError, Link
+from hitl.boards.contract import BoardError, BoardLink
 from hitl.boards.paced import PacedBoard
 from hitl.boards.serial_port import SerialLink
 from hitl.controllers.board import BoardController
@@ -21,7 +21,7 @@ from hitl.firmware import firmware
 from hitl.interface import Interface, load_interface
 from hitl.protocol.codec import Codec, name_hash, wire_schema
 from hitl.protocol.events import Connected, Event, Started, Stepped
-from hitl.protocol.framing import Frame, Parser
+from hitl.protocol.framing import Parser, ProtocolFrame
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import (
     VERSION,
@@ -139,7 +139,7 @@ def _through_a_port(interface: Interface, steps: int) -> list[Row]:
 
 
 @contextmanager
-def _served(image: Path) -> Iterator[Link]:
+def _served(image: Path) -> Iterator[BoardLink]:
     with ExitStack() as undo:
         board = undo.enter_context(PacedBoard("board:uno", image))
         link = SerialLink(board.port, 500_000)
@@ -147,7 +147,7 @@ def _served(image: Path) -> Iterator[Link]:
         yield link
 
 
-def _until(session: Session, link: Link, wanted: type[Event]) -> Event:
+def _until(session: Session, link: BoardLink, wanted: type[Event]) -> Event:
     """Converse until ``wanted`` happens."""
     until = stopwatch() + 10 * NS_PER_S
     while stopwatch() < until:
@@ -172,7 +172,7 @@ def _python(steps: int) -> list[Row]:
     told: Callable[[Message], Message] = _board_of(interface, outputs)
 
     def answered(data: bytes) -> bytes:
-        frames = [f for f in parser.feed(data) if isinstance(f, Frame)]
+        frames = [f for f in parser.feed(data) if isinstance(f, ProtocolFrame)]
         asked = [(decode_message(f), f.sequence) for f in frames]
         return b"".join(encode_message(told(m), s) for m, s in asked if m is not None)
 

@@ -32,7 +32,7 @@ from rtsim.timing.certificate import show_ns
 from rtsim.timing.machine import examine_machine
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp
-from rtsim.timing.scheduling import Request, request
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 PERIOD_NS = 1_000_000
 FIGURES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
@@ -46,7 +46,7 @@ def run(quick: bool = False, seconds: float | None = None, fifo: int = 0) -> dic
     """Measure; plain data.  ``seconds`` is the length of one loop (30; quick: 2)."""
     length = seconds if seconds is not None else (2.0 if quick else 30.0)
     pairs, count = (2 if quick else 10), max(1000, int(length * 1e9 / PERIOD_NS))
-    with request(Request(fifo=fifo)) as granted:
+    with request(SchedulingRequest(fifo=fifo)) as granted:
         spin_ns = WallClock().calibrate(PERIOD_NS)
     fifo = fifo if granted["class"].ok else 0
     rounds: dict[str, list[dict[str, float]]] = {"c": [], "rtsim": []}
@@ -128,7 +128,7 @@ def _worker(name: str, count: int, spin_ns: int, fifo: int) -> Late:
 
 def _rtsim_loop(count: int, spin_ns: int, fifo: int) -> Late:
     late = np.zeros(count, dtype=np.int64)
-    with request(Request(fifo=fifo)):
+    with request(SchedulingRequest(fifo=fifo)):
         clock = WallClock(spin_ns=spin_ns)
         pacer = Pacer(clock, CatchUp(10**9), frame_ns=PERIOD_NS)
         pacer.start(0)

@@ -27,7 +27,7 @@ _PARTS_AT_ONCE = 1000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Listener:
+class ListeningSocket:
     """Bound at ``tcp://HOST:PORT``, or :meth:`local`: many may come, each has a name."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Listener:
         self._socket.bind(endpoint)
 
     @classmethod
-    def local(cls) -> Listener:
+    def local(cls) -> ListeningSocket:
         """At a socket file in a new folder that only this user can reach.
 
         Never at a path that somebody gives: libzmq removes whatever file it finds there.
@@ -122,7 +122,7 @@ class Listener:
 
 
 class Caller:
-    """The other end of a :class:`Listener`; a message at a time."""
+    """The other end of a :class:`ListeningSocket`; a message at a time."""
 
     def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
         if not endpoint.startswith("ipc://"):

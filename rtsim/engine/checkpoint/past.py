@@ -12,7 +12,7 @@ _SHORTEST_NS = NS_PER_S // 10
 """Of a ring: so many, and no closer together than this."""
 
 
-class Past:
+class CheckpointHistory:
     """Outlives the legs of a run that goes back: what lies ahead of it then is no past of it.
 
     ``seconds`` keeps a ring, ``start`` is what the first leg went on from.  ``first`` keeps the

@@ -13,7 +13,7 @@ from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.system import System
 
 if TYPE_CHECKING:
-    from rtsim.engine.checkpoint.past import Past
+    from rtsim.engine.checkpoint.past import CheckpointHistory
 
 MOST_FILES = 100_000
 """Checkpoints that one run may write."""
@@ -36,7 +36,7 @@ class Keeper(Protocol):
         ...
 
 
-class Source(Protocol):
+class CheckpointSource(Protocol):
     """A run that can be looked at between two tags."""
 
     def save(self) -> Mapping[str, Any]: ...
@@ -65,7 +65,7 @@ class Taking:
         *,
         every: Duration | None = None,
         at: Sequence[Duration] = (),
-        past: Past | None = None,
+        past: CheckpointHistory | None = None,
     ) -> None:
         self.keeper = keeper
         self.past = past
@@ -89,12 +89,12 @@ class Taking:
             )
         self._regular_ns = self._ring_ns = NEVER.ns
         self._cost_ns = 0
-        self._source: Source | None = None
+        self._source: CheckpointSource | None = None
         self._header: Mapping[str, Any] = {}
 
     def begin(
         self,
-        source: Source,
+        source: CheckpointSource,
         header: Mapping[str, Any],
         ns: int,
         until_ns: int,

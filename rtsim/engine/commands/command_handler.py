@@ -1,7 +1,7 @@
-"""Where commands meet the loop: taken at tags that exist anyway, so that none changes a number.
+"""Where commands meet the loop: they act at tags that exist anyway, and change no number by it.
 
-Who gives them is another thread or process: it leaves them in :attr:`Desk.inbox`, and is told what
-became of them.  A replay leaves there what the recording holds, by tag.
+Commands come from another thread or process, which puts them into :attr:`CommandHandler.inbox` and
+gets their outcome back.  A replay puts the recorded commands there, by tag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rtsim.core.tag import NS_PER_S, Tag, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking, check_savable
 from rtsim.engine.commands.commands import Command, CommandError
-from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox, Waiting
+from rtsim.engine.commands.inbox import MOST_WAITING, NEXT_TAG, Inbox, PendingCommand
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import Change, System
 from rtsim.engine.trace import RESTORED, Trace
@@ -29,7 +29,7 @@ AT_A_TAG = ("set", "inject", "fault", "mark")
 """Commands that act at a tag, and again in a replay; the others concern the wall alone."""
 
 
-class Desk:
+class CommandHandler:
     """Follows commands, at most one instant's worth at a time."""
 
     def __init__(self, inbox: Inbox, system: System, pacer: Pacer, trace: Trace) -> None:
@@ -75,7 +75,7 @@ class Desk:
             self._system.faults.follow(tag.ns)
         return self._changes
 
-    def _take(self, waiting: Waiting, tag: Tag) -> None:
+    def _take(self, waiting: PendingCommand, tag: Tag) -> None:
         command = waiting.command
         try:
             self._follow[command.kind](command, tag)
@@ -223,7 +223,7 @@ class Desk:
 
         What acts at one is checked now, and followed at ``next_ns``.
         """
-        inbox, later, cut = self.inbox, list[Waiting](), False
+        inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
         self._between_ns = self._on_the_way(ns, next_ns)
         try:
@@ -247,7 +247,7 @@ class Desk:
         clock = self._pacer.clock
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
-    def _keep(self, later: list[Waiting]) -> None:
+    def _keep(self, later: list[PendingCommand]) -> None:
         """For the next tag; after a restore what has not acted yet is undone with all the rest."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
@@ -272,7 +272,7 @@ class Desk:
     def _listen(self, ns: int) -> None:
         """Follow what comes while simulated time stands."""
         inbox, tag, pacer = self.inbox, Tag(ns), self._pacer
-        later: list[Waiting] = []
+        later: list[PendingCommand] = []
         while self._standing and not self.quitting:
             inbox.poll()
             if not inbox.waiting:
@@ -296,7 +296,9 @@ class Desk:
             if task.request is not None:
                 task.request.sent += ns
 
-    def _put_off(self, waiting: Waiting, tag: Tag, next_ns: int = NEXT_TAG) -> list[Waiting]:
+    def _put_off(
+        self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
+    ) -> list[PendingCommand]:
         """Between two tags: checked now, followed at the next, which is known where time passes."""
         command, wrong = waiting.command, ""
         try:
@@ -310,7 +312,7 @@ class Desk:
             wrong = str(error)
         if waiting.answer is not None:
             waiting.answer(wrong, next_ns)
-        return [] if wrong else [Waiting(command, None, max(0, next_ns))]
+        return [] if wrong else [PendingCommand(command, None, max(0, next_ns))]
 
 
 def _wanted_ns(command: Command, now: int) -> int:

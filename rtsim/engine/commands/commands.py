@@ -122,7 +122,7 @@ def _start_or_clear(value: object) -> Argument:
 
 
 @dataclass(frozen=True)
-class Kind:
+class CommandKind:
     """What a kind of command takes; of ``choice`` at most one is given, ``may`` can be left out."""
 
     says: str
@@ -131,30 +131,30 @@ class Kind:
     may: Mapping[str, Callable[[object], Argument]] = field(default_factory=dict)
 
 
-KINDS: dict[str, Kind] = {
-    "pause": Kind("Simulated time stands after this tag."),
-    "resume": Kind("It goes on."),
-    "step": Kind(
+KINDS: dict[str, CommandKind] = {
+    "pause": CommandKind("Simulated time stands after this tag."),
+    "resume": CommandKind("It goes on."),
+    "step": CommandKind(
         "Go on to the next tag, to the next tick of a task, or for a duration, and pause.",
         choice={"tags": _count, "task": _text, "duration": _positive},
     ),
-    "rate": Kind("Simulated seconds a second, or max.", {"rate": _rate}),
-    "set": Kind(
+    "rate": CommandKind("Simulated seconds a second, or max.", {"rate": _rate}),
+    "set": CommandKind(
         "A parameter or a source's value; the unit, where one is given, must be the declared one.",
         {"target": _text, "value": _values},
         may={"unit": _text},
     ),
-    "inject": Kind("A message on a topic, as if its source had sent it.", {
+    "inject": CommandKind("A message on a topic, as if its source had sent it.", {
         "topic": _text, "value": _values}),
-    "fault": Kind("A declared fault begins, or is over.", {
+    "fault": CommandKind("A declared fault begins, or is over.", {
         "name": _text, "do": _start_or_clear}),
-    "checkpoint": Kind("Keep the whole of the run as it is after this tag."),
-    "restore": Kind(
+    "checkpoint": CommandKind("Keep the whole of the run as it is after this tag."),
+    "restore": CommandKind(
         "Go back to the checkpoint at or before a time, or so many seconds ago, or the last one.",
         choice={"at": _time, "back": _positive},
     ),
-    "mark": Kind("A text in the recording.", {"text": _text}),
-    "quit": Kind("End the run after this tag, as its own end would."),
+    "mark": CommandKind("A text in the recording.", {"text": _text}),
+    "quit": CommandKind("End the run after this tag, as its own end would."),
 }  # fmt: skip
 
 

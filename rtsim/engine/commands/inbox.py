@@ -27,7 +27,7 @@ Answer = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingCommand:
     """A command that has arrived and acts at the next tag, or, in a replay, at that of ``ns``."""
 
     command: Command
@@ -39,8 +39,8 @@ class Waiting:
 class Inbox:
     """Handed over by whoever gives commands; never blocks either side."""
 
-    def __init__(self, fed: Sequence[Waiting] = ()) -> None:
-        self.waiting: deque[Waiting] = deque(fed)
+    def __init__(self, fed: Sequence[PendingCommand] = ()) -> None:
+        self.waiting: deque[PendingCommand] = deque(fed)
         self.wake = Wake()
         self.closed = ""
         """Why nothing more is taken."""
@@ -83,7 +83,7 @@ class Inbox:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
             raise CommandError(f"{MOST_WAITING} commands wait for the run; give them more slowly")
-        self.waiting.append(Waiting(command, answer))
+        self.waiting.append(PendingCommand(command, answer))
         self.wake.set()
 
     def close(self, why: str) -> None:

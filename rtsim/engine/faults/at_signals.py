@@ -104,7 +104,7 @@ class Stuck(SignalFault):
         value[:] = self.drawn
 
 
-class Offset(SignalFault):
+class OffsetFault(SignalFault):
     """``amount`` more."""
 
     def apply(self, value: Vector) -> None:
@@ -130,7 +130,7 @@ class Drift(SignalFault):
         value += self.drawn
 
 
-class Noise(SignalFault):
+class NoiseFault(SignalFault):
     """A normal of ``deviation`` more, each element by itself, new at each item."""
 
     changes_alone = True
@@ -160,7 +160,7 @@ class NotANumber(SignalFault):
 
 
 KINDS: Mapping[str, type[SignalFault]] = {
-    "stuck": Stuck, "offset": Offset, "scale": Scale, "drift": Drift, "noise": Noise,
+    "stuck": Stuck, "offset": OffsetFault, "scale": Scale, "drift": Drift, "noise": NoiseFault,
     "quantised": Quantised, "nan": NotANumber,
 }  # fmt: skip
 

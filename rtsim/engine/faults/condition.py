@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rtsim.components.ports import Port, resolve
+from rtsim.components.ports import SignalPort, resolve
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 
@@ -40,7 +40,7 @@ class Condition:
     text: str
     comparisons: tuple[tuple[Operand, str, Operand], ...]
 
-    def bind(self, ports: Mapping[str, Port]) -> Callable[[], bool]:
+    def bind(self, ports: Mapping[str, SignalPort]) -> Callable[[], bool]:
         """Whether it holds by what the ports say when it is called; NaN compares as false."""
         asked = tuple(
             (_bound(left, ports, self.text), _TESTS[test], _bound(right, ports, self.text))
@@ -78,7 +78,7 @@ def _operand(text: str) -> Operand:
 
 
 def _bound(
-    operand: Operand, ports: Mapping[str, Port], text: str
+    operand: Operand, ports: Mapping[str, SignalPort], text: str
 ) -> tuple[Vector | list[float], int]:
     if isinstance(operand, float):
         return [operand], 0

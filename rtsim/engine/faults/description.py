@@ -25,7 +25,7 @@ from typing import Any
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import Period, to_ns
 from rtsim.engine.faults.condition import Condition, parse_condition
-from rtsim.engine.faults.kinds import KINDS, WANTED, Check, Kind
+from rtsim.engine.faults.kinds import KINDS, WANTED, Check, FaultKind
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
 _TIMES = ("at", "until", "duration")
@@ -61,7 +61,7 @@ class Fault:
 
     name: str
     where: str
-    kind: Kind
+    kind: FaultKind
     parameters: Mapping[str, float] = field(default_factory=dict)
     at_ns: int | None = None
     every: Period | None = None
@@ -143,7 +143,7 @@ class _Reader:
             place=self.place,
         )
 
-    def _trigger(self, kind: Kind) -> None:
+    def _trigger(self, kind: FaultKind) -> None:
         triggers = [k for k in ("every", "probability", "when") if k in self.given]
         if len(triggers) > 1:
             text = f"{' and '.join(triggers)} are both triggers; give one of them"
@@ -164,7 +164,7 @@ class _Reader:
             raise FaultError.of(key, f"{key} is missing or no text; give {wanted}")
         return value.strip()
 
-    def _where(self, kind: Kind) -> str:
+    def _where(self, kind: FaultKind) -> str:
         wanted = f"where = '{_EXAMPLES[kind.level]}'"
         where = self._text("where", wanted)
         part, dot, signal = where.partition(".")
@@ -186,7 +186,7 @@ class _Reader:
                 raise FaultError.of("where", text)
         return where
 
-    def _parameters(self, kind: Kind) -> dict[str, float]:
+    def _parameters(self, kind: FaultKind) -> dict[str, float]:
         out = {}
         for parameter in kind.parameters:
             name, wanted = parameter.name, WANTED[parameter.check]
@@ -239,7 +239,7 @@ class _Reader:
         except ScenarioError as error:
             raise FaultError.of("when", str(error)) from None
 
-    def _count(self, kind: Kind) -> int | None:
+    def _count(self, kind: FaultKind) -> int | None:
         if kind.has_length:
             return int(self.given["length"])
         count = self._whole("count", 1)
@@ -256,7 +256,7 @@ class _Reader:
         return value
 
 
-def _in_loop(kind: Kind, where: str) -> str:
+def _in_loop(kind: FaultKind, where: str) -> str:
     """``loop``, or ``loop.JOB``: by the kind, so that a part may be named loop."""
     loop, dot, job = where.partition(".")
     wanted = {"slow_job": (True,), "lost_tick": (False, True)}.get(kind.name, (False,))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rtsim.components.bus import Bus
 from rtsim.components.controller import Controller
 from rtsim.components.plant import Plant
-from rtsim.components.ports import Port
+from rtsim.components.ports import SignalPort
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
@@ -32,13 +32,13 @@ class Installer:
         self._faults = faults
         self._streams = streams
         self._schedule = Schedule(faults, self.present)
-        self._ports: Mapping[str, Port] = {}
+        self._ports: Mapping[str, SignalPort] = {}
         self._wirings: Mapping[str, FaultyWiring] = {}
         self._plants: Mapping[str, Plant] = {}
 
     def install(
         self,
-        ports: Mapping[str, Port],
+        ports: Mapping[str, SignalPort],
         wirings: Mapping[str, FaultyWiring],
         plants: Mapping[str, Plant],
         bus: Bus,

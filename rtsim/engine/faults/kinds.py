@@ -29,7 +29,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """What a kind of fault does, in the words of an event, and its parameters by name."""
 
     name: str
@@ -49,29 +49,29 @@ class Kind:
 
 _AMOUNT = Parameter("amount", "seconds")
 _ALL = (
-    Kind("stuck", "signal", "stays", (Parameter("value", "number", needed=False),)),
-    Kind("offset", "signal", "is off by an amount", (Parameter("amount", "number"),)),
-    Kind("scale", "signal", "is scaled by a factor", (Parameter("factor", "number"),)),
-    Kind("drift", "signal", "drifts at a rate", (Parameter("rate", "number"),)),
-    Kind("noise", "signal", "is noisy", (Parameter("deviation", "not negative"),)),
-    Kind("quantised", "signal", "moves in steps", (Parameter("step", "positive"),)),
-    Kind("nan", "signal", "is not a number"),
-    Kind("drop", "message", "is lost"),
-    Kind("delay", "message", "takes longer", (Parameter("delay", "seconds"),)),
-    Kind("duplicate", "message", "comes twice", (Parameter("gap", "seconds", needed=False),)),
-    Kind("reorder", "message", "may be overtaken", (Parameter("extra", "seconds"),)),
-    Kind("burst", "message", "is lost with those after it", (Parameter("length", "natural"),)),
-    Kind("bit_flip", "line", "has a bit flipped", (Parameter("bit", "bit", needed=False),)),
-    Kind("truncation", "line", "is cut", (Parameter("keep", "whole", needed=False),)),
-    Kind("garbage", "line", "comes behind garbage", (Parameter("length", "natural"),)),
-    Kind("silence", "line", "carries nothing"),
-    Kind("slow_line", "line", "is slow", (Parameter("baud", "natural"),)),
-    Kind("board_reset", "line", "is reset", once=True),
-    Kind("stall", "loop", "the loop stands still for", (_AMOUNT,), brief=True),
-    Kind("late_wake", "loop", "the loop is woken late by", (_AMOUNT,), brief=True),
-    Kind("lost_tick", "loop", "does not tick", brief=True),
-    Kind("slow_job", "loop", "it takes longer by", (_AMOUNT,)),
-    Kind(
+    FaultKind("stuck", "signal", "stays", (Parameter("value", "number", needed=False),)),
+    FaultKind("offset", "signal", "is off by an amount", (Parameter("amount", "number"),)),
+    FaultKind("scale", "signal", "is scaled by a factor", (Parameter("factor", "number"),)),
+    FaultKind("drift", "signal", "drifts at a rate", (Parameter("rate", "number"),)),
+    FaultKind("noise", "signal", "is noisy", (Parameter("deviation", "not negative"),)),
+    FaultKind("quantised", "signal", "moves in steps", (Parameter("step", "positive"),)),
+    FaultKind("nan", "signal", "is not a number"),
+    FaultKind("drop", "message", "is lost"),
+    FaultKind("delay", "message", "takes longer", (Parameter("delay", "seconds"),)),
+    FaultKind("duplicate", "message", "comes twice", (Parameter("gap", "seconds", needed=False),)),
+    FaultKind("reorder", "message", "may be overtaken", (Parameter("extra", "seconds"),)),
+    FaultKind("burst", "message", "is lost with those after it", (Parameter("length", "natural"),)),
+    FaultKind("bit_flip", "line", "has a bit flipped", (Parameter("bit", "bit", needed=False),)),
+    FaultKind("truncation", "line", "is cut", (Parameter("keep", "whole", needed=False),)),
+    FaultKind("garbage", "line", "comes behind garbage", (Parameter("length", "natural"),)),
+    FaultKind("silence", "line", "carries nothing"),
+    FaultKind("slow_line", "line", "is slow", (Parameter("baud", "natural"),)),
+    FaultKind("board_reset", "line", "is reset", once=True),
+    FaultKind("stall", "loop", "the loop stands still for", (_AMOUNT,), brief=True),
+    FaultKind("late_wake", "loop", "the loop is woken late by", (_AMOUNT,), brief=True),
+    FaultKind("lost_tick", "loop", "does not tick", brief=True),
+    FaultKind("slow_job", "loop", "it takes longer by", (_AMOUNT,)),
+    FaultKind(
         "load",
         "loop",
         "another has the CPU, at first for",

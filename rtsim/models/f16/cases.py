@@ -23,7 +23,7 @@ Command = tuple[float, str, float]
 
 
 @dataclass(frozen=True)
-class Condition:
+class FlightCondition:
     """Where a case starts: degrees, feet, feet per second; wings level along the course.
 
     ``trim`` is the solution that :func:`rtsim.models.f16.trim.trim` finds there: it is kept so that
@@ -62,25 +62,25 @@ class F16Case:
 
 _KFFA = (36.0 + 1.15 / 60.0, -(75.0 + 40.0 / 60.0 + 28.0 / 3600.0))
 """First Flight Airport, Kitty Hawk, latitude and longitude"""
-SUBSONIC = Condition(
+SUBSONIC = FlightCondition(
     *(*_KFFA, 10013.0, 400.0 * math.sqrt(2.0), 45.0),
     trim=(0.04605816451379736, -3.232757696509428, 13.873817829558037),
 )
-SUPERSONIC = Condition(
+SUPERSONIC = FlightCondition(
     *(*_KFFA, 30013.0, 2000.0, 45.0),
     trim=(-0.012942936090114456, -1.5278634121740358, 91.06578487228694),
 )
-POLE = Condition(
+POLE = FlightCondition(
     *(89.95, -45.0, 10000.0, 563.643, 90.0),
     trim=(0.04690095078817876, -3.2588318159175595, 13.858963839095109),
 )
-DATE_LINE = Condition(
+DATE_LINE = FlightCondition(
     *(0.0, -179.95, 10000.0, 563.643, 0.0),
     trim=(0.04652004723741177, -3.2469640176051313, 13.819593068330759),
 )
 CONDITIONS = (SUBSONIC, SUPERSONIC, POLE, DATE_LINE)
 
-_CASES: dict[str, tuple[Condition, float, Literal["none", "course", "circle"]]] = {
+_CASES: dict[str, tuple[FlightCondition, float, Literal["none", "course", "circle"]]] = {
     "11": (SUBSONIC, 180.0, "none"),
     "12": (SUPERSONIC, 180.0, "none"),
     "13.1": (SUBSONIC, 60.0, "course"),
@@ -154,7 +154,7 @@ def case(name: str) -> F16Case:
     )
 
 
-def trimmed(start: Condition, parameters: Mapping[str, float] | None = None) -> Trim:
+def trimmed(start: FlightCondition, parameters: Mapping[str, float] | None = None) -> Trim:
     """The level trim at ``start`` with plant ``parameters`` that differ from the defaults."""
     return trim(
         latitude=start.latitude * DEG,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rtsim.core.signals import Signals
-from rtsim.pilot.devices.controls import Look
+from rtsim.pilot.devices.controls import DeviceSample
 from rtsim.pilot.devices.mapping import LEAST_TRAVEL, AxisSource
 
 LEAST_LOOKS = 30
@@ -32,7 +32,7 @@ Axis = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Found:
+class MeasuredAxis:
     """A value's axis as measured; ``noise``: how far it moved at rest, raw, peak to peak."""
 
     kind: str
@@ -106,7 +106,7 @@ class Calibration:
         """The axis that is farthest from its rest."""
         return max(self._away(), key=lambda found: abs(found[1]), default=(None, 0.0))[0]
 
-    def look(self, look: Look) -> None:
+    def look(self, look: DeviceSample) -> None:
         """As it stands now; a device that is gone is forgotten with all that was asked of it."""
         for number in [n for n in self._names if n not in look.sticks]:
             del self._names[number]
@@ -147,7 +147,7 @@ class Calibration:
         return ""
 
     @property
-    def found(self) -> dict[str, Found]:
+    def found(self) -> dict[str, MeasuredAxis]:
         """Each value that has an axis, when all is done."""
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
@@ -222,7 +222,7 @@ class Calibration:
         self._ends[name] = moved.least if moved.now < high else moved.most
         return ""
 
-    def _measured(self, name: str) -> Found:
+    def _measured(self, name: str) -> MeasuredAxis:
         axis, plus = self._chosen[name]
         kind, device = self._names[axis[0]]
         low, high = sorted((plus, self._ends[name]))
@@ -251,7 +251,7 @@ class Calibration:
             plus < self._ends[name],
             round(dead, 3),
         )
-        return Found(kind, device, axis[0], source, noise, springs)
+        return MeasuredAxis(kind, device, axis[0], source, noise, springs)
 
     def _called(self, axis: Axis) -> str:
         return f"axis {axis[1]} of {self._names[axis[0]][1]}"

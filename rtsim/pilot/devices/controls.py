@@ -1,6 +1,6 @@
 """From what the devices say to the values of the stick, also when a device is gone.
 
-No SDL and no clock: a :class:`Look` at all devices and its time go in, values come out.
+No SDL and no clock: a :class:`DeviceSample` at all devices and its time go in, values come out.
 
 A value is moved by its joystick if there is one with that axis, else by its gamepad, else by mouse,
 keys or buttons.  When the device that moved it is gone, SDL would go on to say 0.0, which is the
@@ -38,7 +38,7 @@ class Stick:
 
 
 @dataclass(frozen=True)
-class Look:
+class DeviceSample:
     """All devices at one moment."""
 
     sticks: Mapping[int, Stick] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Controls:
         self.values: Vector = stick.initial()
         self._before: int | None = None
 
-    def update(self, look: Look, ns: int) -> Vector:
+    def update(self, look: DeviceSample, ns: int) -> Vector:
         """Values (n,) at ``ns`` of any clock that does not go back."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
@@ -131,7 +131,7 @@ class _Mover:
         self._lost_ns = 0
         self._held = 0.0
 
-    def update(self, look: Look, elapsed: float, ns: int) -> float:
+    def update(self, look: DeviceSample, elapsed: float, ns: int) -> float:
         moved = self._by_stick(look, elapsed)
         if not moved and self.device >= 0 and self.device not in look.sticks:
             self._lose(ns)
@@ -146,7 +146,7 @@ class _Mover:
             self._middle + self._half * self._position if self._initial is None else self._initial
         )
 
-    def _by_stick(self, look: Look, elapsed: float) -> bool:
+    def _by_stick(self, look: DeviceSample, elapsed: float) -> bool:
         for kind, source in (("joystick", self.value.joystick), ("gamepad", self.value.gamepad)):
             if source is None:
                 continue
@@ -159,7 +159,7 @@ class _Mover:
                     return True
         return False
 
-    def _by_hand(self, look: Look, elapsed: float) -> bool:
+    def _by_hand(self, look: DeviceSample, elapsed: float) -> bool:
         """A mouse that flies, or keys or buttons that are held."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:

@@ -22,7 +22,7 @@ try:
 except ImportError:  # a build without it: gamepads are joysticks then
     gamepads = None  # type: ignore[assignment,unused-ignore]
 
-from rtsim.pilot.devices.controls import Look, Stick
+from rtsim.pilot.devices.controls import DeviceSample, Stick
 from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES, GAMEPAD_BUTTONS, MOST_AXES
 
@@ -60,7 +60,7 @@ class Devices:
         for index in range(pygame.joystick.get_count()):  # came before anybody listened
             self._add(index)
 
-    def look(self) -> Look:
+    def look(self) -> DeviceSample:
         """Take in what happened since the last look, and read every axis."""
         for event in pygame.event.get():
             self._take(event)
@@ -68,7 +68,7 @@ class Devices:
             self._came = False
             pygame.event.pump()
         sticks = {number: _read(plugged) for number, plugged in self._plugged.items()}
-        return Look(sticks, frozenset(self._keys), self._mouse())
+        return DeviceSample(sticks, frozenset(self._keys), self._mouse())
 
     def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
         """Shake those of ``only`` (instance ids) that can, strength 0 to 1; whether one did.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.signals import Signals
-from rtsim.pilot.devices.calibration import Found
+from rtsim.pilot.devices.calibration import MeasuredAxis
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES, Value, mapping_of
 
 OWN_MAPPING = Path(__file__).with_name("aircraft.toml")
@@ -28,7 +28,7 @@ def own_mapping(stick: Signals) -> tuple[Value, ...]:
 
 
 def calibrated(
-    tables: Mapping[str, Any], found: Mapping[str, Found], stick: Signals
+    tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
     """``tables`` of every value of ``stick``, with the axes that were found in their places."""
     out: dict[str, Any] = {}
@@ -40,7 +40,7 @@ def calibrated(
     return out
 
 
-def _source(found: Found) -> dict[str, Any]:
+def _source(found: MeasuredAxis) -> dict[str, Any]:
     source = found.source
     low, middle, high = source.span
     named = GAMEPAD_AXES[source.axis] if found.kind == "gamepad" else source.axis

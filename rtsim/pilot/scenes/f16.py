@@ -10,9 +10,9 @@ import numpy as np
 import pygame
 
 from rtsim.pilot.scenes.camera import Camera, axes_of
-from rtsim.pilot.scenes.flight import Flight, Ground
-from rtsim.pilot.scenes.hud import Figures, HeadUp
-from rtsim.pilot.scenes.scene import CHASE, Moment, Shown
+from rtsim.pilot.scenes.flight import FlightScene, Ground
+from rtsim.pilot.scenes.hud import HeadUp, HudFigures
+from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
 from rtsim.pilot.scenes.text import no_picture
 from rtsim.pilot.scenes.world import Runway, Terrain, approach
 
@@ -31,7 +31,7 @@ class F16Scene:
         self._display = HeadUp()
         self._name = str(about.get("plant", "f16"))
 
-    def draw(self, surface: pygame.Surface, moment: Moment) -> None:
+    def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         body = moment.plants[self._name]
         with np.errstate(all="ignore"):  # whatever comes of it is looked at
             flight = self.ground.flight(body)
@@ -47,7 +47,7 @@ class F16Scene:
             draw_aircraft(surface, camera, flight)
         self._display.draw(surface, camera, flight, self._figures(body, moment))
 
-    def camera(self, flight: Flight, surface: pygame.Surface, view: str) -> Camera:
+    def camera(self, flight: FlightScene, surface: pygame.Surface, view: str) -> Camera:
         """The pilot's eyes, or somebody's who flies behind and keeps level."""
         width, height = surface.get_size()
         if view != CHASE:
@@ -56,9 +56,9 @@ class F16Scene:
         place = flight.place - _BEHIND * axes[0] - _ABOVE * axes[2]
         return Camera(place, axes, width, height)
 
-    def _figures(self, body: Shown, moment: Moment) -> Figures:
+    def _figures(self, body: Shown, moment: SceneMoment) -> HudFigures:
         course = self.course
-        return Figures(
+        return HudFigures(
             body["equivalent_airspeed"],
             body["alpha"],
             body["mach"],
@@ -93,7 +93,7 @@ _CORNERS = np.array([[*c, *(c[-1:] * (_MOST - len(c)))] for _, c in _PANELS])
 _MIDDLES = np.array([np.mean(corners, axis=0) for _, corners in _PANELS])
 
 
-def draw_aircraft(surface: pygame.Surface, camera: Camera, flight: Flight) -> None:
+def draw_aircraft(surface: pygame.Surface, camera: Camera, flight: FlightScene) -> None:
     """Panels, the farthest first."""
     far = np.argsort(-camera.seen(_MIDDLES @ flight.axes + flight.place)[:, 0])
     for k, outline in camera.areas(_CORNERS[far] @ flight.axes + flight.place):

@@ -28,7 +28,7 @@ _FARTHEST = 1e8
 
 
 @dataclass(frozen=True)
-class Flight:
+class FlightScene:
     """``place`` (3,): north, east, down of the reference, m; ``axes``: body in world axes."""
 
     place: Vector
@@ -85,7 +85,7 @@ class Ground:
             ]
         )
 
-    def flight(self, body: Shown) -> Flight:
+    def flight(self, body: Shown) -> FlightScene:
         """Of a body with the states of :mod:`rtsim.models.body`."""
         x = body.vector("position")
         velocity = body.vector("velocity")
@@ -96,7 +96,7 @@ class Ground:
         turning = turned(body.vector("attitude"))
         relative = velocity - EARTH_RATE * np.array([-x[1], x[0], 0.0])
         felt = body.rate("velocity") + GRAVITATION * x / (x @ x) ** 1.5
-        return Flight(
+        return FlightScene(
             self.place(latitude, longitude, height),
             turning @ world.T,
             world @ relative,

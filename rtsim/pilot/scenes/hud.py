@@ -9,7 +9,7 @@ import numpy as np
 import pygame
 
 from rtsim.pilot.scenes.camera import Camera
-from rtsim.pilot.scenes.flight import FT, KT, Flight
+from rtsim.pilot.scenes.flight import FT, KT, FlightScene
 from rtsim.pilot.scenes.text import Colour, shade, write
 
 GREEN: Colour = (96, 255, 128)
@@ -22,7 +22,7 @@ _HEADING_SIZES = 3.8
 
 
 @dataclass(frozen=True)
-class Figures:
+class HudFigures:
     """What the display says in numbers; angles in rad, SI otherwise."""
 
     airspeed: float
@@ -40,7 +40,7 @@ class HeadUp:
     """Its size goes with the surface's."""
 
     def draw(
-        self, surface: pygame.Surface, camera: Camera, flight: Flight, figures: Figures
+        self, surface: pygame.Surface, camera: Camera, flight: FlightScene, figures: HudFigures
     ) -> None:
         size = max(16, surface.get_height() // 30)
         self._ladder(surface, camera, flight, size)
@@ -50,7 +50,9 @@ class HeadUp:
         self._heading(surface, flight, size)
         self._boxes(surface, flight, figures, size)
 
-    def _ladder(self, surface: pygame.Surface, camera: Camera, flight: Flight, size: int) -> None:
+    def _ladder(
+        self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
+    ) -> None:
         """A rung each 5 deg, on the sphere: at the heading of the nose, parallel to the horizon."""
         flat = math.hypot(flight.axes[0, 0], flight.axes[0, 1])
         if flat < 1e-6:
@@ -106,7 +108,7 @@ class HeadUp:
         pygame.draw.lines(surface, AMBER, False, [(x + w * a, y + w * b) for a, b in points], 2)
 
     def _flight_path(
-        self, surface: pygame.Surface, camera: Camera, flight: Flight, size: int
+        self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
         """Where it goes, which is not where it points."""
         at = camera.direction(flight.velocity)
@@ -119,7 +121,7 @@ class HeadUp:
         pygame.draw.line(surface, GREEN, (x + r, y), (x + 2.4 * r, y), 2)
         pygame.draw.line(surface, GREEN, (x, y - 2.2 * r), (x, y - r), 2)
 
-    def _heading(self, surface: pygame.Surface, flight: Flight, size: int) -> None:
+    def _heading(self, surface: pygame.Surface, flight: FlightScene, size: int) -> None:
         width = surface.get_width()
         y, per_degree = 1.6 * size, width / 90.0
         heading = math.degrees(flight.heading)
@@ -137,7 +139,9 @@ class HeadUp:
         text = f"{round(heading) % 360:03d}"
         write(surface, text, (width / 2, y + 11 + 0.6 * size), size, GREEN, "centre")
 
-    def _boxes(self, surface: pygame.Surface, flight: Flight, figures: Figures, size: int) -> None:
+    def _boxes(
+        self, surface: pygame.Surface, flight: FlightScene, figures: HudFigures, size: int
+    ) -> None:
         width, height = surface.get_size()
         big = round(1.5 * size)
         left, right, middle = 0.17 * width, 0.83 * width, 0.46 * height

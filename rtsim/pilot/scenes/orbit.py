@@ -10,7 +10,7 @@ import numpy as np
 import pygame
 
 from rtsim.pilot.scenes.past import Pasts
-from rtsim.pilot.scenes.scene import Moment, Past, Shown
+from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, no_picture, write
 
 SPACE: Colour = (8, 10, 18)
@@ -41,7 +41,7 @@ class OrbitScene:
         places = np.random.default_rng(7).random((_STARS, 3))
         self._stars = [(x, y, round(60 + 120 * bright)) for x, y, bright in places.tolist()]
 
-    def draw(self, surface: pygame.Surface, moment: Moment) -> None:
+    def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         moon = moment.plants[self._name]
         past = self._pasts.of(moment, self._name)
         if not np.isfinite([moon[name] for name in ("x", "y", "vx", "vy")]).all():
@@ -71,7 +71,7 @@ class OrbitScene:
         width, height = surface.get_size()
         return (0.5 * width, 0.5 * height), 0.5 * min(width, height) / (_ROOM * self._extent)
 
-    def _fit(self, moon: Shown, past: Past) -> None:
+    def _fit(self, moon: Shown, past: ScenePast) -> None:
         """All of the track; never closer than it was."""
         where = [past.values[:, moon.signals.slice(name)] for name in ("x", "y")]
         distance = np.hypot(*where)
@@ -92,7 +92,7 @@ class OrbitScene:
             pygame.draw.circle(surface, _FAINT, centre, x - centre[0], 1)
             write(surface, f"{k * step:g}", (x + 4, y), 18, (110, 122, 140))
 
-    def _track(self, surface: pygame.Surface, past: Past, moon: Shown) -> None:
+    def _track(self, surface: pygame.Surface, past: ScenePast, moon: Shown) -> None:
         x, y = (past.values[:, moon.signals.slice(name)][:, 0] for name in ("x", "y"))
         kept = np.isfinite(x) & np.isfinite(y)
         middle, scale = self._seen(surface)

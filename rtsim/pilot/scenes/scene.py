@@ -40,7 +40,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Past:
+class ScenePast:
     """One plant up to the moment of the picture: simulated times (k,) in ns, values (k, n)."""
 
     ns: NDArray[np.int64]
@@ -61,19 +61,19 @@ class Warned:
 
 
 @dataclass(frozen=True)
-class Moment:
+class SceneMoment:
     """Everything there is to draw."""
 
     plants: Mapping[str, Shown]
     view: str = COCKPIT
     stick: Mapping[str, float] = field(default_factory=dict)
-    past: Mapping[str, Past] = field(default_factory=dict)
+    past: Mapping[str, ScenePast] = field(default_factory=dict)
     """Where it is known; a scene that needs it keeps what it was shown otherwise."""
     page: int = 0
     """Of a scene that does not fit one picture; counts on without end, also below 0."""
     warned: tuple[Warned, ...] = ()
 
-    def seen(self, view: str, page: int) -> Moment:
+    def seen(self, view: str, page: int) -> SceneMoment:
         """The same from elsewhere."""
         return replace(self, view=view, page=page)
 
@@ -81,7 +81,7 @@ class Moment:
 class Scene(Protocol):
     """Draws on any surface of any size; opens no window, reads no device, knows no clock."""
 
-    def draw(self, surface: pygame.Surface, moment: Moment) -> None: ...
+    def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 
 
 def scene_named(name: str, about: Mapping[str, Any]) -> Scene:

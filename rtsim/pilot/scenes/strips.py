@@ -11,7 +11,7 @@ import pygame
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.pilot.scenes.past import Pasts
-from rtsim.pilot.scenes.scene import Moment, Past, Shown
+from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, write
 
 BACK, PAPER, RULE = (18, 22, 28), (26, 32, 40), (52, 62, 74)
@@ -43,7 +43,7 @@ class StripScene:
     def __init__(self) -> None:
         self._pasts = Pasts()
 
-    def draw(self, surface: pygame.Surface, moment: Moment) -> None:
+    def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         surface.fill(BACK)
         pasts = {name: self._pasts.of(moment, name) for name in moment.plants}
         strips = [
@@ -100,7 +100,7 @@ def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list
 
 
 def draw_strip(
-    surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: Past
+    surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: ScenePast
 ) -> None:
     """One of them; whatever is too long is cut at its edge."""
     place = place.inflate(-8, -6)
@@ -163,7 +163,7 @@ def told_apart(low: float, high: float) -> tuple[str, str]:
 
 
 def polylines(
-    past: Past, values: Vector, ends: tuple[float, float], area: Place, wraps: float
+    past: ScenePast, values: Vector, ends: tuple[float, float], area: Place, wraps: float
 ) -> list[list[Pixel]]:
     """Pixels of a trace (k,), newest on the right; apart where it is NaN or an angle wraps."""
     left, top, width, height = area

@@ -112,7 +112,7 @@ class Runway:
 
 
 @dataclass
-class Gate:
+class FlightGate:
     """A frame to fly through: its middle (3,) in the world, and where it looks (rad)."""
 
     place: Vector
@@ -146,7 +146,7 @@ _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 class Course:
     """Gates in their order; the next one is coloured."""
 
-    def __init__(self, gates: list[Gate]) -> None:
+    def __init__(self, gates: list[FlightGate]) -> None:
         self.gates = gates
         self.next = 0
         self.missed = 0
@@ -216,7 +216,7 @@ def approach(heading: float) -> Course:
     for along, across, height, turn in shape:
         place = on_ground(np.array([[along, across]]), heading)[0]
         place[2] = -height
-        gates.append(Gate(place, heading + math.radians(turn)))
+        gates.append(FlightGate(place, heading + math.radians(turn)))
     return Course(gates)
 
 

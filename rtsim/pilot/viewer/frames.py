@@ -15,11 +15,11 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.pilot import orders
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.sdl import Devices
-from rtsim.pilot.pacing import Durations, Frames
+from rtsim.pilot.pacing import Durations, VideoFrames
 from rtsim.pilot.scenes.cues import draw_cues
-from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Moment, Scene, Shown, Warned
+from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, SceneMoment, Shown, Warned
 from rtsim.pilot.viewer.cueing import Cueing
-from rtsim.pilot.viewer.state import Picture, Said, Telling
+from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.strip import draw_help, draw_notes, draw_strip
 
 _NOTE_NS = 4 * NS_PER_S
@@ -43,10 +43,10 @@ class Display:
         surface: pygame.Surface,
         scene: Scene,
         picture: Picture,
-        said: Said,
+        said: RunState,
         telling: Telling,
         controls: Controls,
-        frames: Frames,
+        frames: VideoFrames,
         clock: Clock,
         cueing: Cueing | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class Display:
         plants = self._picture.at(due + round(self._lead), ahead)
         stick = dict(zip(self._controls.signals.names, self._controls.values, strict=True))
         warned = self._warn(plants, standing)
-        moment = Moment(plants, self._view, stick, page=self._page, warned=warned)
+        moment = SceneMoment(plants, self._view, stick, page=self._page, warned=warned)
         self._scene.draw(self._surface, moment)
         draw_cues(self._surface, warned, max((p.ns for p in plants.values()), default=0))
         self._overlay()

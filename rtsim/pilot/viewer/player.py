@@ -13,14 +13,14 @@ from rtsim.core.clock import Clock, WallClock
 from rtsim.core.tag import NS_PER_S
 from rtsim.pilot.cues import Cues
 from rtsim.pilot.launching import Window
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, scene_named
 from rtsim.pilot.viewer.process import Saving
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
-from rtsim.timing.scheduling import Request, request
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 KEYS: Keys = (
     ("F1, H", "this help"),
@@ -48,7 +48,7 @@ class Player:
         surface: pygame.Surface,
         scene: Scene,
         playback: Playback,
-        frames: Frames,
+        frames: VideoFrames,
         rate: float = 1.0,
         within: tuple[int, int] | None = None,
     ) -> None:
@@ -207,13 +207,13 @@ def play(
 ) -> int:
     """Until the window is closed; without one, to the end.  Returns the number of frames."""
     idle = WallClock(spin_ns=0) if clock is None else None
-    frames = Frames(window.rate, clock or WallClock(), idle)
+    frames = VideoFrames(window.rate, clock or WallClock(), idle)
     about = playback.about
     scene = scene_named(str(about.get("scene", "")), about)
     player = Player(surface, scene, playback, frames, rate, within)
     saving = Saving(window.frames, window.every)
     drawn = 0
-    with request(Request.beside()):  # the collector stands still, timers are exact
+    with request(SchedulingRequest.beside()):  # the collector stands still, timers are exact
         while not player.closed:
             player.frame()
             drawn += 1

@@ -21,12 +21,12 @@ from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import Value, read_mapping
 from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.launching import Window
-from rtsim.pilot.pacing import Frames
+from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.shared import Exchange, Schema, Shared, SharedError
-from rtsim.pilot.viewer.state import Picture, Said, Telling
+from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.pilot.viewer.window import close_window, open_window
 from rtsim.scenario.shown import Cue
-from rtsim.timing.scheduling import Request, request
+from rtsim.timing.scheduling import SchedulingRequest, request
 
 if TYPE_CHECKING:
     from rtsim.pilot.viewer.frames import Display
@@ -41,7 +41,7 @@ _LAST_WORDS = {CLOSED: f"{CLOSED}, Ctrl-C here ends it", UNHEARD: UNHEARD}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Until the window is closed, or nobody flies any more."""
-    with request(Request.window()):  # of all threads to come, SDL's among them
+    with request(SchedulingRequest.window()):  # of all threads to come, SDL's among them
         return _shown(*_arguments(arguments))
 
 
@@ -76,12 +76,14 @@ def watch(
     width, height = map(int, window.size.split("x"))
     title = f"rtsim: {exchange.schema.about.get('scenario', '')}"
     surface = open_window(title, window.headless, (width, height))
-    said, saving = Said(exchange), Saving(window.frames, window.every)
+    said, saving = RunState(exchange), Saving(window.frames, window.every)
     try:
         display = _display(exchange, window, mapping, surface, said)
         ready()
         try:
-            with request(Request.beside()):  # the collector stands still, timers are exact
+            with request(
+                SchedulingRequest.beside()
+            ):  # the collector stands still, timers are exact
                 while not (over.is_set() or display.closed or said["ended"] or exchange.over):
                     if display.frame():
                         display.note(saving.look(display.save))
@@ -94,7 +96,7 @@ def watch(
 
 
 def _display(
-    exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: Said
+    exchange: Exchange, window: Window, mapping: tuple[Value, ...], surface: object, said: RunState
 ) -> Display:
     """Raises :class:`SharedError` where what the run says of its scene is none."""
     import pygame
@@ -111,7 +113,7 @@ def _display(
     except (TypeError, ValueError, AttributeError, ScenarioError) as error:
         raise SharedError(f"what the run says of its scene cannot be read: {error}") from error
     clock = WallClock()
-    frames = Frames(window.rate, clock, WallClock(spin_ns=0))
+    frames = VideoFrames(window.rate, clock, WallClock(spin_ns=0))
     sounds = not (window.quiet or window.headless)  # a hidden window is nobody's
     return Display(
         surface, scene, Picture(exchange), said, Telling(exchange),

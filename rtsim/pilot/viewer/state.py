@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.interpolation import Interpolation, Pair
+from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.orders import words_to_reason
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.scenes.scene import Shown
@@ -28,7 +28,7 @@ class Picture:
         """Of the same pictures: how long before the newest state the moment is that they show."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}
         self._between = {name: Interpolation(signals) for name, signals in shared.schema.plants}
-        self._pairs: dict[str, Pair] = {}
+        self._pairs: dict[str, StatePair] = {}
         self._applied = self._initiated = 0
         self._shown: int | None = None
         self._behind = 0
@@ -43,7 +43,7 @@ class Picture:
         for name, reader in self._readers.items():
             record = reader.read()
             if record is not None:
-                self._pairs[name] = Pair.of(record)
+                self._pairs[name] = StatePair.of(record)
                 self._applied, self._initiated = map(int, record.integers[5:7])
                 if self._shown is None:  # of a stick before this viewer
                     self._shown = self._applied
@@ -67,7 +67,7 @@ class Picture:
             self.interpolation.add(self._behind)
 
 
-class Said:
+class RunState:
     """How the run stands."""
 
     def __init__(self, shared: Exchange) -> None:

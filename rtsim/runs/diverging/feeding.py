@@ -10,7 +10,7 @@ import numpy as np
 
 from rtsim.components.bus import LOST
 from rtsim.runs.diverging.first import Order, Place, in_words, told
-from rtsim.runs.diverging.values import Pair, Value, columns
+from rtsim.runs.diverging.values import ValuePair, Value, columns
 from rtsim.record.reading import Recording, TrackData
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
@@ -193,13 +193,13 @@ class Teller:
 
 
 @dataclass(frozen=True)
-class Fed:
+class Feeding:
     """The inputs of a part where two runs part; ``at`` is the tag at which they acted."""
 
     at: Tag
     how: str
     """In words, what made the values that differ out of those that fed it."""
-    inputs: tuple[Pair, ...]
+    inputs: tuple[ValuePair, ...]
     arrived: tuple[list[str], list[str]]
     happened: tuple[list[str], list[str]]
 
@@ -213,7 +213,7 @@ class Fed:
         )
 
 
-def fed(place: Place, a: Teller, b: Teller) -> Fed:
+def fed(place: Place, a: Teller, b: Teller) -> Feeding:
     """What fed ``place`` in the two runs."""
     at, how = place.tag, ""
     named: list[Named] = []
@@ -222,11 +222,11 @@ def fed(place: Place, a: Teller, b: Teller) -> Fed:
         named.append(one)
     names = [*named[0], *(n for n in named[1] if n not in named[0])]
     pairs = tuple(
-        Pair(n, named[0].get(n, (None,))[0], named[1].get(n, (None,))[0],
+        ValuePair(n, named[0].get(n, (None,))[0], named[1].get(n, (None,))[0],
              (named[0].get(n) or named[1][n])[1])
         for n in names
     )  # fmt: skip
-    return Fed(at, how, pairs, (a.arrived(at), b.arrived(at)), (a.happened(at), b.happened(at)))
+    return Feeding(at, how, pairs, (a.arrived(at), b.arrived(at)), (a.happened(at), b.happened(at)))
 
 
 def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.runs.diverging.feeding import Teller, fed
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
-from rtsim.runs.diverging.flying import Flight, Say
+from rtsim.runs.diverging.flying import RecordedRun, Say
 from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing
 from rtsim.runs.diverging.states import walk
 from rtsim.runs.diverging.verdict import Verdict
 from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
-from rtsim.record.ending import Ending, died_of
+from rtsim.record.ending import RunEnding, died_of
 from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
@@ -63,15 +63,15 @@ def diverge(
                 "the other; give two recordings of one scenario"
             )
         a, b, _ = what_both_have(a, b)
-    flight = Flight(a, scenarios[0], live, say)
-    other = None if b is None else Flight(b, scenarios[1], live, say)
+    flight = RecordedRun(a, scenarios[0], live, say)
+    other = None if b is None else RecordedRun(b, scenarios[1], live, say)
     return _Search(flight, other, fly, since_ns).verdict()
 
 
 class _Search:
     """One search: the two flights, and what is known of them so far."""
 
-    def __init__(self, a: Flight, b: Flight | None, fly: bool, since_ns: int | None) -> None:
+    def __init__(self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None) -> None:
         if b is None and not fly:
             raise ScenarioError(
                 "one recording alone has to be flown again: give two, or leave --no-fly out"
@@ -131,7 +131,7 @@ class _Search:
         narrowing = Narrowing(self._a, self._b, self._begins, saved)
         beneath = narrowing.look(visible, until) if self._fly else Beneath(self._begins)
         first = beneath.place or visible
-        endings = Ending.of(a), Ending.of(other)
+        endings = RunEnding.of(a), RunEnding.of(other)
         out = Verdict(
             a.source, other.source, Tag(since), Tag(until), first, notes=self._notes,
             endings=endings, undecided=self._undecided(mine, endings),
@@ -152,7 +152,7 @@ class _Search:
         self._notes += narrowing.notes
         return out
 
-    def _undecided(self, compared: Recording, endings: tuple[Ending, Ending]) -> str:
+    def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
         """Why equal rows say nothing of the whole run; empty where they say all that was asked."""
         if self._again:
             flight = self._a

@@ -17,7 +17,7 @@ import numpy as np
 from rtsim.scenario.builder import predecessors
 from rtsim.components.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.runs.diverging.values import Pair, Value
+from rtsim.runs.diverging.values import ValuePair, Value
 from rtsim.record.ending import died_of
 from rtsim.record.ending import in_words as in_words_of_end
 from rtsim.record.event import Event
@@ -48,7 +48,7 @@ class Place:
     """Of the part, or of the event's source."""
     moment: str
     """``x-``, ``x+``, ``content``, ``on its way``, ..."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ValuePair, ...]
     rank: tuple[int, int, int] = (0, 0, 0)
     """Its place within the tag."""
     initiated: Tag | None = None
@@ -84,7 +84,7 @@ def differences(a: Recording, b: Recording) -> list[Place]:
             continue
         if one is None or other is None:
             there = [ABSENT if track is None else "there" for track in (one, other)]
-            found.append(Place(START, "layout", name, "track", (Pair(name, *there),)))
+            found.append(Place(START, "layout", name, "track", (ValuePair(name, *there),)))
         elif (place := _in_track(one, other, order, (a, b))) is not None:
             found.append(place)
     return sorted(found, key=lambda place: place.order)
@@ -95,7 +95,7 @@ def _in_track(
 ) -> Place | None:
     mine, theirs = (("ns", *t.integers, *t.signals.columns) for t in (a, b))
     if mine != theirs:
-        pair = Pair("columns", _but(mine, theirs), _but(theirs, mine))
+        pair = ValuePair("columns", _but(mine, theirs), _but(theirs, mine))
         return Place(START, "layout", a.name, "columns", (pair,))
     n = min(len(a), len(b))
     unequal = first_unequal(a, b)
@@ -156,11 +156,11 @@ def _place(names: Sequence[str], a: _Row | None, b: _Row | None, order: Order) -
     if a is not None and b is not None:
         pairs = tuple(
             pair
-            for pair in (Pair(n, x, y) for n, x, y in zip(names, a.values, b.values, strict=True))
+            for pair in (ValuePair(n, x, y) for n, x, y in zip(names, a.values, b.values, strict=True))
             if not pair.equal
         )
     else:
-        pairs = (Pair("row", *("there" if row else ABSENT for row in (a, b))),)
+        pairs = (ValuePair("row", *("there" if row else ABSENT for row in (a, b))),)
     track = there[0].track.name
     kind, _, name = track.rpartition("/")
     if kind == "messages":
@@ -174,7 +174,7 @@ def _place(names: Sequence[str], a: _Row | None, b: _Row | None, order: Order) -
     )
 
 
-def _message(name: str, pairs: tuple[Pair, ...], there: list[_Row], order: Order) -> Place:
+def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: Order) -> Place:
     initiated = min(row.tag("initiated") for row in there)
     sender = name.partition(".")[0]
     if name == request_topic(sender):
@@ -190,13 +190,13 @@ def _message(name: str, pairs: tuple[Pair, ...], there: list[_Row], order: Order
     return Place(completed, "message", name, "on its way", told, rank, initiated)
 
 
-def _in_words(pair: Pair) -> Pair:
+def _in_words(pair: ValuePair) -> ValuePair:
     """What became of a message, as people say it."""
     if pair.name == "status":
-        return Pair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
+        return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
         a, b = ("never" if value == LOST_ARRIVAL.ns else value for value in (pair.a, pair.b))
-        return Pair("arrival (ns)", a, b)
+        return ValuePair("arrival (ns)", a, b)
     return pair
 
 
@@ -249,7 +249,7 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
         "Late": (_DUE, 0, 0), FAULT: (_WAKE, 0, 1), FAULT_ENDED: (_WAKE, 0, 1),
     }.get(event.kind, (_REACTION, 0, -1))  # fmt: skip
     texts = [ABSENT if e is None else in_words(e) for e in (one, other)]
-    yield Place(event.tag, "event", event.source, event.kind, (Pair(event.kind, *texts),), rank)
+    yield Place(event.tag, "event", event.source, event.kind, (ValuePair(event.kind, *texts),), rank)
 
 
 def failure(a: Recording, b: Recording) -> Place | None:
@@ -270,7 +270,7 @@ def failure(a: Recording, b: Recording) -> Place | None:
         for ns in track.ns[track.ns > last.ns][:1]
     ]
     event = next(e for e in ends if e is not None and e.tag == last)
-    pair = Pair("error", *texts)
+    pair = ValuePair("error", *texts)
     return Place(min(later, default=last), "event", event.source, "error", (pair,))
 
 

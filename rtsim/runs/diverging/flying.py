@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.engine.checkpoint.taking import Source, Taking, beside, check_savable
+from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, beside, check_savable
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Kept:
+class KeptCheckpoints:
     """Checkpoints of a flight in memory, by their ns."""
 
     by_ns: dict[int, Checkpoint] = field(default_factory=dict)
@@ -40,22 +40,22 @@ class Kept:
         """They stay where they are."""
 
 
-class Asked(Taking):
+class CheckpointsAt(Taking):
     """At the times ``at`` (ns), of which one may be the start of the run."""
 
-    def __init__(self, keeper: Kept, at: Sequence[int]) -> None:
+    def __init__(self, keeper: KeptCheckpoints, at: Sequence[int]) -> None:
         super().__init__(keeper, at=[f"{ns}/{NS_PER_S}" for ns in at if ns > 0])
         self.wanted = True
         self._first = 0 in at
 
-    def begin(self, source: Source, header: Mapping[str, Any], ns: int, *rest: Any) -> None:
+    def begin(self, source: CheckpointSource, header: Mapping[str, Any], ns: int, *rest: Any) -> None:
         super().begin(source, header, ns, *rest)
         if self._first and ns == 0:
             self.ask(ns)
 
 
 @dataclass(frozen=True)
-class Flown:
+class RepeatedRun:
     """What came of flying again: what the recording would have been, and states on the way."""
 
     recording: Recording
@@ -63,7 +63,7 @@ class Flown:
     ended_ns: int
 
 
-class Flight:
+class RecordedRun:
     """A recorded run that can be flown again, fed with what was recorded.
 
     ``live``: controllers that live outside run again, in lockstep, instead of being fed.
@@ -119,15 +119,15 @@ class Flight:
 
     def fly(
         self, start: Checkpoint | None, stop_ns: int, at: Sequence[int] = (), what: str = ""
-    ) -> Flown:
+    ) -> RepeatedRun:
         """From ``start`` to the first tag at or after ``stop_ns``, keeping the run at ``at`` (ns).
 
         An error of the run's own ends the recording; raises whatever keeps it from being flown.
         """
-        recorder, kept, scenario = MemoryRecorder(), Kept(), self.scenario()
+        recorder, kept, scenario = MemoryRecorder(), KeptCheckpoints(), self.scenario()
         if start is not None and start.ns == 0:
             start = None  # nothing goes on from the first instant but a run that makes it
-        taking = Asked(kept, at) if at else None
+        taking = CheckpointsAt(kept, at) if at else None
         try:
             refly(
                 self.recording, scenario, start=start, stop_ns=stop_ns, live=self.live,
@@ -139,7 +139,7 @@ class Flight:
         flown = recorder.recording()
         said_no_more(self.recording, flown)
         assert flown.footer is not None
-        return Flown(self._joined(start, flown), kept.by_ns, int(flown.footer["ended"]))
+        return RepeatedRun(self._joined(start, flown), kept.by_ns, int(flown.footer["ended"]))
 
     def _watch(self, what: str, stop_ns: int) -> Callable[[Progress], None] | None:
         if self._say is None:

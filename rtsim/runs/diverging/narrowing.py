@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.runs.diverging.first import Place
-from rtsim.runs.diverging.flying import Flight
+from rtsim.runs.diverging.flying import RecordedRun
 from rtsim.runs.diverging.states import drawn, first_apart, part_of, parting
-from rtsim.runs.diverging.values import Pair
+from rtsim.runs.diverging.values import ValuePair
 from rtsim.core.errors import RtsimError
 from rtsim.record.reading import Recording
 from rtsim.core.tag import NS_PER_S, START, Tag
@@ -54,7 +54,7 @@ class Narrowing:
     """Two flights and the states of them that were saved; ``kept`` are those of a re-run."""
 
     def __init__(
-        self, a: Flight, b: Flight, begins: Both, kept: Mapping[int, Checkpoint] | None
+        self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None
     ) -> None:
         self._flights = a, b
         self._begins = begins
@@ -105,17 +105,17 @@ class Narrowing:
         ]  # fmt: skip
         return self._memory(START, unasked) if unasked else None
 
-    def _parting(self, a: Checkpoint, b: Checkpoint) -> list[Pair]:
+    def _parting(self, a: Checkpoint, b: Checkpoint) -> list[ValuePair]:
         return parting(a.state, b.state, self._other_from_the_start)
 
     # -- what was saved ----------------------------------------------------------------------------
 
-    def _among_saved(self, end: int) -> tuple[Both, tuple[int, list[Pair]] | None]:
+    def _among_saved(self, end: int) -> tuple[Both, tuple[int, list[ValuePair]] | None]:
         """The last saved pair before ``end`` (ns) that agrees, and the first that does not."""
         begin = 0 if self._begins[0] is None else self._begins[0].ns
         times = [ns for ns in self._in_common() if begin < ns < end]
         usable: dict[int, tuple[Checkpoint, Checkpoint]] = {}
-        differ: dict[int, list[Pair]] = {}
+        differ: dict[int, list[ValuePair]] = {}
 
         def agree(ns: int) -> bool:
             one, other = self._saved(ns)
@@ -172,7 +172,7 @@ class Narrowing:
     ) -> Callable[[int], bool]:
         return lambda ns: not self._parting(a[ns], b[ns])
 
-    def _memory(self, tag: Tag, pairs: Iterable[Pair]) -> Place:
+    def _memory(self, tag: Tag, pairs: Iterable[ValuePair]) -> Place:
         """Where two states part, with columns by their names."""
         ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
         kind, name = part_of(ranked[0].name)
@@ -180,7 +180,7 @@ class Narrowing:
         return Place(
             tag, "memory", name if kind in _KINDS and name else kind,
             "stream" if kind == "streams" else "state",
-            tuple(Pair(_named(p.name, recording), p.a, p.b, p.source) for p in ranked),
+            tuple(ValuePair(_named(p.name, recording), p.a, p.b, p.source) for p in ranked),
         )  # fmt: skip
 
     # -- around a place ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.runs.diverging.values import Pair, same
+from rtsim.runs.diverging.values import ValuePair, same
 
 _NOT_COMPARED = frozenset(("inserted", "streams"))
 """A replay knows all tags that are to be inserted, the run only the next one; streams are
@@ -17,7 +17,7 @@ _STREAM = "streams."
 _MOST = 1000
 
 
-def parting(a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()) -> list[Pair]:
+def parting(a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()) -> list[ValuePair]:
     """Every value of two states that differs, by its path; empty where the runs are equal.
 
     ``ignoring``: paths that are known to differ, with all that is below them.
@@ -60,17 +60,17 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
     return low
 
 
-def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Pair]:
+def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
     """One pair for each stream: how far it was drawn."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
-        yield Pair("streams", f"seed {seeds[0]}", f"seed {seeds[1]}")
+        yield ValuePair("streams", f"seed {seeds[0]}", f"seed {seeds[1]}")
         return
     for name in sorted(one["streams"].keys() | other["streams"].keys()):
         states = one["streams"].get(name), other["streams"].get(name)
         if next(walk("", *states), None) is not None:
-            yield Pair(f"{_STREAM}{name}", *(_how_far(state) for state in states))
+            yield ValuePair(f"{_STREAM}{name}", *(_how_far(state) for state in states))
 
 
 def _how_far(state: Mapping[str, Any] | None) -> str:
@@ -85,7 +85,7 @@ def _rest(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in _NOT_COMPARED}
 
 
-def walk(path: str, a: Any, b: Any) -> Iterator[Pair]:
+def walk(path: str, a: Any, b: Any) -> Iterator[ValuePair]:
     """Every leaf of two trees of plain data that differs, by its path."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.get("known") is False or b.get("known") is False:
@@ -96,15 +96,15 @@ def walk(path: str, a: Any, b: Any) -> Iterator[Pair]:
     a, b = _plain(a), _plain(b)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         if len(a) != len(b):
-            yield Pair(path, f"{len(a)} of them", f"{len(b)} of them")
+            yield ValuePair(path, f"{len(a)} of them", f"{len(b)} of them")
         for i, (one, other) in enumerate(zip(a, b, strict=False)):
             yield from walk(f"{path}[{i}]", one, other)
         return
     if type(a) in (float, int, str) and type(b) in (float, int, str):
         if not same(a, b):
-            yield Pair(path, a, b)
+            yield ValuePair(path, a, b)
     elif a is not b and a != b:
-        yield Pair(path, _text(a), _text(b))
+        yield ValuePair(path, _text(a), _text(b))
 
 
 def _plain(value: Any) -> Any:

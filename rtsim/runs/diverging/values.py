@@ -33,7 +33,7 @@ def in_full(value: Value) -> str:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ValuePair:
     """A named value in both runs; ``source`` says where it came from."""
 
     name: str

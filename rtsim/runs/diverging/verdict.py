@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.runs.diverging.feeding import Fed
+from rtsim.runs.diverging.feeding import Feeding
 from rtsim.runs.diverging.first import Place
-from rtsim.record.ending import Ending
+from rtsim.record.ending import RunEnding
 from rtsim.record.verdict import Outcome
 from rtsim.core.tag import Tag
 
@@ -24,7 +24,7 @@ class Verdict:
     place: Place | None = None
     agreed: Tag | None = None
     """The last tag at which all agreed; ``None`` where they part at the first one."""
-    fed: Fed | None = None
+    fed: Feeding | None = None
     drawn: tuple[list[str], list[str]] | None = None
     """Random streams that were drawn from after ``agreed`` and up to the place, in either run;
     ``None``: not known."""
@@ -33,7 +33,7 @@ class Verdict:
     also: tuple[Place, ...] = ()
     """What else parts at the same tag."""
     notes: list[str] = field(default_factory=list)
-    endings: tuple[Ending, ...] = ()
+    endings: tuple[RunEnding, ...] = ()
     """How either run ended."""
     undecided: str = ""
     """Why nothing can be said where no difference was found; empty where it can."""
@@ -85,7 +85,7 @@ def _place(place: Place) -> dict[str, Any]:
     }
 
 
-def _fed(fed: Fed) -> dict[str, Any]:
+def _fed(fed: Feeding) -> dict[str, Any]:
     return {
         "at": _tag(fed.at),
         "how": fed.how,

@@ -1,0 +1,1 @@
+"""Example models that ship with rtsim, each with its published figures."""

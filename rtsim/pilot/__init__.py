@@ -1,4 +1,4 @@
-"""A person in the loop: stick and picture, in a process of their own.
+"""A pilot in the loop: input devices and the window, in a process of their own.
 
 The simulation's side (:mod:`rtsim.pilot.loop`) writes states into shared memory and reads the stick
 from it; the viewer's (:mod:`rtsim.pilot.viewer`) does the reverse.  Only the viewer's side knows

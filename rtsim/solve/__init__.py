@@ -1,4 +1,4 @@
-"""Solvers: tableaus as data, one contract, one conformance suite."""
+"""Solvers and the search for guard crossings; tableaus are data, and one suite tests all."""
 
 from __future__ import annotations
 

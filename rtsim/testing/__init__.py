@@ -1,4 +1,4 @@
-"""Suites and stand-ins for users' own parts; none of it imports pytest."""
+"""Conformance suites and test doubles for components of your own; none of it imports pytest."""
 
 from rtsim.testing.clock import FakeClock, check_clock
 

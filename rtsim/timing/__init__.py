@@ -1,1 +1,1 @@
-"""Keeping up with the wall: pacing, overruns, scheduling requests, the timing certificate."""
+"""Real time: pacing, overrun policies, scheduling requests, the timing certificate."""

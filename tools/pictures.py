@@ -20,16 +20,18 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
-from rtsim.core.signals import Vector
+from rtsim.loading import load_scenario
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
 from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
 
-PICTURES = Path(__file__).resolve().parents[1] / "docs/pictures"
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs/pictures"
 Trace = tuple[Vector, Vector]
 """Time [s] and values."""
 LATENCIES_MS = (0, 10, 20, 40)
+DELAYS_S = ("0", "0.2", "0.33")
 
 
 def tug(latency: float) -> Recording:
@@ -59,6 +61,29 @@ def draw_latency(path: Path) -> None:
         axis.set_xlabel("time (s)")
     figure.suptitle("F-16 with stability augmentation: a tug at the stick, commands under way for")
     figure.tight_layout()
+    save(figure, path)
+
+
+def draw_example(path: Path) -> None:
+    """The first example of README.md, as the file stands there: position and force against time."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python file=cart.py\n(.*?)^```", text, re.M | re.S)
+    assert found is not None
+    figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "cart.py"
+        source.write_text(found[1], encoding="utf-8")
+        for delay, color in zip(DELAYS_S, ("#1f5fa8", "#2e7d32", "#c62828"), strict=True):
+            recording = trace_of(load_scenario(str(source), {"delay": delay}))
+            for axis, signal in zip(axes, ("cart.x", "cart.force"), strict=True):
+                seconds = recording.time("cart") / 1e9
+                axis.plot(seconds, recording[signal], color=color, linewidth=1, label=f"{delay} s")
+    for axis, label in zip(axes, ("position (m)", "force (N/kg)"), strict=True):
+        axis.set_ylabel(label)
+        axis.grid(color="#dddddd", linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(title="delay", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    axes[1].set_xlabel("time (s)")
     save(figure, path)
 
 
@@ -138,6 +163,7 @@ def save(figure: Any, path: Path) -> None:
 
 if __name__ == "__main__":
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rtsim", "svg.fonttype": "none"})
+    draw_example(PICTURES / "example.svg")
     draw_latency(PICTURES / "latency.svg")
     draw_back_to_back(PICTURES / "back-to-back.svg")
     draw_pitl(PICTURES / "pitl.svg")

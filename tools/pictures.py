@@ -20,7 +20,7 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
-from rtsim.loading import load_scenario
+from rtsim.scenario.loading import load_scenario
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
 from rtsim.testing.determinism import trace_of

@@ -20,9 +20,10 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from hitl.cli.starting import write_starter
 from hitl.contexts import Reported, back_to_back, pitl
 from hitl.results.table import Tables
-from rtsim.scenario.loading import load_scenario
+from rtsim.core.signals import Vector
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.reading import Recording
+from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
 

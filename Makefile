@@ -99,16 +99,20 @@ types-shown: setup-dev
 contracts: setup-dev
 	$(BIN)/lint-imports --no-logo
 
+# Tests that take seconds each are for a continuous integration, and for make test-all.
+SHORT := $(if $(RTSIM_STRICT),,and not long)
+
 # A file stays on one worker: the blocks of a page of docs/ build on each other.
 unit: setup-dev
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime and not full and not system"
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile \
+	    -m "not realtime and not full and not system $(SHORT)"
 
 unit-all: setup-dev
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile -m "not realtime" --hypothesis-profile full
 
 # They need the machine to themselves: one after another, and nothing beside them.
 realtime: setup-dev
-	$(PYTEST) -q -p no:xdist -m "realtime and not full and not system"
+	$(PYTEST) -q -p no:xdist -m "realtime and not full and not system $(SHORT)"
 
 realtime-all: setup-dev
 	$(PYTEST) -q -p no:xdist -m realtime

@@ -219,14 +219,16 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
-    asked = pace.scheduling if clock.paced else SchedulingRequest.nothing()
+    wall = clock if isinstance(clock, WallClock) else None
+    paced = wall is not None and wall.paced
+    asked = pace.scheduling if paced else SchedulingRequest.nothing()
 
     def ended(*_: object) -> None:
         executive.interrupt()
 
     with request(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
-        if isinstance(clock, WallClock):
-            clock.calibrate(pacer.frame_ns)
+        if wall is not None:
+            wall.calibrate(pacer.frame_ns)
         began = stopwatch()
         try:
             executive.run()

@@ -102,6 +102,7 @@ def flood(endpoint: str, keys: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what",
     [
@@ -156,6 +157,7 @@ def test_the_trace_is_that_of_a_run_without_one(
     assert (relay.skipped > 0) == (what == "flood")
 
 
+@pytest.mark.long
 def test_a_window_is_opened_again_after_the_first_one_was_killed(tmp_path: Path) -> None:
     """And has the stick then; the run notices neither."""
     scenario = load_scenario("f16-by-hand", {"step": "0.01"})

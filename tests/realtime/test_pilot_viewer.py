@@ -85,6 +85,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
     return fly(tmp_path_factory.mktemp("alone") / "run.mcap").digest()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "meanwhile",
     [

@@ -70,6 +70,7 @@ def test_components_of_the_velocity_in_13_1() -> None:
         assert error < tolerance, ours
 
 
+@pytest.mark.long
 def test_every_case_flies() -> None:
     """The published end conditions of the commands: airspeed, course and offset are reached."""
     assert set(NAMES) == {"11", "12", "13.1", "13.2", "13.3", "13.4", "15", "16"}

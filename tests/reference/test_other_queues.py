@@ -78,6 +78,7 @@ def of_other(recording: Recording) -> dict[str, float]:
     }
 
 
+@pytest.mark.long
 def test_service_that_always_takes_as_long() -> None:
     """M/D/1: half the line of M/M/1, which the same check tells from it."""
     found = replicate(lambda: other_queue(0.8, 1), of_other, count=25, seed=100)
@@ -90,6 +91,7 @@ def test_service_that_always_takes_as_long() -> None:
         check_mean(varies["Wq"], WAIT_MD1, what="Wq")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("varies", [True, False])
 def test_customers_that_find_no_server_go_away(varies: bool) -> None:
     """Erlang B, whatever the distribution of service; with one place to wait it is another."""

@@ -117,6 +117,7 @@ def replicated(case: tuple[float, int], until: float, count: int, **more: float)
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "until"), [((0.5, 1), 400), ((0.8, 1), 1500), ((2.0, 3), 250), ((1.5, 2), 400)]
 )
@@ -202,6 +203,7 @@ def parts_in_four_weeks(repair: float) -> Replications:
     return replicate(make, measure, count=8, seed=7)
 
 
+@pytest.mark.long
 def test_named_streams_make_the_parts_that_theory_foretells() -> None:
     """Working 82.1 % of the time, at 10 min a part; with a quicker repairman they make more."""
     theory = REPAIR[0.0]["available"] * 4 * machine_shop.WEEK / (10 * MINUTE)

@@ -53,6 +53,7 @@ def grows(latency_ms: float) -> bool:
     return bool(size[(time > 108)].max() > size[(time > 48) & (time < 60)].max())
 
 
+@pytest.mark.long
 def test_simulated_limit_is_that_of_the_eigenvalues() -> None:
     limit = brentq(lambda latency: spectral_radius(latency) - 1.0, 0.0, 0.3, xtol=1e-9)
     low, high = 0.0, 300.0

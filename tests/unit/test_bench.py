@@ -196,6 +196,7 @@ def test_memory_is_sampled_for_loop_and_writer() -> None:
     assert memory.growth([9.0, 1.0, 5.0, 2.0, 1.0]) == (1.0, 5.0)
 
 
+@pytest.mark.long
 def test_sil_is_measured_beside_a_bare_ping_pong_and_a_broker() -> None:
     result = sil.run(rounds=1, steps=5, flights=2, seconds=0.02)
     shown(result)

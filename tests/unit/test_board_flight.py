@@ -50,6 +50,7 @@ def on_board(image: Path, allowed: float, url: str) -> tuple[Recording, BoardCon
     return recording, controller, scenario
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("allowed", [0.0, 0.015])
 def test_two_flights_are_the_same_to_the_cycle(allowed: float, image: Path) -> None:
     one, first, scenario = on_board(image, allowed, "board:uno")

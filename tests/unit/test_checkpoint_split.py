@@ -42,6 +42,7 @@ def split(names: list[str], folder: Path, count: int) -> None:
     assert gone_on_elsewhere(folder, names) == expected
 
 
+@pytest.mark.long
 @pytest.mark.rule("saved-as-a-whole")
 def test_a_run_that_was_cut_is_the_whole_run(tmp_path: Path) -> None:
     split(FEW, tmp_path, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from semantics_parts import MS, U, X
@@ -121,6 +122,7 @@ def bumps() -> st.SearchStrategy[Bump]:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(bump=bumps(), again=st.booleans())
 @example(bump=Bump("memory", 0), again=False)

@@ -73,7 +73,7 @@ def _connected() -> Any:
     raise AssertionError("the run cannot be reached")
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 @pytest.mark.usefixtures("going")
 def test_a_run_is_found_looked_at_told_and_ended() -> None:
     with _connected() as run:
@@ -106,7 +106,7 @@ def test_a_run_is_found_looked_at_told_and_ended() -> None:
         assert run.get("plant.stiffness") == 2.5
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
     before = stopwatch()
     with _connected() as run:
@@ -135,7 +135,7 @@ def test_what_a_live_run_was_told_replays_bit_for_bit(going: Going) -> None:
     assert compare_exact(recording, rerun(recording)) is None
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_command_is_initiated_completed_and_arrives_in_that_order() -> None:
     """A tag is its arrival: done after it was completed, and what the client is told."""
     done: dict[int, int] = {}
@@ -160,7 +160,7 @@ def test_a_command_is_initiated_completed_and_arrives_in_that_order() -> None:
         assert completed <= after
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_live_run_goes_back_over_the_channel_and_each_leg_replays(going: Going) -> None:
     with _connected() as run:
         with pytest.raises(ControlError, match="--rewind SECONDS"):
@@ -187,7 +187,7 @@ def test_a_live_run_goes_back_over_the_channel_and_each_leg_replays(going: Going
         assert compare_exact(recording, rerun(recording)) is None
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 @pytest.mark.usefixtures("going")
 def test_names_are_completed_from_the_run() -> None:
     _connected().close()
@@ -201,7 +201,7 @@ def test_names_are_completed_from_the_run() -> None:
         assert all(c.value.startswith(typed[-1]) for c in found)
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 @pytest.mark.usefixtures("going")
 def test_hostile_clients_do_not_reach_the_run() -> None:
     with _connected() as run:
@@ -221,7 +221,7 @@ def test_hostile_clients_do_not_reach_the_run() -> None:
             caller.close()
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_gateway_that_dies_leaves_the_run_alone() -> None:
     recorder, gateway = MemoryRecorder(), Gateway({"scenario": "unstable"})
     os.kill(gateway.pid, 9)

@@ -228,6 +228,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", [None, FakeClock], ids=["max", "paced"])
 @pytest.mark.parametrize("hostile", [Flood, Garbage, Hanging, Killed, Stopped])
 def test_the_trace_is_that_of_a_run_without_the_client(

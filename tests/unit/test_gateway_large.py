@@ -39,7 +39,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTSIM_RUNTIME_DIR", str(tmp_path))
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_part_of_more_values_than_can_be_shown_is_left_out_and_the_rest_is_there() -> None:
     with live(scenario(MANY)) as run:
         assert run.left_out == {"s0": MANY, "s0.v": MANY}
@@ -51,7 +51,7 @@ def test_a_part_of_more_values_than_can_be_shown_is_left_out_and_the_rest_is_the
         assert run.status.standing
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_run_of_which_nothing_can_be_shown_can_be_held_and_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

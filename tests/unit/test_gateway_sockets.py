@@ -62,7 +62,7 @@ def test_a_listener_would_be_seen() -> None:
         assert ("tcp", "00000000", port) in reached(os.getpid())
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_nothing_listens_with_control_alone() -> None:
     with Going("--control") as going:
         assert len(tree(going.process.pid)) >= 2, "the gateway is a process of its own"
@@ -77,7 +77,7 @@ def port() -> int:
         return int(held.getsockname()[1])
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_plotting_tools_are_served_on_loopback_alone(port: int) -> None:
     pytest.importorskip("foxglove")
     with Going("--control", "--plotjuggler", "--foxglove", str(port)) as going:
@@ -86,7 +86,7 @@ def test_plotting_tools_are_served_on_loopback_alone(port: int) -> None:
         assert all(address in LOOPBACK for _, address, _ in found)
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_over_tcp_only_who_has_the_keys_is_heard(tmp_path: Path, port: int) -> None:
     keys = tmp_path / "run.keys"
     keys_of(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def unsafe(source: str) -> list[int]:
 
 
 def sleeps(source: str) -> list[int]:
-    """Lines that sleep, or hold a program that does, and are not marked ``realtime``."""
+    """Lines that sleep, or hold a program that does, in tests without the mark for that."""
     tree = ast.parse(source)
     if any(isinstance(node, ast.Assign) and _marks(node) for node in tree.body):
         return []
@@ -63,14 +64,19 @@ def sleeps(source: str) -> list[int]:
     return sorted(line for top in unmarked if not _defined(top) & theirs for line in _sleeping(top))
 
 
+_MARKS = {"realtime", "live"}
+
+
 def _marks(node: ast.Assign) -> bool:
     names = {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return "pytestmark" in names and "realtime" in ast.unparse(node.value)
+    return "pytestmark" in names and bool(_MARKS & set(re.findall(r"\w+", ast.unparse(node.value))))
 
 
 def _is_realtime(node: ast.stmt) -> bool:
     decorators = getattr(node, "decorator_list", [])
-    return any("mark.realtime" in ast.unparse(decorator) for decorator in decorators)
+    return any(
+        f"mark.{mark}" in ast.unparse(decorator) for decorator in decorators for mark in _MARKS
+    )
 
 
 def _loaded(nodes: list[ast.stmt]) -> set[str]:

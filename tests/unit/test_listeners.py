@@ -65,7 +65,7 @@ def test_a_flight_by_hand_listens_nowhere(tmp_path: Path) -> None:
     assert listened([*RTSIM, *FLY], tmp_path, MOST_S) == set()
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_worker_listens_nowhere(motor: Path) -> None:
     assert listened([*RTSIM, *SIL], motor, MOST_S) == set()
 

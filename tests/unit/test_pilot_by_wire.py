@@ -60,6 +60,7 @@ def test_full_aft_stick_meets_the_limit_of_the_angle_of_attack(path: Path) -> No
     assert np.abs(np.degrees(rec["f16.beta"])).max() < 5
 
 
+@pytest.mark.long
 def test_two_minutes_of_a_wild_stick_replay_bit_for_bit(path: Path) -> None:
     rng = np.random.default_rng(6)
     script = [

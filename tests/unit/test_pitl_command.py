@@ -88,6 +88,7 @@ def test_what_is_asked_is_written_and_told(tmp_path: Path) -> None:
     assert not (tmp_path / "cases").exists()
 
 
+@pytest.mark.long
 def test_two_runs_agree_to_the_cycle_and_a_late_answer_is_a_result() -> None:
     need("avr8js")
     first, second = (pitl("unstable", LAW, until=0.3) for _ in range(2))
@@ -120,6 +121,7 @@ def test_a_bound_of_zero_fails_with_its_page(tmp_path: Path) -> None:
     assert "board" in page.read_text()
 
 
+@pytest.mark.long
 def test_the_fixtures_run_on_the_sessions_board(tmp_path: Path) -> None:
     need("avr8js")
     (tmp_path / "test_board.py").write_text(

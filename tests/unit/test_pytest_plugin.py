@@ -78,6 +78,7 @@ def test_the_plugin_costs_nothing_until_it_is_used() -> None:
 # -- a repository's tests
 
 
+@pytest.mark.long
 def test_a_repository_of_ten_lines_passes_on_two_workers(repository: Path) -> None:
     (repository / "test_ten_lines.py").write_text(TEN_LINES)
     told = pytest_in(repository, "-q", "-n", "2")
@@ -86,6 +87,7 @@ def test_a_repository_of_ten_lines_passes_on_two_workers(repository: Path) -> No
     assert not (repository / "cases").exists()
 
 
+@pytest.mark.long
 def test_a_bug_fails_with_its_signal_step_and_page(repository: Path, tmp_path: Path) -> None:
     """It integrates twice as fast: told first where the command has left its limit."""
     change(repository / "motor.c", "integral_gain * PERIOD", "integral_gain * 2 * PERIOD")

@@ -44,6 +44,7 @@ def open_damaged(data: bytes, path: Path, whole: Recording) -> Recording | None:
     return read
 
 
+@pytest.mark.long
 def test_truncated_at_every_byte_of_its_last_kilobyte(flown: Path, tmp_path: Path) -> None:
     data, whole = flown.read_bytes(), Recording.open(flown)
     for size in range(len(data) - 1024, len(data)):
@@ -65,6 +66,7 @@ def test_truncated_anywhere(flown: Path, tmp_path: Path) -> None:
     assert most == 300
 
 
+@pytest.mark.long
 @settings(
     max_examples=300,
     deadline=None,
@@ -79,6 +81,7 @@ def test_flipped_bits_are_noticed(flown: Path, tmp_path: Path, data: st.DataObje
     open_damaged(bytes(raw), tmp_path / "flipped.mcap", whole)
 
 
+@pytest.mark.long
 def test_every_flipped_bit_that_steers_the_reader_is_noticed(flown: Path, tmp_path: Path) -> None:
     """All bits of each record's type and length, and one of each third byte after."""
     raw, whole = flown.read_bytes(), Recording.open(flown)

@@ -233,6 +233,7 @@ print(used() - before)
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
     """Two of 60 MB are compared in less than one of them takes."""
 

@@ -31,6 +31,7 @@ def typed(*arguments: str) -> Result:
     return CliRunner().invoke(hitl, [str(a) for a in arguments])
 
 
+@pytest.mark.long
 def test_the_example_flies_and_its_recording_replays_without_a_board() -> None:
     need("avr8js")
     written = typed("--example")

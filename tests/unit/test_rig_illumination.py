@@ -167,6 +167,7 @@ def test_a_request_that_was_repeated_is_stamped_when_it_was_taken(end: str) -> N
     assert on_at == pytest.approx(on, abs=13e-6), "a byte is 20 us"
 
 
+@pytest.mark.long
 def test_a_run_is_the_same_to_the_cycle() -> None:
     need("avr8js")
     first, second = (flown(load_rig(RIG), shutter, 8) for _ in range(2))
@@ -195,6 +196,7 @@ def test_signals_are_those_of_the_design() -> None:
     scenario.replace_controller("switch", rig)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hold", [False, True])
 def test_a_free_running_rig_cannot_be_made_to_wait(
     monkeypatch: pytest.MonkeyPatch, hold: bool

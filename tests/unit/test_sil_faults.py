@@ -141,7 +141,7 @@ def test_an_endless_loop_in_lockstep(plain: Build, tmp_path: Path) -> None:
     assert kinds(recording) == ["Change", "Failed", *["Missed"] * 6]
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 @pytest.mark.parametrize(("late", "failure"), [("hold", "end"), ("fail", "end"), ("fail", "hold")])
 def test_an_endless_loop_in_real_time(
     late: str, failure: str, plain: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -48,6 +48,7 @@ def test_who_may_not_install_is_told_the_packages(
     assert "not root; type: sudo apt install gcc" in told.err
 
 
+@pytest.mark.long
 def test_a_marked_test_fails_and_is_not_skipped(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(FAILING)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c"]

@@ -52,6 +52,7 @@ def sent() -> set[tuple[str, str]]:
     return {(topic.name, name) for topic in topics_of(signals) for name in topic.names}
 
 
+@pytest.mark.long
 def test_plotjuggler_curves_are_named_as_it_names_what_it_is_sent(
     sent: set[tuple[str, str]],
 ) -> None:
@@ -113,7 +114,7 @@ def test_the_scene_of_the_layout_is_that_of_the_scenario() -> None:
     assert panels["map!track"]["followTopic"] == f"scene/{body.name}/location"
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_a_live_flight_sends_plotjuggler_every_curve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

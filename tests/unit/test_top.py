@@ -152,7 +152,7 @@ def going(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Going]:
         run.process.wait()
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> None:
     terminal = going.top("-s", "plant.*")
     try:
@@ -186,7 +186,7 @@ def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> N
     assert going.process.wait(30) == 130
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 @pytest.mark.parametrize("how", ["SIGTERM", "Ctrl-C", "the end"])
 def test_however_it_ends_the_terminal_is_left_as_it_was(going: Going, how: str) -> None:
     terminal = going.top()
@@ -207,7 +207,7 @@ def test_however_it_ends_the_terminal_is_left_as_it_was(going: Going, how: str) 
     assert (going.process.poll() is None) == (how != "the end") or going.process.wait(30) == 0
 
 
-@pytest.mark.realtime
+@pytest.mark.live
 def test_once_and_json(going: Going) -> None:
     def said(*options: str) -> str:
         return subprocess.run(

@@ -60,6 +60,7 @@ def run(folder: Path, test: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("test", "place"), [(IMPORTS, "import"), (CALLS, "call")])
 def test_a_warning_is_shown_to_a_user_and_fails_ci(tmp_path: Path, test: str, place: str) -> None:
     for strict in ("", "1"):
@@ -68,6 +69,7 @@ def test_a_warning_is_shown_to_a_user_and_fails_ci(tmp_path: Path, test: str, pl
         assert f"deprecates its {place}" in said
 
 
+@pytest.mark.long
 def test_what_a_child_prints_is_free_of_warnings(tmp_path: Path) -> None:
     assert run(tmp_path, STARTS)[0] == 0
     status, said = run(tmp_path, STARTS, RTSIM_STRICT="1")
@@ -75,6 +77,7 @@ def test_what_a_child_prints_is_free_of_warnings(tmp_path: Path) -> None:
     assert "more than nothing" in said
 
 
+@pytest.mark.long
 def test_an_exception_lost_in_a_thread_fails_everywhere(tmp_path: Path) -> None:
     status, said = run(tmp_path, LOSES)
     assert status == 1, said

@@ -27,6 +27,7 @@ def zig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Toolchain:
     return found
 
 
+@pytest.mark.long
 def test_a_header_that_hides_another_is_seen(zig: Toolchain, tmp_path: Path) -> None:
     """zig's own cache knows the files that were read, not those that were not there."""
     project = write_project(tmp_path)

@@ -16,6 +16,8 @@ KEYS = ("step", "side")
 """Integers that are part of a row's tag."""
 _GAP = 0.1
 """Share of the baseline's span that rows at common times may leave out, in a gap or at the ends."""
+_FEW = 10
+"""So few rows may lie between two common times, however short the run."""
 
 Pairing: TypeAlias = Literal["exact", "common"]
 
@@ -68,8 +70,8 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Begin and end (ns) of the longest gap in which more than one row is not in common."""
-    gaps = np.flatnonzero(np.diff(common) > 2)
+    """Begin and end (ns) of the longest gap with more than :data:`_FEW` rows that only one has."""
+    gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
         return 0, 0

@@ -91,6 +91,9 @@ def test_a_pass_says_what_it_covers() -> None:
     assert closed.startswith("closed loop: 21 signals, ")
     assert "0 s to 3 s; the flight with the design reached its end at 3 s" in closed
     assert "the flight with the C reached its end at 3 s" in closed
+    rows = told["closed"]["covered"]["rows"]
+    assert rows > 301
+    assert f"closed loop: 21 signals, {rows} rows, " in closed
     assert told["not_exercised"] == []
     assert "301 of 301 steps" in Path("r.html").read_text()
     assert "301 of 301 steps" in Path("r.xml").read_text()

@@ -141,10 +141,14 @@ def _tried(item: WorkItem, command: list[str], timeout_s: float) -> WorkResult:
     """What the tests say of a mutant; the source is then as it was."""
     (spec,) = item.mutations
     operator = get_operator(spec.operator_name)(**spec.operator_args)
-    with use_mutation(spec.module_path, operator, spec.occurrence) as (was, now):
-        if now is None:
-            return WorkResult(WorkerOutcome.NO_TEST, output="there is no such change")
-        good, output = passes(command, timeout_s)
+    try:
+        with use_mutation(spec.module_path, operator, spec.occurrence) as (was, now):
+            if now is None:
+                return WorkResult(WorkerOutcome.NO_TEST, output="there is no such change")
+            good, output = passes(command, timeout_s)
+    except Exception as error:  # of whatever cosmic-ray cannot change, as ``except (*A, B)``
+        told = f"{type(error).__name__}: {error}"
+        return WorkResult(WorkerOutcome.EXCEPTION, told, TestOutcome.INCOMPETENT)
     outcome = TestOutcome.SURVIVED if good else TestOutcome.KILLED
     lines = difflib.unified_diff(was.splitlines(), now.splitlines(), lineterm="")
     return WorkResult(WorkerOutcome.NORMAL, output[-OUTPUT:], outcome, "\n".join(lines))

@@ -124,6 +124,10 @@ def test_outputs_that_the_design_does_not_have_do_not_count() -> None:
     assert not found.away
 
 
+def test_one_answer_is_an_effect() -> None:
+    assert effects((0, 1.0), design=((50, 1.0),)).any
+
+
 # -- what was covered
 
 

@@ -59,10 +59,11 @@ def counts(main: Path, other: Path) -> bool:
         ("import os.path\nimport one", "one"),
         ("import numpy\nimport one", "one"),
         ("import middle", "one"),
+        ("import pack.json", "pack__json"),  # though there is one in the standard library
     ],
 )
 def test_what_a_file_imports_counts(folder: Path, statement: str, module: str) -> None:
-    files = dict.fromkeys(("one", "two", "pack____init__", "pack__one"), "x = 1\n")
+    files = dict.fromkeys(("one", "two", "pack____init__", "pack__one", "pack__json"), "x = 1\n")
     main = write(folder, main=statement, middle="import one\n", **files)
     name = module.replace("__", "/", 1)
     assert counts(main, folder / f"{name}.py")

@@ -223,6 +223,12 @@ def test_wires_are_read_and_become_inputs_when_they_settle() -> None:
     assert second.y[0] == 2.0 * second.x[0] + 3.0, "and the outputs are computed again"
     second.read_wires()
     assert not second.settle(), "nothing is another one"
+    saved = second.save()
+    assert saved["wires"] == [3.0]
+    _, other = wired()
+    other.restore(saved)
+    assert other.wiring is not None
+    assert other.wiring.into.tolist() == [3.0]
 
 
 def test_wires_of_what_nobody_wrote_are_not_read_again() -> None:

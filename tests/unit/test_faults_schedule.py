@@ -14,7 +14,7 @@ from rtsim.faults.at_lines import LineFaults
 from rtsim.faults.condition import parse_condition
 from rtsim.faults.description import FaultError
 from rtsim.faults.present import Present
-from rtsim.faults.schedule import FaultTask, Schedule
+from rtsim.faults.schedule import FIRST, FaultTask, Schedule
 from rtsim.ports import Port
 from rtsim.record.event import Event
 from rtsim.signals import Signal, Signals
@@ -177,6 +177,23 @@ def test_what_is_spoiled_at_samples_is_what_was_declared() -> None:
     found = sampled(flown(ramp(), {**OFFSET, "at": 0.3, "duration": 0.3}))
     clean = sampled(flown(ramp()))
     assert np.round(found - clean, 9).tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_a_fault_is_decided_before_anybody_reads() -> None:
+    assert -(2**63) < FIRST < -(2**31), "whatever priority a task has"
+    assert FaultTask.priority == FIRST
+
+
+def test_what_is_saved_is_restored_with_the_same_faults_and_no_others() -> None:
+    _, faults = system({**OFFSET, "at": 0.3})
+    faults.present.ns = 77
+    saved = faults.save()
+    _, other = system({**OFFSET, "at": 0.3})
+    other.restore(saved)
+    assert other.save() == saved
+    assert other.present.ns == 77
+    with pytest.raises(ValueError, match="zip"):
+        other.restore({**saved, "signals": []})
 
 
 # -- the faults of a line

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.crossings import ZENO_IN_A_ROW, ZENO_NS, Watch
+from rtsim.crossings import ZENO_IN_A_ROW, ZENO_NS, Watch, moving
 from rtsim.errors import ModelError, ZenoError
 from rtsim.model import Guard, Model
 from rtsim.plant import Plant
 from rtsim.scenario import Scenario
-from rtsim.signals import Signals, Vector
+from rtsim.signals import Signal, Signals, Vector
 
 MS = 1_000_000
 
@@ -236,3 +236,58 @@ def test_one_that_was_never_stopped_may_stop_from_the_start_on() -> None:
     plant = guarded(Guard("a"), stop=rest)
     assert watch_of(plant).save()["stopped"] == [-ZENO_NS]
     assert fire(plant, 0, 0, 0, 0, 0)[-1] == "Stopped"
+
+
+# -- where a reset left it
+
+
+def bent(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:
+    g[0] = x[0] * z[0] + u[0]
+    g[1] = p[0] * x[0] + t
+
+
+def slope(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = 4.0 * p[0] + u[0]
+    dx[1] = 1.0
+
+
+@pytest.mark.parametrize("compile", [False, True])
+def test_guards_and_how_far_they_move_in_a_microsecond(compile: bool) -> None:
+    model = Model(
+        "bent", Signals("x", "other"), slope, discrete=Signals("z"),
+        inputs=Signals(Signal("u", optional=True)), parameters=Signals("p"),
+        guards=(Guard("a"), Guard("b")), guard=bent, reset=count,
+    )  # fmt: skip
+    scenario = Scenario("s", until=1)
+    scenario.plant("w", model, step="0.01", parameters={"p": 3.0})
+    (plant,) = scenario.build(compile=compile).plants
+    x, z, u, p = (np.array(v) for v in ([2.0, 0.0], [5.0], [7.0], [3.0]))
+    into = np.zeros((2, 2))
+    moving(plant.bound, (x, z, u, p), into)(11.0)
+    assert into[0].tolist() == [17.0, 17.0]
+    speed = 4.0 * 3.0 + 7.0
+    assert into[1] == pytest.approx([1e-6 * speed * 5.0, 1e-6 * (3.0 * speed + 1.0)], rel=1e-6)
+    assert (x[0], z[0], u[0], p[0]) == (2.0, 5.0, 7.0, 3.0), "they stay where they are"
+
+
+def test_what_happened_names_the_modes_before_and_after() -> None:
+    def switches(i: int, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+        z[2] += i
+
+    model = Model(
+        "moded", Signals("x"), clock, discrete=Signals("n0", "n1", "mode"),
+        guards=(Guard("stays"), Guard("goes")), guard=zero, reset=switches, modes=("low", "high"),
+    )  # fmt: skip
+    scenario = Scenario("s", until=1)
+    scenario.plant("w", model, step="0.01", states={"x": -0.5})
+    (plant,) = scenario.build(compile=False).plants
+    watch = watch_of(plant)
+    plant.z[1] = 1.0
+    told = []
+    for ns in (1, 2):
+        watch.fired = (0, 1)
+        told += watch.fire(ns, plant.x, plant.z, plant.u, plant.p)
+    assert told == [
+        ("Crossed", "stays", ""), ("Crossed", "goes", "low -> high"),
+        ("Crossed", "stays", ""), ("Crossed", "goes", "high -> "),
+    ]  # fmt: skip

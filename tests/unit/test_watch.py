@@ -15,6 +15,7 @@ from rtsim.model import Guard, Model
 from rtsim.plant import Plant
 from rtsim.scenario import Scenario
 from rtsim.signals import Signal, Signals, Vector
+from rtsim.solve.flips import LEFT_AT
 
 MS = 1_000_000
 
@@ -291,3 +292,59 @@ def test_what_happened_names_the_modes_before_and_after() -> None:
         ("Crossed", "stays", ""), ("Crossed", "goes", "low -> high"),
         ("Crossed", "stays", ""), ("Crossed", "goes", "high -> "),
     ]  # fmt: skip
+
+
+def test_one_left_beyond_zero_is_forgotten_where_it_fired_or_was_put_elsewhere() -> None:
+    places = [0.5, 1.0, 1.5, -0.5, 0.0, 0.5]
+    watch = watch_of(guarded(*(Guard(f"g{i}") for i in range(len(places)))))
+    for side in (1.0, -1.0):
+        watch._here[LEFT_AT] = left = [side] * len(places)
+        watch._g[:] = np.array(places) * side
+        watch._crossed = ((5, side),)
+        watch._forget(left)
+        assert watch._here[LEFT_AT].tolist() == [side, side, 0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("came", "turned", "at", "left"),
+    [
+        (0.3, (1.0, -1.0), 0.2, 0.2),  # as near as it came: the ns alone took it there
+        (0.3, (1.0, -1.0), 0.3, 0.3),
+        (0.3, (1.0, 0.0), 0.2, 0.2),  # it stands
+        (0.3, (1.0, -1.0), 0.4, 0.0),  # it was put beyond
+        (0.3, (1.0, 1.0), 0.2, 0.0),  # it goes on
+        (0.3, (0.0, -1.0), 0.2, 0.0),  # it did not move before
+    ],
+)
+def test_where_a_reset_left_what_it_turned_back(
+    came: float, turned: tuple[float, float], at: float, left: float
+) -> None:
+    watch = watch_of(guarded(Guard("a"), Guard("b")))
+    before, after = turned
+
+    def ways(into: Any, here: float, moves: float) -> Any:
+        def way(t: float) -> None:
+            assert t == 7e-9
+            into[0], into[1] = here, moves
+
+        return way
+
+    watch._ways = [ways(watch._moves[0], came, before), ways(watch._moves[1], at, after)]
+    watch._crossed = ((1, 1.0),)
+    watch._turned_back(7, [1.0, 1.0])
+    assert watch._here[LEFT_AT].tolist() == [0.0, left]
+    watch._here[LEFT_AT] = 0.0
+    for sides in ([1.0, 0.0], [1.0, -1.0]):
+        watch._turned_back(7, sides)
+        assert watch._here[LEFT_AT].tolist() == [0.0, 0.0], "it is not beyond zero"
+
+
+def test_how_far_a_reset_left_it_is_measured_from_where_it_had_been_left() -> None:
+    watch = watch_of(guarded(Guard("a")))
+    watch._ways = []
+    watch._crossed, watch._levels = ((0, 1.0),), [0.125]
+    for at, left in ((0.375, 0.375), (0.376, 0.0), (-0.125, -0.125), (-0.126, 0.0)):
+        watch._here[LEFT_AT] = 0.0
+        watch._moves[:] = [[[0.375], [1.0]], [[at], [-1.0]]]
+        watch._turned_back(7, [1.0])
+        assert watch._here[LEFT_AT].tolist() == [left], at

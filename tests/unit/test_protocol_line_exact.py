@@ -66,6 +66,8 @@ def test_rates_that_are_offered_are_those_that_the_clock_reaches() -> None:
     assert offered(8 * 9600 - 8) == ()
     assert offered(8 * MOST_BAUD)[-1] == MOST_BAUD
     assert offered() == offered(16_000_000)
+    exact = (9600, 19200, 38400, 57600, 76800, 115200, 230400)
+    assert offered(14_745_600) == exact, "a crystal that was made for them"
 
 
 @pytest.mark.parametrize(

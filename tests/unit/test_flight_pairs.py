@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -19,7 +19,11 @@ from rtsim.tag import Tag
 Rows = Sequence[tuple[int, ...]]
 """ns, integers, value."""
 WALL = {"deterministic": "no"}
-INTEGERS = {"plant": ("step", "side"), "messages/law": ("initiated_step", "step")}
+INTEGERS: Mapping[str, tuple[str, ...]] = {
+    "bare": (),
+    "plant": ("step", "side"),
+    "messages/law": ("initiated_step", "step"),
+}
 
 
 def run(
@@ -146,6 +150,24 @@ def test_of_a_flight_that_ends_early_only_its_controllers_are_told() -> None:
     assert list(failed(ours, short)) == [OVERLAP, "messages/law (rows)"]
     both = failed(ours, short, controllers=["law", "other"])
     assert list(both) == [OVERLAP, "messages/law (rows)", "messages/other (rows)"]
+
+
+def test_a_track_of_which_no_row_was_compared_is_told_by_its_rows_alone() -> None:
+    found = held(run(plant=PLANT, a=[(0, 1)]), run(plant=PLANT, a=[]))
+    assert [r.name for r in found.results] == ["a (rows)", "plant.x"]
+
+
+def test_rows_without_microsteps_belong_together_by_their_time() -> None:
+    ours = run(bare=[(0, 1), (10, 2)])
+    assert held(ours, ours).ok
+    assert list(failed(ours, run(bare=[(0, 1), (10, 3)]))) == ["bare.x"]
+    assert list(failed(ours, run(bare=[(10, 2)]))) == ["bare (rows)"]
+
+
+def test_what_was_found_is_not_changed_any_more() -> None:
+    found = compare_flights(run(plant=PLANT), run(plant=PLANT), {}, ())
+    with pytest.raises(FrozenInstanceError):
+        found.comparison = Comparison([])  # type: ignore[misc]
 
 
 # -- answers that were late

@@ -179,7 +179,8 @@ def test_a_module_is_named_by_a_part_of_its_path() -> None:
 # -- the processes of the tests
 
 STARTS = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]]).wait()"
-SLEEPS = "import os, sys, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(60)"
+FOREVER = "import threading; threading.Event().wait()"
+WAITS = f"import os; print(os.getpid(), file=sys.stderr, flush=True); {FOREVER}"
 
 
 def gone(process: int) -> bool:
@@ -198,14 +199,14 @@ def test_what_tests_say_and_whether_they_pass() -> None:
 
 
 def test_tests_that_do_not_end_are_ended() -> None:
-    assert passes([sys.executable, "-c", "import time; time.sleep(60)"], 0.01) == (False, TIMEOUT)
+    assert passes([sys.executable, "-c", FOREVER], 0.01) == (False, TIMEOUT)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are seen by /proc")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_who_is_ended_ends_the_tests_that_it_started_and_theirs(name: str, tmp_path: Path) -> None:
-    sleeper = tmp_path / "sleeper"
-    tests = f"import sys; sys.stderr = open({str(sleeper)!r}, 'w'); {SLEEPS}"
+    waiting = tmp_path / "waiting"
+    tests = f"import sys; sys.stderr = open({str(waiting)!r}, 'w'); {WAITS}"
     ours = (
         "import sys; from tools.mutants.running import *; as_interrupts();"
         f"passes([sys.executable, '-c', {STARTS!r}, {tests!r}], 60)"
@@ -217,9 +218,9 @@ def test_who_is_ended_ends_the_tests_that_it_started_and_theirs(name: str, tmp_p
         stdout=subprocess.PIPE,
     )
     try:
-        while not (sleeper.is_file() and sleeper.read_text().strip()):
+        while not (waiting.is_file() and waiting.read_text().strip()):
             assert own.poll() is None, own.communicate()
-        process = int(sleeper.read_text())
+        process = int(waiting.read_text())
         assert not gone(process)
         own.send_signal(getattr(signal, name))
         own.communicate(timeout=30)

@@ -49,6 +49,7 @@ def test_a_checkpoint_fits_by_its_header_and_the_states_that_were_recorded_then(
     assert not fits(taken(plant="q"), run)
     assert not fits(taken(30, 4, 4.0), run), "it was cut off before"
     assert fits(taken(-1, 0, 9.0), run), "before its first row nothing can be held against it"
+    assert fits(replace(taken(-1, 0, 9.0), rows={}), run)
 
 
 def test_rows_that_were_recorded_before_the_recording_are_not_in_it() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -276,6 +276,17 @@ def test_of_an_array_the_element_that_is_farthest_off_counts() -> None:
     assert found is not None
     assert found.points == ((0.0, 0.25), (1.0, 2.0))
     assert found.range == 5.0
+
+
+def test_a_small_range_is_told_as_it_is() -> None:
+    ours, theirs = drifting((0.0,), (0.25,)), drifting((0.0,), (0.5,))
+    found = growth(ours, theirs, compare(ours, theirs))
+    assert found is not None
+    assert found.range == 0.25
+    with pytest.raises(FrozenInstanceError):
+        found.range = 1.0  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        ending(1, 1, "end").reason = "error"  # type: ignore[misc]
 
 
 def test_what_is_the_same_does_not_grow_and_the_first_of_several_does() -> None:

@@ -85,8 +85,9 @@ def _same(place: Field, here: Vector, wanted: Vector) -> bool:
     if place.signal.type == "bool":
         return bool(((here != 0) == (wanted != 0)).all())
     relative = (SINGLE if place.signal.type == "float32" else DOUBLE).relative
-    gap = np.abs(here - wanted)
-    return bool(((here == wanted) | (gap <= relative * np.abs(wanted))).all())
+    with np.errstate(invalid="ignore"):
+        near = np.isfinite(wanted) & (np.abs(here - wanted) <= relative * np.abs(wanted))
+    return bool((near | (here == wanted) | (np.isnan(here) & np.isnan(wanted))).all())
 
 
 def _parameters(controller: Controller) -> Signals:

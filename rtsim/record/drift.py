@@ -96,4 +96,4 @@ def _of(a: Recording, b: Recording, result: SignalResult, first: Tag) -> Growth 
 
 def _matrix(track: TrackData, signal: str) -> Vector:
     """(n, size)."""
-    return track.column(signal).reshape(len(track), -1)
+    return track.column(signal).reshape(len(track), track.signals[signal].size)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +14,7 @@ import pytest
 from tools.mutants.__main__ import _named
 from tools.mutants.choosing import Change, chosen, silent, wanted
 from tools.mutants.judging import Mutant, Score, Tables, mutant, of_diff, read, rows, stale
+from tools.mutants.running import TIMEOUT, passes
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """\
@@ -178,3 +183,56 @@ def test_a_module_is_named_by_a_part_of_its_path() -> None:
     assert _named((), known) == list(known.tests)
     with pytest.raises(click.UsageError, match=r"buss is not in tools/mutants/modules\.toml"):
         _named(("buss",), known)
+
+
+# -- the processes of the tests
+
+STARTS = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]]).wait()"
+FOREVER = "import threading; threading.Event().wait()"
+WAITS = f"import os; print(os.getpid(), file=sys.stderr, flush=True); {FOREVER}"
+
+
+def gone(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
+
+
+def test_what_tests_say_and_whether_they_pass() -> None:
+    assert passes([sys.executable, "-c", "print('fine')"], 60) == (True, "fine\n")
+    assert passes([sys.executable, "-c", "raise SystemExit(3)"], 60) == (False, "")
+    printed = "import os; print(os.environ['PYTHONDONTWRITEBYTECODE'])"
+    assert passes([sys.executable, "-c", printed], 60) == (True, "1\n")
+
+
+def test_tests_that_do_not_end_are_ended() -> None:
+    assert passes([sys.executable, "-c", FOREVER], 0.01) == (False, TIMEOUT)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are seen by /proc")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_who_is_ended_ends_the_tests_that_it_started_and_theirs(name: str, tmp_path: Path) -> None:
+    waiting = tmp_path / "waiting"
+    tests = f"import sys; sys.stderr = open({str(waiting)!r}, 'w'); {WAITS}"
+    ours = (
+        "import sys; from tools.mutants.running import *; as_interrupts();"
+        f"passes([sys.executable, '-c', {STARTS!r}, {tests!r}], 60)"
+    )
+    own = subprocess.Popen(
+        [sys.executable, "-c", ours],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        while not (waiting.is_file() and waiting.read_text().strip()):
+            assert own.poll() is None, own.communicate()
+        process = int(waiting.read_text())
+        assert not gone(process)
+        own.send_signal(getattr(signal, name))
+        own.communicate(timeout=30)
+        assert gone(process)
+    finally:
+        own.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -113,6 +113,13 @@ def test_an_end_is_as_exact_as_was_asked(solver: Adaptive | SciPy) -> None:
     assert (np.abs(found.end - exact) < 1e-5).all()
 
 
+def test_what_is_off_by_just_what_is_allowed_suffices() -> None:
+    found = sufficient_tolerance(scripted(3, 1, 1, 1, 1, 1), atol=2.0)
+    assert (found.tolerance, found.off.tolist(), len(found.tried)) == (1e-3, [2.0], 3)
+    with pytest.raises(FrozenInstanceError):
+        found.tolerance = 1.0  # type: ignore[misc]
+
+
 # -- what is refused -------------------------------------------------------------------------------
 
 
@@ -169,6 +176,7 @@ def test_an_end_that_is_none(
         ({"atol": 1.0, "start": np.inf}, "give 0 < finest <= start"),
         ({"atol": 1.0, "finest": 0.0}, "give 0 < finest <= start"),
         ({"atol": 1.0, "finest": 7e-5}, "give finest=6.25e-05 or less"),
+        ({"atol": 1.0, "finest": 1e-3}, "is judged by two finer ones"),
     ],
 )
 def test_a_question_that_is_none(how: dict[str, float], said: str) -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from tools.mutants.judging import GOAL, HEADS, Score, Tables, read, rows, stale
+from tools.mutants.running import as_interrupts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,6 +43,7 @@ def main(
     """
     from tools.mutants.session import NotDecided, Session, copy_source, environment
 
+    as_interrupts()
     table = read()
     named = _named(modules, table)
     folder = folder.resolve()

@@ -6,9 +6,9 @@ The only file that knows cosmic-ray, which ``tools/setup.sh mutants`` installs.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,15 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cosmic_ray.commands import init
-from cosmic_ray.mutating import mutate_and_test
-from cosmic_ray.testing import run_tests
+from cosmic_ray.mutating import use_mutation
+from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import TestOutcome, WorkItem, WorkResult
+from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkItem, WorkResult
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from tools.mutants.choosing import Change, chosen
 from tools.mutants.judging import Score, Tables, of_diff
+from tools.mutants.running import TIMEOUT, passes
 
 PATIENCE, GRACE_S = 4.0, 20.0
 """A mutant's tests are ended after so many times what they take, and so many seconds more."""
@@ -88,23 +89,23 @@ class Session:
                 if stopwatch() > until_ns:
                     yield f"{self.module}: time is up"
                     return
-                result = mutate_and_test(item.mutations, command, timeout)
-                db.set_result(item.job_id, _short(result))
+                result = _tried(item, command, timeout)
+                db.set_result(item.job_id, result)
                 if result.test_outcome == TestOutcome.SURVIVED:
                     yield of_diff(self.module, _within(item), result.diff or "").told
 
-    def _baseline(self, command: str) -> float:
+    def _baseline(self, command: list[str]) -> float:
         """How long (s) the tests take, which have to pass as the source is.
 
         The first time writes the bytecode that every mutant's tests then read.
         """
-        subprocess.run(shlex.split(command), check=False, capture_output=True)
+        subprocess.run(command, check=False, capture_output=True)
         began = stopwatch()
-        outcome, output = run_tests(command, 600)
-        if outcome != TestOutcome.SURVIVED:
+        good, output = passes(command, 600)
+        if not good:
             raise NotDecided(
                 f"the tests of {self.module} fail without a change; mend them first:\n"
-                f"{(output or '')[-OUTPUT:]}"
+                f"{output[-OUTPUT:]}"
             )
         return (stopwatch() - began) / NS_PER_S
 
@@ -120,7 +121,7 @@ class Session:
                 continue
             if result.test_outcome == TestOutcome.KILLED:
                 out.killed += 1
-                out.timeouts += result.output == "timeout"
+                out.timeouts += result.output == TIMEOUT
             elif result.test_outcome == TestOutcome.SURVIVED:
                 out.count(of_diff(self.module, _within(item), result.diff or ""), table)
             else:
@@ -136,20 +137,28 @@ def _within(item: WorkItem) -> str:
     return item.mutations[0].definition_name or ""
 
 
-def _short(result: WorkResult) -> WorkResult:
-    return WorkResult(
-        worker_outcome=result.worker_outcome,
-        output=(result.output or "")[-OUTPUT:],
-        test_outcome=result.test_outcome,
-        diff=result.diff,
-    )
+def _tried(item: WorkItem, command: list[str], timeout_s: float) -> WorkResult:
+    """What the tests say of a mutant; the source is then as it was."""
+    (spec,) = item.mutations
+    operator = get_operator(spec.operator_name)(**spec.operator_args)
+    try:
+        with use_mutation(spec.module_path, operator, spec.occurrence) as (was, now):
+            if now is None:
+                return WorkResult(WorkerOutcome.NO_TEST, output="there is no such change")
+            good, output = passes(command, timeout_s)
+    except Exception as error:  # of whatever cosmic-ray cannot change, as ``except (*A, B)``
+        told = f"{type(error).__name__}: {error}"
+        return WorkResult(WorkerOutcome.EXCEPTION, told, TestOutcome.INCOMPETENT)
+    outcome = TestOutcome.SURVIVED if good else TestOutcome.KILLED
+    lines = difflib.unified_diff(was.splitlines(), now.splitlines(), lineterm="")
+    return WorkResult(WorkerOutcome.NORMAL, output[-OUTPUT:], outcome, "\n".join(lines))
 
 
-def _command(tests: tuple[str, ...]) -> str:
+def _command(tests: tuple[str, ...]) -> list[str]:
     """pytest, until the first failure; the same examples of Hypothesis each time."""
-    options = "-x -q -p no:cacheprovider -p no:xdist --hypothesis-seed=0"
-    chosen_tests = '-m "not realtime and not full and not system"'
-    return f"{sys.executable} -m pytest {options} {chosen_tests} {' '.join(tests)}"
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    marks = ["-m", "not realtime and not full and not system"]
+    return [sys.executable, "-m", "pytest", *options, *marks, *tests]
 
 
 def copy_source(root: Path, folder: Path) -> Path:

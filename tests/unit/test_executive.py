@@ -1,0 +1,126 @@
+"""The loop: steps at once where nobody looks, where a run stands, and how it is ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fault_parts import ramp
+
+from rtsim.core.clock import VirtualClock
+from rtsim.core.raised import Interrupted
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.executive import RECORDING_LOST, Executive
+from rtsim.equations.model import Model
+from rtsim.record.tape import MemoryRecorder
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
+from rtsim.timing.pacing import Pacer
+
+
+def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
+    dx[0] = -x[0]
+
+
+DECAY = Model(name="decay", states=Signals("x"), derivative=derivative)
+
+
+def alone(step: str, until: float) -> Scenario:
+    """One plant and nothing else."""
+    out = Scenario("alone", until=until)
+    out.plant("plant", DECAY, step=step)
+    return out
+
+
+class Counting(MemoryRecorder):
+    """How often the loop came by."""
+
+    pumps = 0
+
+    def pump(self, wait: bool = True) -> None:
+        self.pumps += 1
+        super().pump(wait)
+
+
+def came_by(scenario: Scenario, **how: Any) -> tuple[int, int]:
+    """How often the loop came back, and how many rows it recorded."""
+    recorder = Counting()
+    simulate(scenario, recorder=recorder, **how)
+    return recorder.pumps, len(recorder.recording().track("plant").ns)
+
+
+def test_steps_are_taken_at_once_where_nobody_looks_in_between() -> None:
+    pumps, rows = came_by(alone("0.001", 1))
+    assert rows == 1001
+    assert pumps < 50
+
+
+def test_steps_are_taken_one_by_one_where_somebody_looks() -> None:
+    class Draws:
+        def publish(self, *_: object) -> None: ...
+        def withdraw(self, plant: str) -> None: ...
+
+    pumps, rows = came_by(alone("0.001", 1), publisher=Draws())
+    assert (pumps, rows) == (1000, 1001)
+
+
+@pytest.mark.parametrize(("until_ns", "at_once"), [(2**53 - 1, True), (2**53, False)])
+def test_times_that_a_float_does_not_hold_are_taken_one_by_one(
+    until_ns: int, at_once: bool
+) -> None:
+    system = alone("65536", 1e7).build()
+    recorder = Counting()
+    Executive(system, Pacer(VirtualClock()), recorder, until_ns).run()
+    assert system.ns == until_ns
+    assert (recorder.pumps < 50) is at_once
+    assert recorder.pumps < 50 or recorder.pumps == 138
+
+
+@pytest.mark.parametrize("plants", [1, 2])
+def test_steps_of_two_plants_are_taken_one_by_one(plants: int) -> None:
+    scenario = alone("0.001", 1)
+    if plants == 2:
+        scenario.plant("other", DECAY, step="0.001")
+    assert (came_by(scenario)[0] == 1000) is (plants == 2)
+
+
+def test_a_checkpoint_knows_the_rows_and_events_before_it() -> None:
+    ring = Ring(10)
+    recorder = MemoryRecorder()
+    scenario = ramp(until=1.0)
+    simulate(scenario, recorder=recorder, checkpoints=Taking(ring, at=["0.5"]))
+    kept = ring.before(NS_PER_S)
+    assert kept is not None
+    recording = recorder.recording()
+    before = {name: int((t.ns <= kept.ns).sum()) for name, t in recording.tracks.items()}
+    assert kept.rows == {name: before[name] for name in kept.rows}
+    assert kept.rows["ramp"] > 1
+    assert kept.events == len([e for e in recording.events if e.tag.ns <= kept.ns]) == 0
+
+
+def test_a_run_without_a_watch_begins_with_nothing_recorded() -> None:
+    executive = Executive(
+        alone("0.1", 1).build(compile=False), Pacer(VirtualClock()), MemoryRecorder(), NS_PER_S
+    )
+    assert executive.position()[1] == 0
+    assert not any(executive.position()[0].values())
+    assert executive.in_hand() is None, "nobody waits"
+    executive.interrupt()
+    assert executive.stopping == "interrupted"
+    with pytest.raises(Interrupted):
+        executive.interrupt()
+
+
+def test_a_recording_that_is_lost_ends_the_run_where_that_was_asked_for() -> None:
+    def lost(end: bool, stopping: str = "") -> tuple[str, str]:
+        system = alone("0.1", 1).build(compile=False)
+        executive = Executive(system, Pacer(VirtualClock()), MemoryRecorder(), NS_PER_S)
+        executive.stopping = stopping
+        return executive.lose_recording("the disk is full", end), executive.stopping
+
+    since = "from 0.000000000 s on: the disk is full"
+    assert lost(False) == (since, "")
+    assert lost(True) == (since, RECORDING_LOST)
+    assert lost(True, "interrupted") == (since, "interrupted"), "it ends for that already"

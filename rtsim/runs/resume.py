@@ -15,7 +15,14 @@ from rtsim.engine.checkpoint.taking import Ring, Taking, beside
 from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RtsimError
 from rtsim.record.reading import Recording
-from rtsim.runs.replay import BUILD_CHANGED, changed_since, continued, refly, scenario_from, scenario_of
+from rtsim.runs.replay import (
+    BUILD_CHANGED,
+    changed_since,
+    continued,
+    refly,
+    scenario_from,
+    scenario_of,
+)
 from rtsim.scenario.scenario import Scenario
 from rtsim.runs.simulation import MAX, Pace
 from rtsim.core.tag import NS_PER_S, Tag

@@ -71,7 +71,9 @@ def diverge(
 class _Search:
     """One search: the two flights, and what is known of them so far."""
 
-    def __init__(self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None) -> None:
+    def __init__(
+        self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None
+    ) -> None:
         if b is None and not fly:
             raise ScenarioError(
                 "one recording alone has to be flown again: give two, or leave --no-fly out"

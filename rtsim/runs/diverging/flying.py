@@ -48,7 +48,9 @@ class CheckpointsAt(Taking):
         self.wanted = True
         self._first = 0 in at
 
-    def begin(self, source: CheckpointSource, header: Mapping[str, Any], ns: int, *rest: Any) -> None:
+    def begin(
+        self, source: CheckpointSource, header: Mapping[str, Any], ns: int, *rest: Any
+    ) -> None:
         super().begin(source, header, ns, *rest)
         if self._first and ns == 0:
             self.ask(ns)

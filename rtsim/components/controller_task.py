@@ -56,6 +56,7 @@ class ControllerTask(Ticking):
         compute: LatencyModel = ZERO,
         late: str = "hold",
         failure: str = "end",
+        successors: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(name, period, offset_ns, priority)
         for what, policy, known in (
@@ -83,7 +84,7 @@ class ControllerTask(Ticking):
         """The controller, where it is late by its own time and not by the clock's."""
         if getattr(controller, "own_time", False):
             self._own = cast(OwnTimeController, controller)
-        self.successors: frozenset[str] = frozenset()
+        self.successors = successors
         """Controllers that a declared order puts after this one: they hear it within the tag."""
         self.lates = 0
         self.missed = 0

@@ -19,7 +19,6 @@ from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.components.external_inputs import FedInput, ExternalInput
 from rtsim.components.latency import from_plain
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ControllerPart, ExternalInputPart
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.spare import recorder_for_again
@@ -99,12 +98,10 @@ def refly(
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     """Tracks of what a replay is told and does not compute: inputs, answers from outside."""
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
-    inlets = {n for n, part in scenario.parts.items() if isinstance(part, ExternalInputPart)}
-    return {f"inputs/{name}" for name in inlets} | {
-        f"messages/{name}"
-        for name, part in scenario.parts.items()
-        if isinstance(part, ControllerPart) and (part.controller.outside or name in replaced)
-    }
+    parts = scenario.parts.items()
+    inlets = {part.external.name for _, part in parts if part.external is not None}
+    answers = {name for name, part in parts if part.outside or name in replaced}
+    return {f"inputs/{name}" for name in inlets} | {f"messages/{name}" for name in answers}
 
 
 def continued(recording: Recording) -> Checkpoint | None:
@@ -188,11 +185,11 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
 def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
     """Every outside input, saying again what was recorded."""
     out: dict[str, ExternalInput] = {}
-    for name, part in scenario.parts.items():
-        if isinstance(part, ExternalInputPart):
-            rows = recording.rows(f"inputs/{name}")
+    for external in (part.external for part in scenario.parts.values()):
+        if external is not None:
+            rows = recording.rows(f"inputs/{external.name}")
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
-            out[name] = FedInput(name, part.inlet.signals, values)
+            out[external.name] = FedInput(external.name, external.signals, values)
     return out
 
 
@@ -207,11 +204,8 @@ def fed_commands(recording: Recording) -> list[PendingCommand]:
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
     """What was recorded of controllers that ran outside, to take their place."""
-    out: dict[str, Controller] = {}
-    for name, part in scenario.parts.items():
-        if isinstance(part, ControllerPart) and part.controller.outside:
-            out[name] = fed_controller(recording, name)
-    return out
+    outside = [name for name, part in scenario.parts.items() if part.outside]
+    return {name: fed_controller(recording, name) for name in outside}
 
 
 def fed_controller(recording: Recording, name: str) -> FedController:

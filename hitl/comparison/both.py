@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hitl.comparison.checks import INITIALIZED_AGAIN, Check
 from hitl.comparison.execution import Execution, clock_of, timed
 from rtsim.components.controller import Controller
-from rtsim.components.controller_task import SILENCE_S
+from rtsim.components.protocols import Explaining, own_time, silence_s
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, UnknownName
 from rtsim.core.signals import Signals, Vector
@@ -125,15 +125,14 @@ class Driven:
 
 
 def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
-    if getattr(controller, "own_time", False):
-        controller.advance(tag)  # type: ignore[attr-defined]
+    if (own := own_time(controller)) is not None:
+        own.advance(tag)
     controller.send(tag, inputs)
-    patience = float(getattr(controller, "silence", SILENCE_S))
+    patience = silence_s(controller)
     answer = controller.receive(tag, patience)
     if answer is None:
-        silent = getattr(controller, "silent", None)
-        if silent is not None:
-            raise silent(tag)
+        if isinstance(controller, Explaining):
+            raise controller.silent(tag)
         raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
     if answer.shape != (controller.outputs.size,):
         raise ControllerError(f"an answer of shape {answer.shape} to the request of {tag}")

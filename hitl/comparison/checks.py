@@ -10,7 +10,8 @@ import numpy as np
 from hitl.comparison.tolerances import DOUBLE, SINGLE
 from hitl.interface import Field, Interface
 from rtsim.components.controller import Controller
-from rtsim.core.signals import Signals, Vector
+from rtsim.components.protocols import parameters_of, values_of
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Period
 
 PERIOD = "its period is that of the scenario"
@@ -35,7 +36,7 @@ def of_interface(
     if period is not None:
         yield Check(PERIOD, another_period(name, interface, period))
     own: Vector | None = getattr(translation, "own", None)
-    shared = [s for s in interface.parameters if s.name in _parameters(design)]
+    shared = [s for s in interface.parameters if s.name in parameters_of(design)]
     if own is not None and shared:
         yield Check(OWN_VALUES, _other_values(name, design, interface, own))
 
@@ -57,8 +58,8 @@ def _other_values(name: str, design: Controller, interface: Interface, own: Vect
     One of zeros is taken for one that the C leaves to its caller.  A value that the scenario sets
     is as good as the one that the design declares.
     """
-    theirs = _parameters(design)
-    declared, flown = theirs.initial({}), theirs.initial(getattr(design, "values", {}))
+    theirs = parameters_of(design)
+    declared, flown = theirs.initial({}), theirs.initial(values_of(design))
     for place in interface.parameter_fields:
         signal = place.signal
         if signal.name not in theirs or place.set_by_caller:
@@ -87,7 +88,3 @@ def _same(place: Field, here: Vector, wanted: Vector) -> bool:
     relative = (SINGLE if place.signal.type == "float32" else DOUBLE).relative
     gap = np.abs(here - wanted)
     return bool(((here == wanted) | (gap <= relative * np.abs(wanted))).all())
-
-
-def _parameters(controller: Controller) -> Signals:
-    return getattr(controller, "parameters", Signals())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.comparison.sides import C_AGAINST_DESIGN, DESIGN, Sides
 from hitl.comparison.tolerances import Tolerances
 from rtsim.components.controller import Controller
+from rtsim.components.protocols import Fresh
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
@@ -66,13 +66,12 @@ def drive(
 
 
 def fresh(name: str, controller: Controller) -> Controller:
-    make: Callable[[], Controller] | None = getattr(controller, "fresh", None)
-    if make is None:
+    if not isinstance(controller, Fresh):
         raise ScenarioError(
             f"{name}: a {type(controller).__name__} cannot be started anew (it has no fresh()); "
             "back to back needs a design that can"
         )
-    return make()
+    return controller.fresh()
 
 
 def closed(controller: Controller) -> ControllerError | None:

@@ -34,6 +34,7 @@ from hitl.comparison.tolerances import (
     refuse_unknown,
 )
 from rtsim.components.controller import Controller
+from rtsim.components.protocols import Described
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period, Tag
@@ -327,5 +328,4 @@ def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[
 
 
 def _about(translation: Controller) -> dict[str, Any]:
-    describe = getattr(translation, "describe", None)
-    return {} if describe is None else dict(describe())
+    return dict(translation.describe()) if isinstance(translation, Described) else {}

@@ -20,6 +20,7 @@ from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
+from rtsim.components.protocols import Fresh, Prepared, check_controller
 from rtsim.components.tasks import Task
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
@@ -127,14 +128,11 @@ class Site:
         return found
 
     def _fresh(self, name: str, own: Controller) -> Controller:
-        ready = getattr(own, "ready", None)
-        if ready is not None:
-            law: Controller = ready(self.compile)
-            return law
-        fresh = getattr(own, "fresh", None)
-        if fresh is not None:
-            made: Controller = fresh()
-            return made
+        check_controller(name, own)
+        if isinstance(own, Prepared):
+            return own.ready(self.compile)
+        if isinstance(own, Fresh):
+            return own.fresh()
         for other, started in self.started.items():
             if started is own:
                 raise ScenarioError(
@@ -171,7 +169,7 @@ class Component(ABC):
         own = {
             name: value
             for values, signals, _ in self.settable()
-            for name, value in start_values(signals, values).items()
+            for name, value in declared_values(signals, values).items()
         }
         return {"kind": self.kind, "type": type(self).__name__, "values": own}
 
@@ -275,3 +273,10 @@ def changeable(
     ``owner`` is the plant, or the port, that has to notice a change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
+
+
+def declared_values(signals: Signals, values: Values) -> dict[str, Any]:
+    """As :func:`start_values`, with the source of an input that is wired to one."""
+    wired = {name: source for name, source in values.items() if isinstance(source, str)}
+    constant = {name: value for name, value in values.items() if name not in wired}
+    return {**start_values(signals, constant), **wired}

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rtsim.components.bus import Topic
-from rtsim.components.controller import Controller, FedController, PythonController
+from rtsim.components.controller import Controller
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.latency import LatencyModel
 from rtsim.components.ports import SignalPort, Source, check_units
+from rtsim.components.protocols import (
+    Assignable,
+    Described,
+    Interfaced,
+    Tunable,
+    check_controller,
+    functions_of,
+    parameters_of,
+    values_of,
+)
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
+from rtsim.engine.system import Changeable
 from rtsim.scenario.component import (
     Built,
     Component,
@@ -23,6 +35,8 @@ from rtsim.scenario.component import (
     changeable,
     start_values,
 )
+
+A = TypeVar("A", bound=Assignable)
 
 
 @dataclass
@@ -52,25 +66,21 @@ class ControllerPart(Component):
     def settable(self) -> list[Settable]:
         wired = Settable(self.inputs, self.controller.inputs)
         controller = self.controller
-        if isinstance(controller, PythonController):
+        if isinstance(controller, Tunable):
             return [Settable(controller.values, controller.parameters, live=True), wired]
         return [wired]
 
     def copy(self) -> ControllerPart:
         out = super().copy()
-        if isinstance(out.controller, PythonController):
-            out.controller = copy(out.controller)
-            out.controller.values = dict(out.controller.values)
+        if isinstance(out.controller, Tunable):
+            out.controller = with_values(out.controller, out.controller.values)
         return out
 
     def functions(self) -> list[Any]:
-        controller = self.controller
-        if controller.outside or isinstance(controller, FedController):
-            return []
-        return [getattr(controller, "law", type(controller))]
+        return functions_of(self.controller)
 
     def describe(self) -> dict[str, Any]:
-        parameters = getattr(self.controller, "parameters", Signals())
+        parameters, values = parameters_of(self.controller), values_of(self.controller)
         return {
             "kind": self.kind,
             **about_controller(self.controller),
@@ -83,7 +93,7 @@ class ControllerPart(Component):
             "transport": repr(self.transport),
             "late": self.late,
             "failure": self.failure,
-            "parameters": start_values(parameters, getattr(self.controller, "values", {})),
+            "parameters": start_values(parameters, values),
         }
 
     def build(self, name: str, site: Site) -> Built:
@@ -103,14 +113,16 @@ class ControllerPart(Component):
             self.failure,
             after,
         )
-        tunable = isinstance(controller, PythonController)
+        live: Sequence[Changeable] = ()
+        if isinstance(controller, Tunable):
+            live = changeable(name, controller.parameters, controller.tunable())
         return Built(
             port=SignalPort(name, outputs, outputs.initial()),
             topic=Topic(name, name, outputs, self.transport, immediate=bool(after)),
             tasks=[task],
             wiring=wiring,
             controller=task,
-            changeable=changeable(name, controller.parameters, controller.p) if tunable else (),
+            changeable=live,
             triggers=self.on,
         )
 
@@ -120,7 +132,8 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
 
     Errors begin with ``controller.interface.place(table, key)`` where there is such a thing.
     """
-    place = getattr(getattr(controller, "interface", None), "place", None)
+    check_controller(name, controller)
+    place = controller.interface.place if isinstance(controller, Interfaced) else None
     instead = f"what takes the place of {name}"
     for what, ours, theirs in (
         ("input", design.inputs, controller.inputs),
@@ -143,24 +156,28 @@ def taking_over(name: str, design: Controller, controller: Controller) -> Contro
                     f"{at}{what} {signal.name} of {name} has shape {signal.shape}, of what takes "
                     f"its place {theirs[signal.name].shape}"
                 )
-    values: dict[str, object] | None = getattr(controller, "values", None)
-    known = getattr(controller, "parameters", Signals())
-    given = getattr(design, "parameters", Signals())
-    if values is not None and len(given):
-        vector = given.initial(getattr(design, "values", {}))
+    given = parameters_of(design)
+    if isinstance(controller, Assignable) and len(given):
+        known = controller.parameters
+        vector = given.initial(values_of(design))
         shared = [s for s in given if s.name in known]
         for signal in shared:
             check_units(f"{name}.{signal.name}", signal, known[signal.name], instead)
         handed: dict[str, object] = {s.name: vector[given.slice(s.name)].tolist() for s in shared}
-        controller = copy(controller)
-        controller.values = {**handed, **values}  # type: ignore[attr-defined]
+        return with_values(controller, {**handed, **controller.values})
     return controller
+
+
+def with_values(controller: A, values: Mapping[str, object]) -> A:
+    """One like it, whose parameters have these values by name."""
+    out = copy(controller)
+    out.values = dict(values)
+    return out
 
 
 def about_controller(controller: Controller) -> dict[str, Any]:
     """What it is, and where the C of one outside came from."""
-    describe = getattr(controller, "describe", None)
-    if describe is None:
+    if not isinstance(controller, Described):
         return {"type": type(controller).__name__}
-    about = describe()
+    about = controller.describe()
     return {**about, "about": sorted(about)}

@@ -44,6 +44,13 @@ class Settable(NamedTuple):
     returns a :class:`Changeable` for each in :attr:`Built.changeable`."""
 
 
+class Validity(NamedTuple):
+    """What is stated in every recording, in sentences."""
+
+    assumptions: Sequence[str] = ()
+    limits: Sequence[str] = ()
+
+
 @dataclass
 class Built:
     """What :meth:`Component.build` made for one run; what a component does not have stays empty."""
@@ -189,15 +196,9 @@ class Component(ABC):
         """Components that are added with it, such as a topic for each kind of message it sends."""
         return {}
 
-    @property
-    def assumptions(self) -> Sequence[str]:
-        """What its results rest on, stated in every recording."""
-        return ()
-
-    @property
-    def limits(self) -> Sequence[str]:
-        """Where its results are not valid, stated in every recording."""
-        return ()
+    def validity(self) -> Validity:
+        """What its results rest on, and where they are not valid: stated in every recording."""
+        return Validity()
 
     @property
     def outside(self) -> bool:

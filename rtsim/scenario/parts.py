@@ -27,6 +27,7 @@ from rtsim.scenario.component import (
     Others,
     Settable,
     Site,
+    Validity,
     changeable,
     start_values,
 )
@@ -62,13 +63,8 @@ class PlantPart(Component):
             Settable(self.discrete, self.model.discrete),
         ]
 
-    @property
-    def assumptions(self) -> Sequence[str]:
-        return self.model.assumptions
-
-    @property
-    def limits(self) -> Sequence[str]:
-        return self.model.limits
+    def validity(self) -> Validity:
+        return Validity(self.model.assumptions, self.model.limits)
 
     def functions(self) -> list[Any]:
         model = self.model
@@ -283,13 +279,8 @@ class ProcessesPart(Component):
             Settable(self.inputs, self.processes.inputs),
         ]
 
-    @property
-    def assumptions(self) -> Sequence[str]:
-        return self.processes.assumptions
-
-    @property
-    def limits(self) -> Sequence[str]:
-        return self.processes.limits
+    def validity(self) -> Validity:
+        return Validity(self.processes.assumptions, self.processes.limits)
 
     def functions(self) -> list[Any]:
         return [self.processes.setup]

@@ -383,12 +383,13 @@ class Scenario:
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
         parts = dict(sorted(self.parts.items()))
+        valid = [part.validity() for part in parts.values()]
         return {
             "name": self.name,
             "until": self.until_ns,
             "origin": self.origin,
-            "assumptions": stated(self.assumptions, [p.assumptions for p in parts.values()]),
-            "limits": stated(self.limits, [p.limits for p in parts.values()]),
+            "assumptions": stated(self.assumptions, [v.assumptions for v in valid]),
+            "limits": stated(self.limits, [v.limits for v in valid]),
             "parts": {name: part.describe() for name, part in parts.items()},
             "order": [list(pair) for pair in sorted(self._orders)],
             "changes": [

@@ -101,9 +101,8 @@ def _check_stamps(stamps: tuple[int, ...]) -> None:
     whole = len(stamps) == 4 and all(isinstance(ns, int) for ns in stamps)
     assert whole, f"stamps() returned {stamps}; return four integers, in ns"
     sent, begun, ended, received = stamps
-    assert sent <= received and begun <= ended, (
-        f"stamps() returned {stamps}: sent, begun, ended, received have to follow each other"
-    )
+    in_order = sent <= received and begun <= ended
+    assert in_order, f"stamps() returned {stamps}: sent, begun, ended and received are in order"
 
 
 def _answers(

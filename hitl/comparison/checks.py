@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hitl.comparison.tolerances import DOUBLE, SINGLE
+from hitl.controllers.protocols import OwnParameters, interface_of
 from hitl.interface import Field, Interface
 from rtsim.components.controller import Controller
 from rtsim.components.protocols import parameters_of, values_of
@@ -30,12 +31,12 @@ def of_interface(
     name: str, design: Controller, translation: Controller, period: Period | None
 ) -> Iterator[Check]:
     """Of the translation ``name`` that has an interface file and was started."""
-    interface: Interface | None = getattr(translation, "interface", None)
+    interface = interface_of(translation)
     if interface is None:
         return
     if period is not None:
         yield Check(PERIOD, another_period(name, interface, period))
-    own: Vector | None = getattr(translation, "own", None)
+    own = translation.own if isinstance(translation, OwnParameters) else None
     shared = [s for s in interface.parameters if s.name in parameters_of(design)]
     if own is not None and shared:
         yield Check(OWN_VALUES, _other_values(name, design, interface, own))

@@ -13,6 +13,7 @@ from hitl.comparison.checks import of_interface
 from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.comparison.sides import C_AGAINST_DESIGN, DESIGN, Sides
 from hitl.comparison.tolerances import Tolerances
+from hitl.controllers.protocols import warnings_of
 from rtsim.components.controller import Controller
 from rtsim.components.protocols import Fresh
 from rtsim.core.errors import ControllerError, ScenarioError
@@ -90,7 +91,7 @@ class _Dead:
 
     def __init__(self, instead_of: Controller, error: ControllerError) -> None:
         self.inputs, self.outputs = instead_of.inputs, instead_of.outputs
-        self.warnings = str(getattr(instead_of, "warnings", ""))
+        self.warnings = warnings_of(instead_of)
         self._error = error
 
     def send(self, tag: object, inputs: object) -> None:  # noqa: ARG002

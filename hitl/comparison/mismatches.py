@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hitl.comparison.checks import another_period
+from hitl.controllers.protocols import interface_of
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.protocols import parameters_of
@@ -18,7 +19,7 @@ def mismatches(
 
     A comparison asks that as a check of its own (:mod:`hitl.comparison.checks`).
     """
-    interface = getattr(translation, "interface", None)
+    interface = interface_of(translation)
     if interface is not None and period is not None:
         yield from filter(None, [another_period(name, interface, period)])
     # What is set of a parameter that only one of them has reaches that one alone.

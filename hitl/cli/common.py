@@ -17,7 +17,7 @@ from hitl.controllers.sil import SilController
 from rtsim.cli.common import NO, tell
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
-from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.controller_part import ControllerPart
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, st
 
     The name may be left out where the scenario has one controller.
     """
-    known = [n for n, part in scenario.parts.items() if isinstance(part, ControllerPart)]
+    known = list(scenario.of(ControllerPart))
     if not known:
         raise ScenarioError(f"scenario {scenario.name} has no controller whose place C could take")
     if not values:

@@ -38,7 +38,7 @@ from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, Co
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.runs.simulation import MAX
-from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.controller_part import ControllerPart
 from rtsim.scenario.scenario import Scenario
 
 _COLUMNS = (
@@ -99,8 +99,7 @@ def fly_in_c(
         times = parse_latencies(latencies, list(given))
         made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
         for name, controller in made.items():
-            part = scenario.part(name)
-            assert isinstance(part, ControllerPart)
+            part = scenario.of(ControllerPart)[name]
             notes.extend(mismatches(name, part.controller, controller, part.period))
             scenario.replace_controller(
                 name, controller, latency=allowed(times).get(name), late=late, failure=failure
@@ -132,8 +131,7 @@ def fly_in_c(
 
 def _check_latency(name: str, scenario: Scenario) -> None:
     """Nothing outside the process answers at once: say what to type before the run is prepared."""
-    part = scenario.part(name)
-    assert isinstance(part, ControllerPart)
+    part = scenario.of(ControllerPart)[name]
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
         raise ScenarioError(

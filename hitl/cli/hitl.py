@@ -21,7 +21,7 @@ from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.controller_part import ControllerPart
 from rtsim.scenario.scenario import Scenario
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "rigs" / "illumination"
@@ -105,8 +105,7 @@ def hitl(
     def prepare(scenario: Scenario) -> None:
         nonlocal taken
         taken = _place(scenario, name)
-        part = scenario.part(taken)
-        assert isinstance(part, ControllerPart)
+        part = scenario.of(ControllerPart)[taken]
         if part.period is None:
             raise ScenarioError(f"{taken} has no period; a rig is driven at ticks")
         running.check_watchdog(rig, part.period)
@@ -125,7 +124,7 @@ def hitl(
 
 
 def _place(scenario: Scenario, name: str | None) -> str:
-    known = [n for n, part in scenario.parts.items() if isinstance(part, ControllerPart)]
+    known = list(scenario.of(ControllerPart))
     if name is not None:
         if name not in known:
             raise UnknownName("controller", name, known, f"scenario {scenario.name}")

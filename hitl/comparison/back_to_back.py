@@ -40,7 +40,7 @@ from hitl.comparison.tolerances import (
     refuse_unknown,
 )
 from hitl.comparison.verdict import BackToBack
-from hitl.interface import Interface
+from hitl.controllers.protocols import interface_of, took_ns_of
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Latencies, latency_in_words
 from rtsim.core.tag import Duration
@@ -291,7 +291,7 @@ class _Pair:
         """Of each controller in the loop that measures its steps, where its build is timed."""
         out = {}
         for name, controller in started.items():
-            took = getattr(controller, "took_ns", ())
+            took = took_ns_of(controller) or ()
             period = self.conditions.part(name).period
             measured = Execution.of(took, period, clock=clock_of(controller))
             if measured is not None and timed(controller):
@@ -332,7 +332,7 @@ def _refuse_unknown_in_files(translations: list[_Side], flown: Recording | None)
     recorded = signals_of(flown) if flown else []
     for side in translations:
         for name, controller in side.controllers.items():
-            interface: Interface | None = getattr(controller, "interface", None)
+            interface = interface_of(controller)
             known = [*_outputs_of(name, controller), *recorded]
             if interface is None:
                 continue

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hitl.comparison.checks import INITIALIZED_AGAIN, Check
 from hitl.comparison.execution import Execution, clock_of, timed
+from hitl.controllers.protocols import Restartable, took_ns_of
 from rtsim.components.controller import Controller
-from rtsim.components.controller_task import SILENCE_S
+from rtsim.components.protocols import Explaining, own_time, silence_s
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ControllerError, UnknownName
 from rtsim.core.signals import Signals, Vector
@@ -41,7 +42,7 @@ class Driven:
         self.error = ""
         self.environment = False
         """What failed was around the translation, not the translation itself."""
-        self._before = len(getattr(translation, "took_ns", ()))
+        self._before = len(took_ns_of(translation) or ())
         self._exchanges: list[int] = []
         self._into = [i for i, c in enumerate(design.outputs.columns) if c in self.columns]
         self._of = list(self.columns.values())
@@ -67,12 +68,12 @@ class Driven:
 
         ``None`` for one that has no initialisation, cannot be started again, or failed already.
         """
-        restart: Callable[[], bool] | None = getattr(self.translation, "restart", None)
-        if restart is None or self.error:
+        translation = self.translation
+        if not isinstance(translation, Restartable) or self.error:
             return None
         step = 0
         try:
-            if not restart():
+            if not translation.restart():
                 return None
             for step in range(min(self.answered, MOST_AGAIN)):
                 told = self._different(step, self._answer(step))
@@ -103,7 +104,7 @@ class Driven:
         """Of each step: as the C measured it, or else the whole exchange."""
         if not timed(self.translation):
             return None
-        own: Sequence[int] | None = getattr(self.translation, "took_ns", None)
+        own = took_ns_of(self.translation)
         if own is None:
             return Execution.of(self._exchanges, period)
         took = own[self._before : self._before + self.answered]
@@ -125,15 +126,14 @@ class Driven:
 
 
 def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
-    if getattr(controller, "own_time", False):
-        controller.advance(tag)  # type: ignore[attr-defined]
+    if (own := own_time(controller)) is not None:
+        own.advance(tag)
     controller.send(tag, inputs)
-    patience = float(getattr(controller, "silence", SILENCE_S))
+    patience = silence_s(controller)
     answer = controller.receive(tag, patience)
     if answer is None:
-        silent = getattr(controller, "silent", None)
-        if silent is not None:
-            raise silent(tag)
+        if isinstance(controller, Explaining):
+            raise controller.silent(tag)
         raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
     if answer.shape != (controller.outputs.size,):
         raise ControllerError(f"an answer of shape {answer.shape} to the request of {tag}")

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hitl.comparison.tolerances import DOUBLE, SINGLE
+from hitl.controllers.protocols import OwnParameters, interface_of
 from hitl.interface import Field, Interface
 from rtsim.components.controller import Controller
-from rtsim.core.signals import Signals, Vector
+from rtsim.components.protocols import parameters_of, values_of
+from rtsim.core.signals import Vector
 from rtsim.core.tag import Period
 
 PERIOD = "its period is that of the scenario"
@@ -29,13 +31,13 @@ def of_interface(
     name: str, design: Controller, translation: Controller, period: Period | None
 ) -> Iterator[Check]:
     """Of the translation ``name`` that has an interface file and was started."""
-    interface: Interface | None = getattr(translation, "interface", None)
+    interface = interface_of(translation)
     if interface is None:
         return
     if period is not None:
         yield Check(PERIOD, another_period(name, interface, period))
-    own: Vector | None = getattr(translation, "own", None)
-    shared = [s for s in interface.parameters if s.name in _parameters(design)]
+    own = translation.own if isinstance(translation, OwnParameters) else None
+    shared = [s for s in interface.parameters if s.name in parameters_of(design)]
     if own is not None and shared:
         yield Check(OWN_VALUES, _other_values(name, design, interface, own))
 
@@ -57,8 +59,8 @@ def _other_values(name: str, design: Controller, interface: Interface, own: Vect
     One of zeros is taken for one that the C leaves to its caller.  A value that the scenario sets
     is as good as the one that the design declares.
     """
-    theirs = _parameters(design)
-    declared, flown = theirs.initial({}), theirs.initial(getattr(design, "values", {}))
+    theirs = parameters_of(design)
+    declared, flown = theirs.initial({}), theirs.initial(values_of(design))
     for place in interface.parameter_fields:
         signal = place.signal
         if signal.name not in theirs or place.set_by_caller:
@@ -88,7 +90,3 @@ def _same(place: Field, here: Vector, wanted: Vector) -> bool:
     with np.errstate(invalid="ignore"):
         near = np.isfinite(wanted) & (np.abs(here - wanted) <= relative * np.abs(wanted))
     return bool((near | (here == wanted) | (np.isnan(here) & np.isnan(wanted))).all())
-
-
-def _parameters(controller: Controller) -> Signals:
-    return getattr(controller, "parameters", Signals())

@@ -20,7 +20,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import fed_inlets
 from rtsim.runs.simulation import MAX, FedInputs, Pace, Progress, RunResult, simulate
-from rtsim.scenario.parts import ControllerPart, taking_over
+from rtsim.scenario.controller_part import ControllerPart, taking_over
 from rtsim.scenario.scenario import Scenario
 
 
@@ -95,16 +95,15 @@ class Conditions:
 
     def _refuse_unknown_lines(self) -> None:
         """Before a board is met: what flies first would tell it too."""
-        known = [n for n, part in self.scenario.parts.items() if isinstance(part, ControllerPart)]
+        known = self.scenario.of(ControllerPart)
         for fault in self.scenario.declared_faults:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def part(self, name: str) -> ControllerPart:
-        part = self.scenario.part(name)
-        if not isinstance(part, ControllerPart):
-            raise ScenarioError(f"{name} is not a controller; nothing can take its place")
-        return part
+        return self.scenario.controller_part(
+            name, f"{name} is not a controller; nothing can take its place"
+        )
 
     def compute(self, name: str) -> LatencyModel:
         """What ``name`` is allowed to answer in."""

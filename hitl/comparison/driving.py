@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -14,7 +13,9 @@ from hitl.comparison.checks import of_interface
 from hitl.comparison.open_loop import OpenLoop, open_loop
 from hitl.comparison.sides import C_AGAINST_DESIGN, DESIGN, Sides
 from hitl.comparison.tolerances import Tolerances
+from hitl.controllers.protocols import warnings_of
 from rtsim.components.controller import Controller
+from rtsim.components.protocols import Fresh
 from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
@@ -66,13 +67,12 @@ def drive(
 
 
 def fresh(name: str, controller: Controller) -> Controller:
-    make: Callable[[], Controller] | None = getattr(controller, "fresh", None)
-    if make is None:
+    if not isinstance(controller, Fresh):
         raise ScenarioError(
             f"{name}: a {type(controller).__name__} cannot be started anew (it has no fresh()); "
             "back to back needs a design that can"
         )
-    return make()
+    return controller.fresh()
 
 
 def closed(controller: Controller) -> ControllerError | None:
@@ -91,7 +91,7 @@ class _Dead:
 
     def __init__(self, instead_of: Controller, error: ControllerError) -> None:
         self.inputs, self.outputs = instead_of.inputs, instead_of.outputs
-        self.warnings = str(getattr(instead_of, "warnings", ""))
+        self.warnings = warnings_of(instead_of)
         self._error = error
 
     def send(self, tag: object, inputs: object) -> None:  # noqa: ARG002

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hitl.building.build import PLAIN
+from hitl.controllers.protocols import kind_of_build
 from rtsim.core.tag import Period
 from rtsim.record.markup import duration
 
@@ -119,7 +120,7 @@ class Execution:
 
 def timed(controller: object) -> bool:
     """Instrumented builds are not: their times mean nothing."""
-    return getattr(getattr(controller, "build", None), "kind", PLAIN) == PLAIN
+    return kind_of_build(controller) == PLAIN
 
 
 def clock_of(controller: object) -> str:

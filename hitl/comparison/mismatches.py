@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hitl.comparison.checks import another_period
+from hitl.controllers.protocols import interface_of
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
-from rtsim.core.signals import Signals
+from rtsim.components.protocols import parameters_of
 from rtsim.core.tag import Period
 
 
@@ -18,11 +19,11 @@ def mismatches(
 
     A comparison asks that as a check of its own (:mod:`hitl.comparison.checks`).
     """
-    interface = getattr(translation, "interface", None)
+    interface = interface_of(translation)
     if interface is not None and period is not None:
         yield from filter(None, [another_period(name, interface, period)])
     # What is set of a parameter that only one of them has reaches that one alone.
-    ours, theirs = (getattr(c, "parameters", Signals()).names for c in (design, translation))
+    ours, theirs = (parameters_of(c).names for c in (design, translation))
     for whose, here, there in (("design", ours, theirs), ("interface", theirs, ours)):
         if alone := [parameter for parameter in here if parameter not in there]:
             yield f"{name}: only its {whose} has the parameters {', '.join(alone)}"

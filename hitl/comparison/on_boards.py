@@ -15,6 +15,7 @@ from hitl.building.build import build
 from hitl.comparison.back_to_back import Rung
 from hitl.controllers.board import BoardController
 from hitl.controllers.parameters import unnamed
+from hitl.controllers.protocols import warnings_of
 from hitl.controllers.sil import CASES, SilController
 from hitl.firmware import Firmware
 from hitl.firmware import firmware as firmware_of
@@ -45,7 +46,7 @@ class OnBoards(NamedTuple):
     def warnings(self) -> dict[str, str]:
         """What compilers said of the C, by controller and by whose side."""
         return {
-            f"{name} ({rung.name})": str(getattr(controller, "warnings", ""))
+            f"{name} ({rung.name})": warnings_of(controller)
             for rung in self.rungs
             for name, controller in rung.controllers.items()
         }

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hitl.boards.paced_line import Timing
 from hitl.comparison.execution import EXCHANGE, HOST, MODELLED, TARGET, Execution
+from hitl.controllers.protocols import board_of
 from hitl.protocol.events import EventCounts
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
@@ -44,7 +45,7 @@ class OnTarget:
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
         """What ``controller`` has to say; ``None`` of one that is on no board, or met none."""
-        board: HelloReply | None = getattr(controller, "board", None)
+        board: HelloReply | None = board_of(controller)
         if board is None:
             return None
         one: Any = controller

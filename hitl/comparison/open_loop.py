@@ -33,7 +33,9 @@ from hitl.comparison.tolerances import (
     one_step,
     refuse_unknown,
 )
+from hitl.controllers.protocols import interface_of, name_of, warnings_of
 from rtsim.components.controller import Controller
+from rtsim.components.protocols import Described
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period, Tag
@@ -216,8 +218,9 @@ def open_loop(
     where ``design`` leaves them open, being a translation itself.  What the translation raises
     (:class:`ControllerError`) is part of the result; what the design raises is not caught.
     """
-    name = name or str(getattr(translation, "name", "controller"))
-    period = period or getattr(getattr(translation, "interface", None), "period", None)
+    name = name or name_of(translation)
+    interface = interface_of(translation)
+    period = period or (None if interface is None else interface.period)
     table = _table(inputs, design.inputs)
     when = _tags(tags, len(table), period)
     rules = checked(tolerances)
@@ -242,7 +245,7 @@ def open_loop(
         about=_about(translation),
         sides=sides,
         target=target,
-        warnings=str(getattr(translation, "warnings", "")),
+        warnings=warnings_of(translation),
         environment=driven.environment,
         checks=() if again is None else (again,),
         exercise=Exercise.of(design, table, driven.wanted),
@@ -263,7 +266,8 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
 
 def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
     """The default of each output (``floating``: of these only), by column, as ``by_type`` says."""
-    fields = getattr(getattr(translation, "interface", None), "output_fields", ())
+    interface = interface_of(translation)
+    fields = () if interface is None else interface.output_fields
     scales = {f.signal.name: f.scale for f in fields}
     return {
         column: by_type(signal, scales.get(signal.name, 1.0))
@@ -327,5 +331,4 @@ def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[
 
 
 def _about(translation: Controller) -> dict[str, Any]:
-    describe = getattr(translation, "describe", None)
-    return {} if describe is None else dict(describe())
+    return dict(translation.describe()) if isinstance(translation, Described) else {}

@@ -6,6 +6,7 @@ from hitl.comparison.conditions import LoopRun
 from hitl.comparison.execution import on_board
 from hitl.comparison.flight import Spoiled
 from hitl.comparison.flights import LATE, first_late
+from hitl.controllers.protocols import failed_around
 
 _FAILED = "Failed"
 """Kind of the event of a controller that the flight went on without."""
@@ -23,7 +24,7 @@ def spoiled_by(flown: LoopRun) -> Spoiled | None:
     killed = [
         (e.tag.ns, e.text)
         for e in flown.recording.events
-        if e.kind == _FAILED and getattr(flown.started.get(e.source), "environment", False)
+        if e.kind == _FAILED and failed_around(flown.started.get(e.source))
     ]
     if killed:
         return Spoiled(*min(killed))

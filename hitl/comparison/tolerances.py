@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from hitl.controllers.protocols import interface_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.record.reading import Recording
@@ -152,7 +153,8 @@ def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
     """The rules that interface files state; what a user says of a run comes after them."""
     out: dict[str, Tolerance] = {}
     for controller in controllers:
-        rules = getattr(getattr(controller, "interface", None), "tolerances", {})
+        interface = interface_of(controller)
+        rules = {} if interface is None else interface.tolerances
         given = {pattern: Tolerance(*values) for pattern, values in rules.items()}
         out = one_after_the_other(out, given)
     return out

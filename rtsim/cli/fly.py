@@ -62,17 +62,16 @@ def fly(
 
 def inlet_of(scenario: Scenario) -> str:
     """The only one; its signals are such that a stick can move them."""
-    inlets = [name for name, part in scenario.parts.items() if isinstance(part, ExternalInputPart)]
+    inlets = scenario.of(ExternalInputPart)
     if len(inlets) != 1:
         raise ScenarioError(
             f"{scenario.name} has {len(inlets)} inlets ({', '.join(sorted(inlets)) or 'none'}); "
             "a person moves exactly one: declare it with scenario.inlet(name, signals, device)"
         )
-    part = scenario.parts[inlets[0]]
-    assert isinstance(part, ExternalInputPart)
+    ((name, part),) = inlets.items()
     for signal in part.inlet.signals:
-        _check_moved(signal, f"{inlets[0]}.{signal.name}")
-    return inlets[0]
+        _check_moved(signal, f"{name}.{signal.name}")
+    return name
 
 
 def _check_moved(signal: Signal, name: str) -> None:

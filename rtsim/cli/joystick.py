@@ -109,9 +109,7 @@ def stick_of(scenario: str) -> Signals:
 
     flyable = FLOWN_AS.get(scenario, Flyable(scenario))
     loaded = load_scenario(flyable.scenario, {})
-    part = loaded.part(flyable.stick or inlet_of(loaded))
-    assert isinstance(part, ExternalInputPart)
-    return part.inlet.signals
+    return loaded.of(ExternalInputPart)[flyable.stick or inlet_of(loaded)].inlet.signals
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, tol
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
-from rtsim.scenario.parts import ControllerPart
+from rtsim.scenario.controller_part import ControllerPart
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import anything_given
 
@@ -79,8 +79,7 @@ def run(
 
     def prepare(scenario: Scenario) -> None:
         nonlocal given
-        known = [n for n, part in scenario.parts.items() if isinstance(part, ControllerPart)]
-        given = parse_latencies(latencies, known, of_all=False)
+        given = parse_latencies(latencies, list(scenario.of(ControllerPart)), of_all=False)
         for name, latency in allowed(given).items():
             scenario.allow(name, latency)
 

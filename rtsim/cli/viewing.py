@@ -239,8 +239,8 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
     Over a line the mapping is the other machine's, and rtsim's own stands for it.  Raises
     :class:`RtsimError` for one that cannot be followed, before a window is open.
     """
-    part = scenario.parts.get(stick)
-    if not isinstance(part, ExternalInputPart):
+    part = scenario.of(ExternalInputPart).get(stick)
+    if part is None:
         return np.zeros(0)
     from rtsim.pilot.devices.mapping import read_mapping
     from rtsim.pilot.devices.writing import own_mapping

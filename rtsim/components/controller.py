@@ -1,5 +1,7 @@
 """Controllers: the contract every rung keeps, and the one that is a Python object.
 
+What a controller may have beside the contract is in :mod:`rtsim.components.protocols`.
+
 The executive samples a controller's inputs at a tag, sends them, and asks for the answer when it
 is due; where the controller lives never shows in the trace.
 """
@@ -54,34 +56,6 @@ class Controller(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class StatefulController(Controller, Protocol):
-    """One whose memory can be saved with the run and restored."""
-
-    def save(self) -> dict[str, Any]: ...
-
-    def restore(self, saved: dict[str, Any]) -> None: ...
-
-
-class OwnTimeController(Controller, Protocol):
-    """One with a clock of its own, such as an emulated board: its lateness is judged by that.
-
-    ``receive`` is given the time that is allowed since the request's tag, in s of its own time.
-    """
-
-    @property
-    def own_time(self) -> bool:
-        """True where it is so; where not, it is a controller like any other."""
-        ...
-
-    def advance(self, tag: Tag) -> None:
-        """Let its time pass up to ``tag``.  What goes wrong meanwhile is told by ``receive``."""
-        ...
-
-    def anchor(self, tag: Tag) -> None:
-        """Its time is ``tag`` now: the simulation stood still while it was waited for."""
-        ...
 
 
 class PythonController:
@@ -195,6 +169,12 @@ class PythonController:
     def close(self) -> None:
         pass
 
+    def functions(self) -> Sequence[Any]:
+        return [self.law]
+
+    def tunable(self) -> Vector:
+        return self.p
+
     def save(self) -> dict[str, Any]:
         pending = None if self._pending is None else list(self._pending)
         return {"s": self.s.tolist(), "p": self.p.tolist(), "y": self._y.tolist(), "at": pending}
@@ -248,6 +228,9 @@ class FedController:
     def describe(self) -> dict[str, Any]:
         """What the recording says of the one that ran."""
         return self._about
+
+    def functions(self) -> Sequence[Any]:
+        return []
 
     def close(self) -> None:
         pass

@@ -5,25 +5,29 @@ What does not go that way is an event in the recording: Late, Discarded, Missed,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from rtsim.components.controller import Controller, FedController, OwnTimeController
+from rtsim.components.controller import Controller
 from rtsim.components.latency import ZERO, LatencyModel, draw
 from rtsim.components.ports import Wiring
+from rtsim.components.protocols import (
+    Explaining,
+    Replayed,
+    Savable,
+    Stamped,
+    own_time,
+    silence_s,
+)
 from rtsim.components.tasks import FAR, Environment, Ticking
 from rtsim.core.errors import ControllerError, ScenarioError, ShapeError
 from rtsim.core.raised import blame
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
-
-SILENCE_S = 10.0
-"""Wall seconds after which a controller in lockstep counts as silent."""
 
 LATE_POLICIES = ("hold", "fail", "stretch")
 FAILURE_POLICIES = ("end", "hold")
@@ -56,6 +60,7 @@ class ControllerTask(Ticking):
         compute: LatencyModel = ZERO,
         late: str = "hold",
         failure: str = "end",
+        successors: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(name, period, offset_ns, priority)
         for what, policy, known in (
@@ -77,13 +82,10 @@ class ControllerTask(Ticking):
         self.request: ControllerRequest | None = None
         self._stream, self._link = f"compute/{name}", f"the computation of {name}"
         self._unsent: ControllerError | None = None
-        self._silence_s: float = getattr(controller, "silence", SILENCE_S)
-        self._stamps: Callable[[], tuple[int, ...]] | None = getattr(controller, "stamps", None)
-        self._own: OwnTimeController | None = None
+        self._silence_s = silence_s(controller)
+        self._own = own_time(controller)
         """The controller, where it is late by its own time and not by the clock's."""
-        if getattr(controller, "own_time", False):
-            self._own = cast(OwnTimeController, controller)
-        self.successors: frozenset[str] = frozenset()
+        self.successors = successors
         """Controllers that a declared order puts after this one: they hear it within the tag."""
         self.lates = 0
         self.missed = 0
@@ -95,7 +97,7 @@ class ControllerTask(Ticking):
     @property
     def forgets(self) -> bool:
         """What it keeps cannot be saved: no run goes on from a checkpoint of it."""
-        return not hasattr(self.controller, "save")
+        return not isinstance(self.controller, Savable)
 
     @property
     def due_ns(self) -> int:
@@ -188,8 +190,8 @@ class ControllerTask(Ticking):
         if answer is None:
             return
         self.request = None
-        if self._stamps is not None:
-            environment.measured(self.name, request.tag, self._stamps())
+        if isinstance(self.controller, Stamped):
+            environment.measured(self.name, request.tag, self.controller.stamps())
         environment.bus.send(self.name, request.tag, request.due, answer)
 
     def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:
@@ -215,11 +217,8 @@ class ControllerTask(Ticking):
         """What to say of such an answer; one that runs outside adds how to reproduce it."""
         bad = int(np.flatnonzero(~np.isfinite(answer))[0])
         text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
-        explained: Callable[[Tag, ControllerError], ControllerError] | None = getattr(
-            self.controller, "explained", None
-        )
-        if explained is not None:
-            return explained(tag, ControllerError(text))
+        if isinstance(self.controller, Explaining):
+            return self.controller.explained(tag, ControllerError(text))
         names = self.controller.inputs.columns
         inputs = ", ".join(f"{n}={v:g}" for n, v in zip(names, self.wiring.into, strict=True))
         return ControllerError(f"{text} at {tag}; its inputs were {inputs}")
@@ -261,9 +260,8 @@ class ControllerTask(Ticking):
 
     def _silent(self, tag: Tag) -> ControllerError:
         """What to say of one that says nothing; it may know more itself."""
-        silent: Callable[[Tag], ControllerError] | None = getattr(self.controller, "silent", None)
-        if silent is not None:
-            return silent(tag)
+        if isinstance(self.controller, Explaining):
+            return self.controller.silent(tag)
         return ControllerError(
             f"{self.name} did not answer the request of {tag} within {self._silence_s:g} s"
         )
@@ -273,13 +271,15 @@ class ControllerTask(Ticking):
         if self.request is not None:
             under_way = self.request
             request = [list(under_way.tag), list(under_way.due), under_way.late, under_way.asked]
-        keep = None if self.failed is not None else getattr(self.controller, "save", None)
+        kept = None
+        if self.failed is None and isinstance(self.controller, Savable):
+            kept = self.controller.save()
         return {
             **super().save(),
             "sequence": self.sequence,
             "request": request,
             "inputs": self.wiring.into.tolist(),
-            "controller": keep() if keep else None,
+            "controller": kept,
             "counts": [self.lates, self.missed],
             "failed": self.failed,
             "unsent": None if self._unsent is None else str(self._unsent),
@@ -302,9 +302,9 @@ class ControllerTask(Ticking):
         if saved["request"] is not None:
             tag, due, late, asked = saved["request"]
             self.request = ControllerRequest(Tag(*tag), Tag(*due), 0, late, asked)
-        if saved["controller"] is not None:
-            self.controller.restore(saved["controller"])  # type: ignore[attr-defined]
-            if isinstance(self.controller, FedController) and self.request is not None:
+        if saved["controller"] is not None and isinstance(self.controller, Savable):
+            self.controller.restore(saved["controller"])
+            if isinstance(self.controller, Replayed) and self.request is not None:
                 self.controller.asked_for(self.request.asked)
         if dead:
             self.controller.close()

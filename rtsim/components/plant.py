@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Set
 from typing import Any, NoReturn
 
 import numpy as np
@@ -65,7 +66,7 @@ class Plant:
         """Its wires were read, and are not its inputs yet."""
         self.touched = False
         """z was written in this microstep."""
-        self.sources: set[str] = set()
+        self.sources: Set[str] = set()
         """Ports that its wires read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
         """Its solver may run out of its budget, which is recorded."""
@@ -76,6 +77,11 @@ class Plant:
             self.watch = GuardWatch(name, bound, self.stepper, vectors, self.next_x)
         self._evaluate_output = resident(bound.output, self.x, self.z, self.u, self.p, self.y)
         self.sample()
+
+    def reads(self, ports: Set[str], plants: Container[str]) -> None:
+        """Its wires are connected: they read ``ports``, of which some are those of ``plants``."""
+        self.sources = ports
+        self.reads_plants = any(name in plants for name in ports)
 
     def propagate(self, limit_ns: int) -> None:
         """Step provisionally to the next grid point, to ``limit_ns``, or to where a guard fires."""

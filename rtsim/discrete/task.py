@@ -39,6 +39,7 @@ class ProcessesTask:
         p: Vector,
         on: Sequence[str],
         seed: int,
+        changeable: Mapping[str, Changeable],
         priority: int = 0,
     ) -> None:
         self.name = name
@@ -46,7 +47,7 @@ class ProcessesTask:
         self.wiring = wiring
         self.p = p
         self.next_ns = 0
-        self.changeable: Mapping[str, Changeable] = {}
+        self.changeable = changeable
         """What its processes can change."""
         self.topics: dict[str, Signals] = {}
         """What the topics in ``on`` carry."""

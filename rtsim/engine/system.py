@@ -65,6 +65,10 @@ class MessageListener(Protocol):
     @property
     def name(self) -> str: ...
 
+    def listen(self, topics: Mapping[str, Signals]) -> None:
+        """Before the run: what each topic carries of which it is told."""
+        ...
+
     def hear(self, name: str, payload: Vector | None) -> None:
         """``name`` is a topic with its ``payload``, or a ``plant.guard`` without one."""
         ...

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rtsim.components.bus import LOST, STAMPS, Message
 from rtsim.components.plant import Plant
+from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
@@ -75,7 +76,7 @@ class Trace:
         self._measured = {
             t.name: recorder.track(f"measured/{t.name}", _MEASURED, Signals(), NOT_DETERMINISTIC)
             for t in system.controllers
-            if hasattr(t.controller, "stamps")
+            if isinstance(t.controller, Stamped)
         }
 
     def event(

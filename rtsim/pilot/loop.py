@@ -25,7 +25,8 @@ from rtsim.pilot.pictures import Pictures
 from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
 from rtsim.pilot.stick import SharedStick
-from rtsim.scenario.parts import ExternalInputPart, PlantPart, readable
+from rtsim.scenario.component import readable
+from rtsim.scenario.parts import ExternalInputPart, PlantPart
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer
 
@@ -219,18 +220,17 @@ class Cockpit:
         about: dict[str, Any] | None = None,
         beside: Inbox | None = None,
     ) -> None:
-        part = scenario.part(stick) if stick else None
-        signals = part.inlet.signals if isinstance(part, ExternalInputPart) else Signals()
+        part = scenario.of(ExternalInputPart).get(stick)
+        signals = Signals() if part is None else part.inlet.signals
         plants = tuple(
-            (name, readable(part, scenario.parts))
-            for name, part in sorted(scenario.parts.items())
-            if isinstance(part, PlantPart)
+            (name, readable(plant, scenario.parts))
+            for name, plant in sorted(scenario.of(PlantPart).items())
         )
         cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
         about = {"pid": os.getpid(), **(about or {}), "cues": cues}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
-        if isinstance(part, ExternalInputPart):
+        if part is not None:
             self.stick = SharedStick(self.shared.reader("stick"), signals)
             part.inlet = ExternalInput(stick, signals, self.stick, part.inlet.wake)
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}

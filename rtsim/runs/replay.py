@@ -10,25 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.commands.commands import CommandError, from_json
-from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.components.controller import Controller, FedController
-from rtsim.core.errors import CheckpointError, RecordingError
-from rtsim.components.external_inputs import FedInput, ExternalInput
+from rtsim.components.external_inputs import ExternalInput, FedInput
 from rtsim.components.latency import from_plain
-from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ControllerPart, ExternalInputPart
+from rtsim.core.errors import CheckpointError, RecordingError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.commands.command_handler import AT_A_TAG
+from rtsim.engine.commands.commands import CommandError, from_json
+from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.trace import COMMAND, INSERTED, request_topic
+from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.spare import recorder_for_again
-from rtsim.scenario.scenario import Scenario
-from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.runs.simulation import FedInputs, compilation_of, simulate
-from rtsim.equations.source_hash import source_hash
-from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.engine.trace import COMMAND, INSERTED, request_topic
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import scenario_to_load
 
 
@@ -99,12 +98,10 @@ def refly(
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     """Tracks of what a replay is told and does not compute: inputs, answers from outside."""
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
-    inlets = {n for n, part in scenario.parts.items() if isinstance(part, ExternalInputPart)}
-    return {f"inputs/{name}" for name in inlets} | {
-        f"messages/{name}"
-        for name, part in scenario.parts.items()
-        if isinstance(part, ControllerPart) and (part.controller.outside or name in replaced)
-    }
+    parts = scenario.parts.items()
+    inlets = {part.external.name for _, part in parts if part.external is not None}
+    answers = {name for name, part in parts if part.outside or name in replaced}
+    return {f"inputs/{name}" for name in inlets} | {f"messages/{name}" for name in answers}
 
 
 def continued(recording: Recording) -> Checkpoint | None:
@@ -148,7 +145,8 @@ def scenario_from(
     if not origin.get("reference"):
         raise RecordingError(
             f"{source} does not say which scenario it was made of: it was run from Python; "
-            "use rtsim.runs.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
+            "use rtsim.runs.replay.rerun(recording, scenario), or "
+            "simulate(scenario, start=checkpoint)"
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))
@@ -188,11 +186,11 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
 def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
     """Every outside input, saying again what was recorded."""
     out: dict[str, ExternalInput] = {}
-    for name, part in scenario.parts.items():
-        if isinstance(part, ExternalInputPart):
-            rows = recording.rows(f"inputs/{name}")
+    for external in (part.external for part in scenario.parts.values()):
+        if external is not None:
+            rows = recording.rows(f"inputs/{external.name}")
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
-            out[name] = FedInput(name, part.inlet.signals, values)
+            out[external.name] = FedInput(external.name, external.signals, values)
     return out
 
 
@@ -207,11 +205,8 @@ def fed_commands(recording: Recording) -> list[PendingCommand]:
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
     """What was recorded of controllers that ran outside, to take their place."""
-    out: dict[str, Controller] = {}
-    for name, part in scenario.parts.items():
-        if isinstance(part, ControllerPart) and part.controller.outside:
-            out[name] = fed_controller(recording, name)
-    return out
+    outside = [name for name, part in scenario.parts.items() if part.outside]
+    return {name: fed_controller(recording, name) for name in outside}
 
 
 def fed_controller(recording: Recording, name: str) -> FedController:

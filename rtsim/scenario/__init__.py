@@ -7,15 +7,27 @@ from typing import TYPE_CHECKING
 from rtsim.core.face import face
 
 if TYPE_CHECKING:
+    from rtsim.scenario.component import Built, Component, Settable, Site, Validity
     from rtsim.scenario.loading import load_scenario
     from rtsim.scenario.scenario import Scenario
     from rtsim.scenario.shown import Body, Cue
 
-__all__ = ["Body", "Cue", "Scenario", "load_scenario"]
+__all__ = [
+    "Body",
+    "Built",
+    "Component",
+    "Cue",
+    "Scenario",
+    "Settable",
+    "Site",
+    "Validity",
+    "load_scenario",
+]
 
 __getattr__, __dir__ = face(
     __name__,
     {
+        "rtsim.scenario.component": ("Built", "Component", "Settable", "Site", "Validity"),
         "rtsim.scenario.loading": ("load_scenario",),
         "rtsim.scenario.scenario": ("Scenario",),
         "rtsim.scenario.shown": (

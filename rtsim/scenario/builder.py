@@ -1,46 +1,28 @@
-"""From declared parts to a system that runs: names resolved, vectors laid out, functions bound."""
+"""From declared components to a system that runs: names resolved, everything put in its order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from rtsim.components.bus import Bus, Topic
-from rtsim.components.controller import Controller, PythonController
+from rtsim.components.bus import Bus
+from rtsim.components.controller import Controller
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.plant import Plant
-from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
-from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
+from rtsim.components.ports import SignalPort, Wiring
+from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.raised import NOT_FOR_PARTS, blame, interrupt, on_ctrl_c
 from rtsim.core.random_streams import RandomStreams
-from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.installing import Installer
 from rtsim.engine.faults.schedule import Schedule
 from rtsim.engine.system import Change, Changeable, MessageListener, System, reaction_order
 from rtsim.equations.compiling import Compilation
-from rtsim.equations.model import bind
-from rtsim.scenario.parts import (
-    ControllerPart,
-    ExternalInputPart,
-    NoisePart,
-    Part,
-    PlantPart,
-    ProcessesPart,
-    SensorPart,
-    SourcePart,
-    TopicPart,
-    Values,
-    readable,
-)
-
-if TYPE_CHECKING:
-    from rtsim.discrete.task import ProcessesTask
+from rtsim.scenario.component import Built, Component, Site
 
 
 class Builder:
@@ -48,7 +30,7 @@ class Builder:
 
     def __init__(
         self,
-        parts: Mapping[str, Part],
+        components: Mapping[str, Component],
         orders: Sequence[tuple[str, str]],
         changes: Sequence[tuple[int, str, object]],
         seed: int,
@@ -57,23 +39,31 @@ class Builder:
         controllers: Mapping[str, Controller],
         faults: Sequence[Fault] = (),
     ) -> None:
-        self.parts = parts
+        self.components = components
         self.orders = orders
         self.scheduled = changes
-        self.compile = compile
-        self.replaced = inlets
-        self.instead = controllers
-        self.seed = seed
         self.streams = RandomStreams(seed)
+        self.before = predecessors(orders)
+        self.faults = Installer(faults, self.streams) if faults else None
+        self.site = Site(
+            components,
+            seed,
+            self.streams,
+            compile,
+            inlets,
+            controllers,
+            self.before,
+            self.faults,
+        )
         self.bus = Bus(self.streams)
         self.ports: dict[str, SignalPort] = {}
         self.plants: dict[str, Plant] = {}
         self.tasks: list[Task] = []
         self.controllers: dict[str, ControllerTask] = {}
-        self.processes: dict[str, ProcessesTask] = {}
         self.inlets: list[ExternalInput] = []
         self.wirings: dict[str, Wiring] = {}
-        self.faults = Installer(faults, self.streams) if faults else None
+        self.listening: dict[str, tuple[MessageListener, Sequence[str]]] = {}
+        self.triggers: dict[str, Sequence[str]] = {}
 
     def system(self) -> System:
         """Everything, or nothing: what was started before an error is closed again."""
@@ -81,41 +71,21 @@ class Builder:
             try:
                 return self._system()
             except BaseException as error:
-                for task in self.controllers.values():
+                for controller in self.site.started.values():
                     with suppress(RtsimError):
-                        task.controller.close()
+                        controller.close()
                 if isinstance(error, NOT_FOR_PARTS):
                     blame("a part of the scenario", "the start", error, ScenarioError)
                 raise
 
     def _system(self) -> System:
-        for name, part in sorted(self.parts.items()):
-            if isinstance(part, PlantPart):
-                self._plant(name, part)
-            elif isinstance(part, ControllerPart):
-                self._controller(name, part)
-            elif isinstance(part, SensorPart):
-                self._sensor(name, part)
-            elif isinstance(part, ProcessesPart):
-                self._processes(name, part)
-            elif isinstance(part, TopicPart):
-                self._port(name, part.signals)
-                self.bus.add(Topic(name, part.sender, part.signals, part.transport))
-            else:
-                self._source(name, part)
-        before = predecessors(self.orders)
+        for name, component in sorted(self.components.items()):
+            self._put(name, component.build(name, self.site))
         for name, wiring in self.wirings.items():
-            read = wiring.connect(self.ports, before.get(name, frozenset()))
+            read = wiring.connect(self.ports, self.before.get(name, frozenset()))
             if name in self.plants:
-                plant = self.plants[name]
-                plant.sources = read
-                plant.reads_plants = any(n in self.plants for n in read)
-        for name, controller in self.controllers.items():
-            controller.successors = frozenset(n for n, firsts in before.items() if name in firsts)
+                self.plants[name].reads(read, self.plants)
         faults = None if self.faults is None else self._install(self.faults)
-        changeable = self._changeable()
-        for task in self.processes.values():
-            task.changeable = changeable
         return System(
             plants=[self.plants[n] for n in sorted(self.plants)],
             ports=self.ports,
@@ -124,125 +94,43 @@ class Builder:
             inlets=self.inlets,
             bus=self.bus,
             streams=self.streams,
-            changes=self._changes(changeable),
-            changeable=changeable,
+            changes=self._changes(self.site.changeable),
+            changeable=self.site.changeable,
             triggers=self._triggers(),
             listeners=self._listeners(),
             wake=self._wake(),
             faults=faults,
         )
 
+    def _put(self, name: str, built: Built) -> None:
+        """What was built of component ``name`` joins the rest."""
+        check_built(name, built)
+        if built.port is not None:
+            self.ports[name] = built.port
+        if built.topic is not None:
+            self.bus.add(built.topic)
+        if built.wiring is not None:
+            self.wirings[name] = built.wiring
+        if built.plant is not None:
+            self.plants[name] = built.plant
+        if built.controller is not None:
+            self.controllers[name] = built.controller
+        if built.external is not None:
+            self.inlets.append(built.external)
+        if built.listener is not None:
+            self.listening[name] = (built.listener, built.hears)
+        if built.triggers:
+            self.triggers[name] = built.triggers
+        self.tasks.extend(built.tasks)
+        self.site.changeable.update({one.target: one for one in built.changeable})
+
     def _install(self, installer: Installer) -> Schedule:
         wirings = {n: w for n, w in self.wirings.items() if isinstance(w, FaultyWiring)}
         controllers = {name: task.controller for name, task in self.controllers.items()}
-        tasks = [task.name for task in self.tasks if task.name not in self.processes]
+        tasks = [task.name for task in self.tasks if task.name not in self.listening]
         faults = installer.install(self.ports, wirings, self.plants, self.bus, controllers, tasks)
         self.tasks.extend(faults.tasks)
         return faults
-
-    def _wiring(
-        self, into: Vector, signals: Signals, sources: Mapping[str, Source], owner: str
-    ) -> Wiring:
-        """A plain one, unless something is to go wrong in this run."""
-        check_wired(signals, sources, owner)
-        if self.faults is None:
-            return Wiring(into, signals, sources, owner)
-        items = owner not in self.plants
-        return FaultyWiring(into, signals, sources, owner, self.faults.present, items)
-
-    def _port(self, name: str, signals: Signals, values: Values | None = None) -> SignalPort:
-        port = SignalPort(name, signals, signals.initial(values))
-        self.ports[name] = port
-        return port
-
-    def _plant(self, name: str, part: PlantPart) -> None:
-        model = part.model
-        constants = {k: v for k, v in part.inputs.items() if not isinstance(v, str)}
-        x = model.states.initial(part.states)
-        z = model.discrete.initial(part.discrete)
-        u = model.inputs.initial(constants)
-        p = model.parameters.initial(part.parameters)
-        bound = bind(model, compile=self.compile, x=x, p=p, u=u)
-        plant = Plant(name, bound, part.solver, part.step, (x, z, u, p))
-        self.plants[name], self.ports[name] = plant, plant.port
-        plant.wiring = self._wiring(u.copy(), model.inputs, part.inputs, name)
-        self.wirings[name] = plant.wiring
-        if part.update_period is not None:
-            task = UpdateTask(plant, part.update_period, part.update_offset_ns, part.priority)
-            self.tasks.append(task)
-        if model.timers:
-            self.tasks.append(TimerTask(plant, part.priority))
-
-    def _controller(self, name: str, part: ControllerPart) -> None:
-        controller = self._fresh(name, part)
-        wiring = self._wiring(controller.inputs.initial(), controller.inputs, part.inputs, name)
-        task = ControllerTask(
-            name,
-            controller,
-            wiring,
-            part.period,
-            part.offset_ns,
-            part.priority,
-            part.compute,
-            part.late,
-            part.failure,
-        )
-        self.wirings[name], self.controllers[name] = wiring, task
-        self._port(name, controller.outputs)
-        immediate = any(first == name for first, _ in self.orders)
-        self.bus.add(Topic(name, name, controller.outputs, part.transport, immediate))
-        self.tasks.append(task)
-
-    def _sensor(self, name: str, part: SensorPart) -> None:
-        signals = readable(part, self.parts)
-        wiring = self._wiring(signals.initial(), signals, part.sources, name)
-        self._port(name, signals)
-        self.wirings[name] = wiring
-        self.bus.add(Topic(name, name, signals, part.transport))
-        self.tasks.append(SensorTask(name, wiring, part.period, part.offset_ns, part.priority))
-
-    def _processes(self, name: str, part: ProcessesPart) -> None:
-        from rtsim.discrete.task import ProcessesTask  # and SimPy, where somebody needs it
-
-        processes = part.processes
-        wiring = self._wiring(processes.inputs.initial(), processes.inputs, part.inputs, name)
-        p = processes.parameters.initial(part.parameters)
-        task = ProcessesTask(name, processes, wiring, p, part.on, self.seed, part.priority)
-        self.wirings[name], self.processes[name] = wiring, task
-        self._port(name, processes.outputs)
-        if processes.outputs.size:
-            self.bus.add(Topic(name, name, processes.outputs, part.transport))
-        self.tasks.append(task)
-
-    def _source(self, name: str, part: NoisePart | SourcePart | ExternalInputPart) -> None:
-        if isinstance(part, SourcePart):
-            self._port(name, part.signals, part.values)
-        elif isinstance(part, NoisePart):
-            port = self._port(name, part.signals)
-            self.tasks.append(NoiseTask(port, part.mean, part.deviation, part.period))
-        else:
-            inlet = self.replaced.get(name, part.inlet)
-            self._port(name, inlet.signals)
-            self.inlets.append(inlet)
-
-    def _fresh(self, name: str, part: ControllerPart) -> Controller:
-        """What runs as controller ``name``: a law of its own, or the one object that is outside."""
-        if name in self.instead:
-            return self.instead[name]
-        ready = getattr(part.controller, "ready", None)
-        if ready is not None:
-            law: Controller = ready(self.compile)
-            return law
-        fresh = getattr(part.controller, "fresh", None)
-        if fresh is not None:
-            made: Controller = fresh()
-            return made
-        for other, task in self.controllers.items():
-            if task.controller is part.controller:
-                raise ScenarioError(
-                    f"controllers {other} and {name} are one object; make one for each"
-                )
-        return part.controller
 
     def _wake(self) -> Wake | None:
         wakes = {id(i.wake): i.wake for i in self.inlets if i.wake is not None}
@@ -253,8 +141,8 @@ class Builder:
 
     def _triggers(self) -> dict[str, list[str]]:
         out: dict[str, list[str]] = {}
-        for name, part in sorted(self.parts.items()):
-            for topic in part.on if isinstance(part, ControllerPart) else ():
+        for name, topics in self.triggers.items():
+            for topic in topics:
                 if topic not in self.bus.topics:
                     raise UnknownName("topic", topic, sorted(self.bus.topics), f"on= of {name}")
                 out.setdefault(topic, []).append(name)
@@ -267,47 +155,42 @@ class Builder:
             for name, plant in self.plants.items()
             for guard in plant.bound.model.guards
         }
+        topics = self.bus.topics
         out: dict[str, list[MessageListener]] = {}
-        for name, task in sorted(self.processes.items()):
-            part = self.parts[name]
-            assert isinstance(part, ProcessesPart)
-            for heard in part.on:
-                if heard not in self.bus.topics and heard not in guards:
-                    known = sorted(guards) if "." in heard else sorted(self.bus.topics)
+        for name, (listener, hears) in self.listening.items():
+            for heard in hears:
+                if heard not in topics and heard not in guards:
+                    known = sorted(guards) if "." in heard else sorted(topics)
                     what = "guard" if "." in heard else "topic"
                     raise UnknownName(what, heard, known, f"on= of {name}")
-                out.setdefault(heard, []).append(task)
-            task.listen({n: self.bus.topics[n].signals for n in part.on if n in self.bus.topics})
+                out.setdefault(heard, []).append(listener)
+            listener.listen({n: topics[n].signals for n in hears if n in topics})
         return out
 
     def _changes(self, changeable: Mapping[str, Changeable]) -> list[Change]:
         changes = [_known(changeable, target).change(ns, v) for ns, target, v in self.scheduled]
         return sorted(changes, key=lambda c: (c.ns, c.name))
 
-    def _changeable(self) -> dict[str, Changeable]:
-        """Parameters of plants and laws, values of sources."""
-        out: dict[str, Changeable] = {}
 
-        def add(
-            part: str, signals: Signals, vector: Vector, owner: Plant | SignalPort | None
-        ) -> None:
-            for signal in signals:
-                target = f"{part}.{signal.name}"
-                out[target] = Changeable(target, signal.name, signals, vector, owner)
-
-        for name, part in sorted(self.parts.items()):
-            if isinstance(part, PlantPart):
-                add(name, part.model.parameters, self.plants[name].p, self.plants[name])
-            elif isinstance(part, ControllerPart):
-                controller = self.controllers[name].controller
-                if isinstance(controller, PythonController):
-                    add(name, controller.parameters, controller.p, None)
-            elif isinstance(part, ProcessesPart):
-                add(name, part.processes.parameters, self.processes[name].p, None)
-            elif isinstance(part, SourcePart):
-                port = self.ports[name]
-                add(name, port.signals, port.value, port)
-        return out
+def check_built(name: str, built: object) -> None:
+    """Raise :class:`ScenarioError` where a component did not return what it made, by its name."""
+    if not isinstance(built, Built):
+        raise ScenarioError(
+            f"build() of {name} returned a {type(built).__name__}; return "
+            "rtsim.scenario.Built(port=..., tasks=[...])"
+        )
+    named: list[tuple[str, str]] = []
+    if built.port is not None:
+        named.append(("port", built.port.name))
+    if built.topic is not None:
+        named.append(("topic", built.topic.name))
+    if built.plant is not None:
+        named.append(("plant", built.plant.name))
+    if built.controller is not None:
+        named.append(("controller", built.controller.name))
+    for what, given in named:
+        if given != name:
+            raise ScenarioError(f"build() of {name} made the {what} {given}; name it {name}")
 
 
 def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:

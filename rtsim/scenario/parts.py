@@ -1,29 +1,44 @@
-"""What a scenario declares of each part, before anything is built."""
+"""The kinds of components that rtsim ships: what a scenario declares of each, and how it is built.
+
+A kind of your own is a class like these (:class:`rtsim.scenario.component.Component`); it needs no
+change here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rtsim.components.controller import Controller, FedController, PythonController
+from rtsim.components.bus import Topic
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import LatencyModel
-from rtsim.components.ports import Source, check_units
-from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.signals import Signal, Signals
+from rtsim.components.plant import Plant
+from rtsim.components.ports import SignalPort, Source
+from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.discrete import Processes
-from rtsim.equations.model import Model
+from rtsim.equations.model import Model, bind
+from rtsim.scenario.component import (
+    Built,
+    Component,
+    Others,
+    Settable,
+    Site,
+    Validity,
+    changeable,
+    start_values,
+)
 from rtsim.solve import SOLVERS, Solver
-
-Values = Mapping[str, object]
 
 
 @dataclass
-class PlantPart:
+class PlantPart(Component):
     """What was declared of a plant."""
+
+    kind = "plant"
 
     model: Model
     step: Period
@@ -35,6 +50,68 @@ class PlantPart:
     update_period: Period | None
     update_offset_ns: int
     priority: int
+
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        model = self.model
+        return model.states + model.discrete + model.inputs + model.outputs
+
+    def settable(self) -> list[Settable]:
+        return [
+            Settable(self.parameters, self.model.parameters, live=True),
+            Settable(self.states, self.model.states),
+            Settable(self.inputs, self.model.inputs),
+            Settable(self.discrete, self.model.discrete),
+        ]
+
+    def validity(self) -> Validity:
+        return Validity(self.model.assumptions, self.model.limits)
+
+    def functions(self) -> list[Any]:
+        model = self.model
+        found = (
+            *(model.derivative, model.output, model.update, model.project),
+            *(model.guard, model.reset, model.stop, model.tick),
+        )
+        return [function for function in found if function is not None]
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "model": self.model.name,
+            "solver": self.solver.name,
+            "step": str(self.step.ns),
+            "update_period": None if self.update_period is None else str(self.update_period.ns),
+            "update_offset": self.update_offset_ns,
+            "priority": self.priority,
+            "discrete": start_values(self.model.discrete, self.discrete),
+            "inputs": {k: str(v) for k, v in sorted(self.inputs.items())},
+            "states": start_values(self.model.states, self.states),
+            "parameters": start_values(self.model.parameters, self.parameters),
+        }
+
+    def build(self, name: str, site: Site) -> Built:
+        model = self.model
+        constants = {k: v for k, v in self.inputs.items() if not isinstance(v, str)}
+        x = model.states.initial(self.states)
+        z = model.discrete.initial(self.discrete)
+        u = model.inputs.initial(constants)
+        p = model.parameters.initial(self.parameters)
+        bound = bind(model, compile=site.compile, x=x, p=p, u=u)
+        wiring = site.wiring(u.copy(), model.inputs, self.inputs, name, items=False)
+        plant = Plant(name, bound, self.solver, self.step, (x, z, u, p), wiring)
+        tasks: list[Task] = []
+        if self.update_period is not None:
+            offset = self.update_offset_ns
+            tasks.append(UpdateTask(plant, self.update_period, offset, self.priority))
+        if model.timers:
+            tasks.append(TimerTask(plant, self.priority))
+        return Built(
+            port=plant.port,
+            tasks=tasks,
+            wiring=wiring,
+            plant=plant,
+            changeable=changeable(name, model.parameters, plant.p, plant),
+        )
 
 
 MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}
@@ -59,25 +136,18 @@ def check_plant(name: str, model: object, solver: object, update_period: object)
         )
 
 
-@dataclass
-class ControllerPart:
-    """What was declared of a controller."""
+class _Plain(Component):
+    """One without functions of a user's."""
 
-    controller: Controller
-    period: Period | None
-    offset_ns: int
-    priority: int
-    inputs: dict[str, Source]
-    compute: LatencyModel
-    transport: LatencyModel
-    late: str
-    on: tuple[str, ...]
-    failure: str = "end"
+    def functions(self) -> list[Any]:
+        return []
 
 
 @dataclass
-class SensorPart:
+class SensorPart(_Plain):
     """What was declared of a sensor: its signals are those of its sources, under its own names."""
+
+    kind = "sensor"
 
     sources: dict[str, str]
     period: Period
@@ -85,35 +155,113 @@ class SensorPart:
     priority: int
     transport: LatencyModel
 
+    def signals(self, others: Others) -> Signals:
+        """Units and kinds are those of what it samples."""
+        sampled = [
+            (name, others.signal(source, f"sensor signal {name}"))
+            for name, source in sorted(self.sources.items())
+        ]
+        return Signals(*(replace(signal, name=n, derivative_of="") for n, signal in sampled))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "period": str(self.period.ns),
+            "offset": self.offset_ns,
+            "priority": self.priority,
+            "sources": {k: str(v) for k, v in sorted(self.sources.items())},
+            "transport": repr(self.transport),
+        }
+
+    def build(self, name: str, site: Site) -> Built:
+        signals = site.signals(self)
+        wiring = site.wiring(signals.initial(), signals, self.sources, name)
+        return Built(
+            port=SignalPort(name, signals, signals.initial()),
+            topic=Topic(name, name, signals, self.transport),
+            tasks=[SensorTask(name, wiring, self.period, self.offset_ns, self.priority)],
+            wiring=wiring,
+        )
+
 
 @dataclass
-class NoisePart:
+class NoisePart(_Plain):
     """What was declared of a noise."""
 
-    signals: Signals
+    kind = "noise"
+
+    declared: Signals
     mean: float
     deviation: float
     period: Period
 
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return self.declared
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "period": str(self.period.ns),
+        }
+
+    def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
+        port = SignalPort(name, self.declared, self.declared.initial())
+        return Built(port, tasks=[NoiseTask(port, self.mean, self.deviation, self.period)])
+
 
 @dataclass
-class SourcePart:
+class SourcePart(_Plain):
     """Named values that only scheduled changes write."""
 
-    signals: Signals
+    kind = "source"
+
+    declared: Signals
     values: dict[str, object] = field(default_factory=dict)
+
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return self.declared
+
+    def settable(self) -> list[Settable]:
+        return [Settable(self.values, self.declared, live=True)]
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "values": start_values(self.declared, self.values)}
+
+    def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
+        port = SignalPort(name, self.declared, self.declared.initial(self.values))
+        return Built(port, changeable=changeable(name, port.signals, port.value, port))
 
 
 @dataclass
-class ExternalInputPart:
+class ExternalInputPart(_Plain):
     """What was declared of an outside input."""
+
+    kind = "inlet"
 
     inlet: ExternalInput
 
+    @property
+    def external(self) -> ExternalInput:
+        return self.inlet
+
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return self.inlet.signals
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "signals": self.inlet.signals.to_json()}
+
+    def build(self, name: str, site: Site) -> Built:
+        inlet = site.external(self.inlet)
+        return Built(SignalPort(name, inlet.signals, inlet.signals.initial()), external=inlet)
+
 
 @dataclass
-class ProcessesPart:
+class ProcessesPart(Component):
     """What was declared of processes."""
+
+    kind = "processes"
 
     processes: Processes
     inputs: dict[str, Source]
@@ -122,263 +270,81 @@ class ProcessesPart:
     transport: LatencyModel
     priority: int
 
-    @property
-    def signals(self) -> Signals:
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.processes.outputs
+
+    def settable(self) -> list[Settable]:
+        return [
+            Settable(self.parameters, self.processes.parameters, live=True),
+            Settable(self.inputs, self.processes.inputs),
+        ]
+
+    def validity(self) -> Validity:
+        return Validity(self.processes.assumptions, self.processes.limits)
+
+    def functions(self) -> list[Any]:
+        return [self.processes.setup]
+
+    def companions(self, name: str) -> Mapping[str, Component]:
+        """A topic for each kind of message that they send."""
+        messages = self.processes.messages
+        return {topic: TopicPart(name, s, self.transport) for topic, s in messages.items()}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "setup": getattr(self.processes.setup, "__qualname__", "?"),
+            "inputs": {k: str(v) for k, v in sorted(self.inputs.items())},
+            "on": list(self.on),
+            "messages": sorted(self.processes.messages),
+            "transport": repr(self.transport),
+            "priority": self.priority,
+            "parameters": start_values(self.processes.parameters, self.parameters),
+        }
+
+    def build(self, name: str, site: Site) -> Built:
+        from rtsim.discrete.task import ProcessesTask  # and SimPy, where somebody needs it
+
+        processes, outputs = self.processes, self.processes.outputs
+        wiring = site.wiring(processes.inputs.initial(), processes.inputs, self.inputs, name)
+        p = processes.parameters.initial(self.parameters)
+        task = ProcessesTask(
+            name, processes, wiring, p, self.on, site.seed, site.changeable, self.priority
+        )
+        return Built(
+            port=SignalPort(name, outputs, outputs.initial()),
+            topic=Topic(name, name, outputs, self.transport) if outputs.size else None,
+            tasks=[task],
+            wiring=wiring,
+            changeable=changeable(name, processes.parameters, task.p),
+            listener=task,
+            hears=self.on,
+        )
 
 
 @dataclass
-class TopicPart:
+class TopicPart(_Plain):
     """A topic on which processes send."""
 
+    kind = "topic"
+
     sender: str
-    signals: Signals
+    declared: Signals
     transport: LatencyModel
 
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return self.declared
 
-Part = (
-    PlantPart
-    | ControllerPart
-    | SensorPart
-    | NoisePart
-    | SourcePart
-    | ExternalInputPart
-    | ProcessesPart
-    | TopicPart
-)
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "sender": self.sender, "transport": repr(self.transport)}
 
-
-def own_copy(part: Part) -> Part:
-    """One whose declared values can be changed by themselves."""
-    out = copy(part)
-    for declared in fields(part):
-        value = getattr(part, declared.name)
-        if isinstance(value, dict):
-            setattr(out, declared.name, dict(value))
-    if isinstance(out, ControllerPart) and isinstance(out.controller, PythonController):
-        out.controller = copy(out.controller)
-        out.controller.values = dict(out.controller.values)
-    return out
-
-
-def readable(part: Part, parts: Mapping[str, Part], asked: tuple[Part, ...] = ()) -> Signals:
-    """What others can read of ``part``, by name; ``parts`` are all parts, for what it forwards.
-
-    ``asked`` are the sensors that lead here.
-    """
-    if isinstance(part, PlantPart):
-        model = part.model
-        return model.states + model.discrete + model.inputs + model.outputs
-    if isinstance(part, ControllerPart):
-        return part.controller.outputs
-    if isinstance(part, ExternalInputPart):
-        return part.inlet.signals
-    if isinstance(part, SensorPart):
-        if any(part is one for one in asked):
-            raise ScenarioError(
-                "sensors sample each other in a circle; sample a plant or controller"
-            )
-        asked = (*asked, part)
-        return Signals(*(_forwarded(n, s, parts, asked) for n, s in sorted(part.sources.items())))
-    return part.signals
-
-
-def _forwarded(
-    name: str, source: str, parts: Mapping[str, Part], asked: tuple[Part, ...]
-) -> Signal:
-    """The signal that ``source`` names, called ``name``; units and kinds go with it."""
-    part, dot, signal = source.partition(".")
-    if not dot:
-        raise ScenarioError(
-            f"sensor signal {name}: {source!r} names no signal; write 'part.signal'"
+    def build(self, name: str, site: Site) -> Built:  # noqa: ARG002
+        return Built(
+            port=SignalPort(name, self.declared, self.declared.initial()),
+            topic=Topic(name, self.sender, self.declared, self.transport),
         )
-    if part not in parts:
-        raise UnknownName("part", part, sorted(parts), f"sensor signal {name}")
-    known = readable(parts[part], parts, asked)
-    if signal not in known:
-        raise UnknownName("signal", signal, known.names, f"{part} (sensor signal {name})")
-    return replace(known[signal], name=name, derivative_of="")
 
 
-def settable(part: Part) -> list[tuple[dict[str, Any], Signals]]:
-    """Where declared values of ``part`` are kept, and the signals that name them."""
-    if isinstance(part, PlantPart):
-        return [
-            (part.parameters, part.model.parameters),
-            (part.states, part.model.states),
-            (part.inputs, part.model.inputs),
-            (part.discrete, part.model.discrete),
-        ]
-    if isinstance(part, ProcessesPart):
-        return [
-            (part.parameters, part.processes.parameters),
-            (part.inputs, part.processes.inputs),
-        ]
-    if isinstance(part, ControllerPart):
-        controller = part.controller
-        if isinstance(controller, PythonController):
-            own = [(controller.values, controller.parameters)]
-            return [*own, (part.inputs, controller.inputs)]
-        return [(part.inputs, controller.inputs)]
-    return [(part.values, part.signals)] if isinstance(part, SourcePart) else []
-
-
-def part_parameters(part: Part) -> dict[str, Any] | None:
-    """Where declared parameter values are kept; ``None`` where it has none, or keeps its own."""
-    if isinstance(part, PlantPart | ProcessesPart):
-        return part.parameters
-    if isinstance(part, ControllerPart) and isinstance(part.controller, PythonController):
-        return part.controller.values
-    return None
-
-
-def taking_over(name: str, design: Controller, controller: Controller) -> Controller:
-    """``controller`` in the place of ``design``: signals checked, parameters set.
-
-    Errors begin with ``controller.interface.place(table, key)`` where there is such a thing.
-    """
-    place = getattr(getattr(controller, "interface", None), "place", None)
-    instead = f"what takes the place of {name}"
-    for what, ours, theirs in (
-        ("input", design.inputs, controller.inputs),
-        ("output", design.outputs, controller.outputs),
-    ):
-        for signal in theirs:
-            if signal.name not in ours:
-                at = "" if place is None else f"{place(f'{what}s', signal.name)}: "
-                raise ScenarioError(f"{at}{UnknownName(what, signal.name, ours.names, instead)}")
-        for signal in ours:
-            at = "" if place is None else f"{place(f'{what}s', signal.name)}: "
-            if signal.name not in theirs:
-                raise ScenarioError(
-                    f"{at}no {what} {signal.name}, which {name} has; there is "
-                    f"{', '.join(theirs.names) or 'none'}"
-                )
-            check_units(f"{name}.{signal.name}", signal, theirs[signal.name], instead)
-            if signal.shape != theirs[signal.name].shape:
-                raise ScenarioError(
-                    f"{at}{what} {signal.name} of {name} has shape {signal.shape}, of what takes "
-                    f"its place {theirs[signal.name].shape}"
-                )
-    values: dict[str, object] | None = getattr(controller, "values", None)
-    known = getattr(controller, "parameters", Signals())
-    given = getattr(design, "parameters", Signals())
-    if values is not None and len(given):
-        vector = given.initial(getattr(design, "values", {}))
-        shared = [s for s in given if s.name in known]
-        for signal in shared:
-            check_units(f"{name}.{signal.name}", signal, known[signal.name], instead)
-        handed: dict[str, object] = {s.name: vector[given.slice(s.name)].tolist() for s in shared}
-        controller = copy(controller)
-        controller.values = {**handed, **values}  # type: ignore[attr-defined]
-    return controller
-
-
-def functions_of(part: Part) -> list[Any]:
-    """What a run computes with; ``None`` for those that a model does not have."""
-    if isinstance(part, PlantPart):
-        model = part.model
-        return [
-            *(model.derivative, model.output, model.update, model.project),
-            *(model.guard, model.reset, model.stop, model.tick),
-        ]
-    if isinstance(part, ProcessesPart):
-        return [part.processes.setup]
-    if isinstance(part, ControllerPart):
-        controller = part.controller
-        if not (controller.outside or isinstance(controller, FedController)):
-            return [getattr(controller, "law", type(controller))]
-    return []
-
-
-def stated(own: Sequence[str], parts: Mapping[str, Part], what: str) -> list[str]:
-    """A scenario's ``assumptions`` or ``limits`` and those of its models, each once."""
-    models = [getattr(part, "model", getattr(part, "processes", None)) for part in parts.values()]
-    theirs = [getattr(model, what) for model in models if model is not None]
+def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
+    """A scenario's assumptions or limits and ``theirs``, those of its components, each once."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))
-
-
-def describe_part(part: Part) -> dict[str, Any]:
-    """One part as plain data."""
-    if isinstance(part, PlantPart):
-        return {
-            "kind": "plant",
-            "model": part.model.name,
-            "solver": part.solver.name,
-            "step": str(part.step.ns),
-            "update_period": None if part.update_period is None else str(part.update_period.ns),
-            "update_offset": part.update_offset_ns,
-            "priority": part.priority,
-            "discrete": _numbers(part.model.discrete, part.discrete),
-            "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
-            "states": _numbers(part.model.states, part.states),
-            "parameters": _numbers(part.model.parameters, part.parameters),
-        }
-    if isinstance(part, ControllerPart):
-        parameters = getattr(part.controller, "parameters", Signals())
-        return {
-            "kind": "controller",
-            **about_controller(part.controller),
-            "period": None if part.period is None else str(part.period.ns),
-            "offset": part.offset_ns,
-            "priority": part.priority,
-            "on": list(part.on),
-            "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
-            "compute": repr(part.compute),
-            "transport": repr(part.transport),
-            "late": part.late,
-            "failure": part.failure,
-            "parameters": _numbers(parameters, getattr(part.controller, "values", {})),
-        }
-    if isinstance(part, SensorPart):
-        return {
-            "kind": "sensor",
-            "period": str(part.period.ns),
-            "offset": part.offset_ns,
-            "priority": part.priority,
-            "sources": {k: str(v) for k, v in sorted(part.sources.items())},
-            "transport": repr(part.transport),
-        }
-    if isinstance(part, NoisePart):
-        return {
-            "kind": "noise",
-            "mean": part.mean,
-            "deviation": part.deviation,
-            "period": str(part.period.ns),
-        }
-    if isinstance(part, SourcePart):
-        return {"kind": "source", "values": _numbers(part.signals, part.values)}
-    if isinstance(part, ProcessesPart):
-        return {
-            "kind": "processes",
-            "setup": getattr(part.processes.setup, "__qualname__", "?"),
-            "inputs": {k: str(v) for k, v in sorted(part.inputs.items())},
-            "on": list(part.on),
-            "messages": sorted(part.processes.messages),
-            "transport": repr(part.transport),
-            "priority": part.priority,
-            "parameters": _numbers(part.processes.parameters, part.parameters),
-        }
-    if isinstance(part, TopicPart):
-        return {"kind": "topic", "sender": part.sender, "transport": repr(part.transport)}
-    return {"kind": "inlet", "signals": part.inlet.signals.to_json()}
-
-
-def about_controller(controller: Controller) -> dict[str, Any]:
-    """What it is, and where the C of one outside came from."""
-    describe = getattr(controller, "describe", None)
-    if describe is None:
-        return {"type": type(controller).__name__}
-    about = describe()
-    return {**about, "about": sorted(about)}
-
-
-def _numbers(signals: Signals, values: Values) -> dict[str, Any]:
-    """Each signal's value at the start, with its unit in the key's signal declaration."""
-    vector = signals.initial(values)
-    return {
-        s.name: vector[signals.slice(s.name)].tolist()
-        if s.shape
-        else float(vector[signals.slice(s.name)][0])
-        for s in signals
-    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,28 +28,22 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import Model
 from rtsim.scenario.builder import Builder
+from rtsim.scenario.component import Component, Settable, Values, check_component
+from rtsim.scenario.controller_part import ControllerPart, taking_over
 from rtsim.scenario.parts import (
-    ControllerPart,
     ExternalInputPart,
     NoisePart,
-    Part,
     PlantPart,
     ProcessesPart,
     SensorPart,
     SourcePart,
-    TopicPart,
-    Values,
     check_plant,
-    describe_part,
-    functions_of,
-    own_copy,
-    part_parameters,
-    settable,
     stated,
-    taking_over,
 )
 from rtsim.scenario.shown import Body, Cue
 from rtsim.solve import Solver, solver_named
+
+C = TypeVar("C", bound=Component)
 
 RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
 """Names that recordings use themselves."""
@@ -75,7 +69,7 @@ class Scenario:
             raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
         self.assumptions = tuple(assumptions)
         self.limits = tuple(limits)
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, Component] = {}
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
@@ -87,7 +81,7 @@ class Scenario:
     def copy(self) -> Scenario:
         """One that can be changed by itself; models, laws and devices are the same objects."""
         out = copy(self)
-        out.parts = {name: own_copy(part) for name, part in self.parts.items()}
+        out.parts = {name: part.copy() for name, part in self.parts.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
         out.origin = deepcopy(self.origin)
         return out
@@ -111,7 +105,7 @@ class Scenario:
     ) -> None:
         """A model, its solver and its step (s); ``inputs``: name to ``"part.signal"`` or number."""
         check_plant(name, model, solver, update_period)
-        self._add(
+        self.add(
             name,
             PlantPart(
                 model,
@@ -150,7 +144,7 @@ class Scenario:
         """
         if (period is None) == (not on):
             raise ScenarioError(f"controller {name}: give either period= or on=, one of the two")
-        self._add(
+        self.add(
             name,
             ControllerPart(
                 controller,
@@ -181,9 +175,7 @@ class Scenario:
         handed on.  ``latency`` (s, or measured) is what it is allowed to answer in; what is not
         given stays.
         """
-        part = self.part(name)
-        if not isinstance(part, ControllerPart):
-            raise ScenarioError(f"{name} is not a controller; nothing can take its place")
+        part = self.controller_part(name, f"{name} is not a controller; nothing can take its place")
         part.controller = taking_over(name, part.controller, controller)
         if latency is not None:
             part.compute = allowing(latency)
@@ -197,10 +189,8 @@ class Scenario:
 
     def allow(self, name: str, latency: Allowed) -> None:
         """Controller ``name`` answers ``latency`` (s, or measured) after it sampled its inputs."""
-        part = self.part(name)
-        if not isinstance(part, ControllerPart):
-            raise ScenarioError(f"{name} is not a controller; it computes nothing that takes time")
-        part.compute = allowing(latency)
+        problem = f"{name} is not a controller; it computes nothing that takes time"
+        self.controller_part(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
 
     def sensor(
@@ -218,7 +208,7 @@ class Scenario:
         Units and kinds are those of what it samples.
         """
         part = SensorPart(dict(sources), Period.of(period), to_ns(offset), priority, transport)
-        self._add(name, part)
+        self.add(name, part)
 
     def noise(
         self,
@@ -230,11 +220,11 @@ class Scenario:
         mean: float = 0.0,
     ) -> None:
         """White noise held over each ``period`` s: N(mean, deviation^2 / period)."""
-        self._add(name, NoisePart(signals, mean, deviation, Period.of(period)))
+        self.add(name, NoisePart(signals, mean, deviation, Period.of(period)))
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> None:
         """Named values, such as an autopilot's commands, that :meth:`at` changes."""
-        self._add(name, SourcePart(signals, dict(values or {})))
+        self.add(name, SourcePart(signals, dict(values or {})))
 
     def processes(
         self,
@@ -254,15 +244,13 @@ class Scenario:
         part = ProcessesPart(
             processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
         )
-        self._add(name, part)
-        for topic, signals in processes.messages.items():
-            self._add(topic, TopicPart(name, signals, transport))
+        self.add(name, part)
 
     def inlet(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> None:
         """An outside input: latched at each tag, recorded, fed again in a replay."""
-        self._add(name, ExternalInputPart(ExternalInput(name, signals, device, wake)))
+        self.add(name, ExternalInputPart(ExternalInput(name, signals, device, wake)))
 
     def show(self, *bodies: Body) -> None:
         """What viewers of a live run draw; no part of the experiment."""
@@ -272,14 +260,30 @@ class Scenario:
         """What warns a person who flies or watches; no part of the experiment."""
         self.cues += cues
 
-    def _add(self, name: str, part: Part) -> None:
+    def add(self, name: str, component: Component) -> None:
+        """A component of any kind, such as one of your own (``docs/extending-components.md``)."""
         if name in RESERVED:
             raise ScenarioError(f"{name} is a track of every recording; call the part otherwise")
         if not name.isidentifier():
             raise ScenarioError(f"part name {name!r} is not an identifier; use letters, digits, _")
         if name in self.parts:
             raise ScenarioError(f"part {name} is declared twice")
-        self.parts[name] = part
+        check_component(name, component)
+        self.parts[name] = component
+        for other, companion in component.companions(name).items():
+            self.add(other, companion)
+
+    def of(self, kind: type[C]) -> dict[str, C]:
+        """The components of one class, by name in the order of their declaration."""
+        return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
+
+    def controller_part(self, name: str, problem: str) -> ControllerPart:
+        """Controller ``name`` as declared; raises ``problem`` where it is no controller."""
+        controllers = self.of(ControllerPart)
+        if name not in controllers:
+            self.part(name)
+            raise ScenarioError(problem)
+        return controllers[name]
 
     # -- relations and settings ------------------------------------------------------------------
 
@@ -289,8 +293,7 @@ class Scenario:
         Only within one process: an answer that takes no time arrives in the same microstep.
         """
         for name in names:
-            if not isinstance(self.part(name), ControllerPart):
-                raise ScenarioError(f"order() takes controllers; {name} is not one")
+            self.controller_part(name, f"order() takes controllers; {name} is not one")
         self._orders.extend(pairwise(names))
 
     def at(self, time: Duration, target: str, value: object) -> None:
@@ -298,9 +301,7 @@ class Scenario:
         ns = to_ns(time, "time of a change")
         if ns < 0:
             raise ScenarioError(f"change of {target} at {time!r} s is before the start")
-        values, _ = self._layout_of(target)
-        part = self.part(target.partition(".")[0])
-        if not isinstance(part, SourcePart) and values is not part_parameters(part):
+        if not self._layout_of(target).live:
             raise ScenarioError(
                 f"{target} cannot change while running: parameters and a source's values can; "
                 "wire the input to a source, and change that"
@@ -327,27 +328,26 @@ class Scenario:
 
     def set(self, target: str, value: object) -> None:
         """``part.name`` starts as ``value``: a parameter, an initial state, a source's value."""
-        values, layout = self._layout_of(target)
+        values, signals, _ = self._layout_of(target)
         name = target.partition(".")[2]
-        layout.initial({name: value})
+        signals.initial({name: value})
         values[name] = value
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> Component:
         if name not in self.parts:
             raise UnknownName("part", name, sorted(self.parts), f"scenario {self.name}")
         return self.parts[name]
 
-    def _layout_of(self, target: str) -> tuple[dict[str, Any], Signals]:
+    def _layout_of(self, target: str) -> Settable:
         """Where the declared value of ``part.name`` is kept, and the signals that name it."""
         part_name, dot, name = target.partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} names no value; write 'part.name'")
-        part = self.part(part_name)
-        choices = settable(part)
-        for values, signals in choices:
-            if name in signals:
-                return values, signals
-        known = [n for _, signals in choices for n in signals.names]
+        choices = self.part(part_name).settable()
+        for choice in choices:
+            if name in choice.signals:
+                return choice
+        known = [n for choice in choices for n in choice.signals.names]
         raise UnknownName("value", name, known, part_name)
 
     # -- building --------------------------------------------------------------------------------
@@ -378,19 +378,19 @@ class Scenario:
     def functions(self) -> list[Any]:
         """Every function that the run computes with, for the fingerprint."""
         parts = [part for _, part in sorted(self.parts.items())]
-        return [f for part in parts for f in functions_of(part) if f is not None]
+        return [function for part in parts for function in part.functions()]
 
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
+        parts = dict(sorted(self.parts.items()))
+        valid = [part.validity() for part in parts.values()]
         return {
             "name": self.name,
             "until": self.until_ns,
             "origin": self.origin,
-            "assumptions": stated(
-                self.assumptions, dict(sorted(self.parts.items())), "assumptions"
-            ),
-            "limits": stated(self.limits, dict(sorted(self.parts.items())), "limits"),
-            "parts": {name: describe_part(part) for name, part in sorted(self.parts.items())},
+            "assumptions": stated(self.assumptions, [v.assumptions for v in valid]),
+            "limits": stated(self.limits, [v.limits for v in valid]),
+            "parts": {name: part.describe() for name, part in parts.items()},
             "order": [list(pair) for pair in sorted(self._orders)],
             "changes": [
                 {"ns": ns, "target": target, "value": np.asarray(value, dtype=float).tolist()}

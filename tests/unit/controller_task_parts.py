@@ -55,6 +55,16 @@ class Answers:
         self.state = saved["state"]
 
 
+class Knowing(Answers):
+    """One that knows more about its failures."""
+
+    def silent(self, tag: Tag) -> ControllerError:
+        return ControllerError(f"hush {tag.ns}")
+
+    def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
+        return ControllerError(f"{tag}: {error}, more")
+
+
 class Stand:
     """A task, and all that it does to its surroundings."""
 

@@ -173,7 +173,7 @@ def test_a_controller_of_the_wrong_length_is_named() -> None:
 
 def bad_reference(part: str, **inputs: str) -> Scenario:
     scenario = unstable()
-    scenario.parts[part].inputs.update(inputs)  # type: ignore[union-attr]
+    scenario.parts[part].inputs.update(inputs)  # type: ignore[attr-defined]
     return scenario
 
 

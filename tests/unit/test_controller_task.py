@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from controller_task_parts import MS, Answers, Stand, after, at_once
+from controller_task_parts import MS, Answers, Knowing, Stand, after, at_once
 
 from rtsim.components.controller_task import ControllerRequest
 from rtsim.components.latency import ZERO, Fixed, Loss
@@ -127,10 +127,8 @@ def test_an_answer_that_is_not_finite_names_the_signal_and_its_inputs(bad: float
 
 
 def test_one_that_knows_more_explains_it() -> None:
-    controller = Answers(np.nan)
-    controller.explained = lambda tag, error: ControllerError(f"{tag}: {error}, more")  # type: ignore[attr-defined]
     with pytest.raises(ControllerError, match=r"^0\.010000000 s: c answered nan for y, more$"):
-        Stand(controller).tick(10)
+        Stand(Knowing(np.nan)).tick(10)
 
 
 # -- late
@@ -219,10 +217,12 @@ def test_one_outside_that_says_nothing_while_no_clock_runs_is_silent_and_not_lat
     with pytest.raises(ControllerError, match=r"did not answer the request of .* within 2\.5 s"):
         one.due()
     assert (one.task.lates, one.events) == (0, [])
-    controller.ahead, controller.silent = [None], lambda tag: ControllerError(f"hush {tag.ns}")  # type: ignore[attr-defined]
-    one.task.request = ControllerRequest(Tag(5), Tag(6), 0)
+    sage = Knowing(None)
+    sage.outside = True
+    knowing = Stand(sage, compute=Fixed("0.004"))
+    knowing.task.request = ControllerRequest(Tag(5), Tag(6), 0)
     with pytest.raises(ControllerError, match="hush 5"):
-        one.due()
+        knowing.due()
     paced = Stand(controller, compute=Fixed("0.004"), paced=True)
     controller.ahead = [None]
     paced.tick(0)

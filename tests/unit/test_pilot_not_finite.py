@@ -18,7 +18,8 @@ from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.orbit import OrbitScene
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, Scene, SceneMoment, Shown
 from rtsim.pilot.scenes.strips import StripScene
-from rtsim.scenario.parts import PlantPart, readable
+from rtsim.scenario.component import readable
+from rtsim.scenario.parts import PlantPart
 from rtsim.scenario.scenario import Scenario
 
 BAD = (math.nan, math.inf, -math.inf, 0.0, 1e300, 1e125, -1e12)

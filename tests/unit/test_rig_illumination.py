@@ -31,8 +31,8 @@ from rtsim.engine.faults import Fault
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.present import Present
+from rtsim.scenario.controller_part import ControllerPart
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ControllerPart
 
 PERIOD = Period.of(0.02)
 RC = 0.01

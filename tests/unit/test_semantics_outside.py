@@ -206,7 +206,7 @@ def test_a_run_goes_on_from_where_it_was_saved(script: dict[int, list[Said]], at
     def made() -> Scenario:
         scenario = scenario_of(script, "hold", "hold", 5)
         part = scenario.part("c")
-        part.controller = Kept(script)  # type: ignore[union-attr]
+        part.controller = Kept(script)  # type: ignore[attr-defined]
         return scenario
 
     whole, first = MemoryRecorder(), MemoryRecorder()

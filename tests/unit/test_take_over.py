@@ -56,7 +56,7 @@ def test_a_flight_with_late_and_dead_answers_is_flown_again_from_any_moment(name
     """Answers under way, given up, discarded, dead or never sent, at each cut."""
     script, failure, late, allowed_ms, _ = RUNS[name]
     scenario = scenario_of(script, failure, late, allowed_ms)
-    scenario.part("c").controller = Kept(script)  # type: ignore[union-attr]
+    scenario.part("c").controller = Kept(script)  # type: ignore[attr-defined]
     recorder, ring = MemoryRecorder(), Ring(1)
     taking = Taking(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
     failed = False

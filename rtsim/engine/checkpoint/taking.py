@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rtsim.components.protocols import free_running
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NEVER, NS_PER_S, Duration, to_ns
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
@@ -189,7 +190,7 @@ class Taking:
 def check_savable(system: System) -> None:
     """Every part can be gone on from a checkpoint, or this names the one that cannot."""
     for task in system.controllers:
-        if getattr(task.controller, "free_running", False):
+        if free_running(task.controller):
             raise CheckpointError(
                 f"{task.name} runs freely and would have gone on meanwhile: no run goes on from a "
                 "checkpoint of it; declare a hold in its rig file"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rtsim.components.protocols import free_running, paced
 from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag, to_ns
@@ -136,7 +137,7 @@ class CommandHandler:
         self._held_anyway("a restore")
         check_savable(self._system)
         for task in self._system.controllers:
-            if getattr(task.controller, "paced", False):
+            if paced(task.controller):
                 raise CommandError(
                     f"a restore is refused: {task.name} is a board in real time, whose own clock "
                     "goes on"
@@ -191,7 +192,7 @@ class CommandHandler:
 
     def _held_anyway(self, what: str) -> None:
         for task in self._system.controllers:
-            if getattr(task.controller, "free_running", False):
+            if free_running(task.controller):
                 raise CommandError(
                     f"{what} is refused: {task.name} runs freely and would go on alone; "
                     "declare a hold in its rig file"

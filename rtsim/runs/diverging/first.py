@@ -14,18 +14,18 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rtsim.scenario.builder import predecessors
 from rtsim.components.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
+from rtsim.core.tag import START, Tag
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.runs.diverging.values import ValuePair, Value
+from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.record.ending import died_of
 from rtsim.record.ending import in_words as in_words_of_end
 from rtsim.record.event import Event
 from rtsim.record.exact import first_unequal
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
-from rtsim.core.tag import START, Tag
-from rtsim.engine.trace import COMMAND, INSERTED, request_topic
+from rtsim.runs.diverging.values import Value, ValuePair
+from rtsim.scenario.builder import predecessors
 
 What: TypeAlias = Literal["plant", "input", "request", "message", "event", "memory", "layout"]
 

@@ -1,0 +1,181 @@
+"""The suite that every controller passes, wherever it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.components.controller import Controller
+from rtsim.components.protocols import (
+    Described,
+    Explaining,
+    Fresh,
+    Prepared,
+    Savable,
+    Stamped,
+    Tunable,
+    own_time,
+    silence_s,
+)
+from rtsim.components.protocols import check_controller as check_members
+from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Tag
+
+NAME = "controller"
+
+
+def check_controller(
+    make: Callable[[], Controller],
+    *,
+    inputs: NDArray[np.float64] | None = None,
+    period_s: float = 0.01,
+) -> None:
+    """Assert the contract of a controller, and of each protocol that it has.
+
+    ``make`` is called several times and returns a new controller.  ``inputs`` (k, m) are the
+    sampled inputs of k steps, ``period_s`` apart; without them 20 steps near the declared initial
+    values are taken.  Raises AssertionError or :class:`ScenarioError`, with what to change.
+    """
+    prototype = make()
+    check_members(NAME, prototype)
+    table = _table(prototype) if inputs is None else np.asarray(inputs, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != prototype.inputs.size or len(table) < 2:
+        raise ScenarioError(
+            f"inputs of shape {table.shape}; give (k, {prototype.inputs.size}) with k >= 2"
+        )
+    tags = [Tag(round(k * period_s * NS_PER_S)) for k in range(len(table))]
+    _check_described(prototype)
+    wanted = _answers(make, tags, table)
+    again = _answers(make, tags, table)
+    assert np.array_equal(wanted, again), (
+        "two fresh controllers answer the same inputs differently; reset in fresh() all that a "
+        "run changes, and use no clock and no random number"
+    )
+    _check_saved(make, tags, table, wanted)
+    _check_explained(prototype)
+    _check_tunable(make)
+
+
+def _table(controller: Controller) -> NDArray[np.float64]:
+    first = controller.inputs.initial({s.name: 0.0 for s in controller.inputs if not s.shape})
+    drawn = np.random.default_rng(1).standard_normal((20, controller.inputs.size))
+    low = np.concatenate([np.full(s.size, s.low) for s in controller.inputs] or [np.zeros(0)])
+    high = np.concatenate([np.full(s.size, s.high) for s in controller.inputs] or [np.zeros(0)])
+    return np.clip(first + 0.1 * drawn, low, high)
+
+
+def _started(controller: Controller) -> Controller:
+    if isinstance(controller, Prepared):
+        return controller.ready(False)
+    return controller.fresh() if isinstance(controller, Fresh) else controller
+
+
+def _answer(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
+    if (own := own_time(controller)) is not None:
+        own.advance(tag)
+    handed = inputs.copy()
+    controller.send(tag, handed)
+    handed[:] = np.nan  # the simulation uses this vector again
+    answer = controller.receive(tag, silence_s(controller))
+    assert answer is not None, f"no answer to the request of {tag} within its silence"
+    shape = getattr(answer, "shape", None)
+    assert shape == (controller.outputs.size,), (
+        f"receive() returned {type(answer).__name__} of shape {shape}; return a vector of shape "
+        f"({controller.outputs.size},): {', '.join(controller.outputs.columns)}"
+    )
+    assert np.isfinite(answer).all(), (
+        f"the answer to the request of {tag} is {answer}; copy the inputs in send(), as the vector "
+        "is used again, and answer finite numbers"
+    )
+    if isinstance(controller, Stamped):
+        _check_stamps(controller.stamps())
+    return answer.copy()
+
+
+def _check_stamps(stamps: tuple[int, ...]) -> None:
+    whole = len(stamps) == 4 and all(isinstance(ns, int) for ns in stamps)
+    assert whole, f"stamps() returned {stamps}; return four integers, in ns"
+    sent, begun, ended, received = stamps
+    in_order = sent <= received and begun <= ended
+    assert in_order, f"stamps() returned {stamps}: sent, begun, ended and received are in order"
+
+
+def _answers(
+    make: Callable[[], Controller], tags: list[Tag], table: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    controller = _started(make())
+    try:
+        return np.array([_answer(controller, t, row) for t, row in zip(tags, table, strict=True)])
+    finally:
+        controller.close()
+
+
+def _check_described(controller: Controller) -> None:
+    if isinstance(controller, Described):
+        about = _plain("describe()", controller.describe())
+        assert "type" in about, "describe() has no 'type'; add type(self).__name__"
+
+
+def _check_saved(
+    make: Callable[[], Controller],
+    tags: list[Tag],
+    table: NDArray[np.float64],
+    wanted: NDArray[np.float64],
+) -> None:
+    """A fresh one that is given what another saved goes on as that would have."""
+    half = len(tags) // 2
+    one, other = _started(make()), _started(make())
+    try:
+        if not (isinstance(one, Savable) and isinstance(other, Savable)):
+            return
+        for tag, row in zip(tags[:half], table, strict=False):
+            _answer(one, tag, row)
+        other.restore(_plain("save()", one.save()))
+        for k in range(half, len(tags)):
+            answer = _answer(other, tags[k], table[k])
+            assert np.array_equal(answer, wanted[k]), (
+                f"restored after {half} steps it answers {answer} to the request of {tags[k]}, and "
+                f"{wanted[k]} in a whole run; save() has to keep all that a run changes"
+            )
+    finally:
+        one.close()
+        other.close()
+
+
+def _check_explained(controller: Controller) -> None:
+    if isinstance(controller, Explaining):
+        for error in (
+            controller.silent(Tag(0)),
+            controller.explained(Tag(0), ControllerError("an example")),
+        ):
+            assert isinstance(error, ControllerError), (
+                f"silent() and explained() return a ControllerError, not {type(error).__name__}"
+            )
+
+
+def _check_tunable(make: Callable[[], Controller]) -> None:
+    controller = _started(make())
+    try:
+        if isinstance(controller, Tunable):
+            vector = controller.tunable()
+            assert vector.shape == (controller.parameters.size,), (
+                f"tunable() has shape {vector.shape}; its parameters take "
+                f"({controller.parameters.size},)"
+            )
+            assert vector is controller.tunable(), "tunable() has to return the vector in use"
+    finally:
+        controller.close()
+
+
+def _plain(what: str, value: Any) -> Any:
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(
+            f"{what} is no plain data: {error}; use numbers, text, lists and dicts"
+        ) from None

@@ -1,0 +1,286 @@
+"""Every kind of component passes the suite: those that rtsim ships, and one from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtsim import PythonController, Scenario
+from rtsim.components.bus import Topic
+from rtsim.components.external_inputs import ExternalInput
+from rtsim.components.latency import ZERO
+from rtsim.components.ports import SignalPort, Source, Wiring
+from rtsim.components.tasks import Environment, Ticking
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import Signals, Vector
+from rtsim.core.tag import Period, Tag
+from rtsim.models.ball import BALL
+from rtsim.scenario import Built, Component, Settable, Site
+from rtsim.scenario.component import Others, changeable
+from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.parts import ExternalInputPart, NoisePart, PlantPart, SensorPart, SourcePart
+from rtsim.solve import RK4
+from rtsim.testing.components import check_component
+from rtsim.testing.determinism import trace_of
+
+# -- a kind of component that the package does not know
+
+
+class CounterTask(Ticking):
+    """Adds its input up and sends the sum."""
+
+    def __init__(self, name: str, period: Period, wiring: Wiring, gain: Vector) -> None:
+        super().__init__(name, period, 0, 0)
+        self.wiring, self.gain, self.total = wiring, gain, 0.0
+
+    def react(self, tag: Tag, environment: Environment) -> None:
+        self.wiring.gather()
+        self.total += float(self.gain[0] * self.wiring.into[0])
+        environment.bus.send(self.name, tag, tag, np.array([self.total]))
+
+    def save(self) -> dict[str, Any]:
+        return {**super().save(), "total": self.total}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        self.total = saved["total"]
+
+
+@dataclass
+class Counter(Component):
+    """What is declared of it."""
+
+    kind = "counter"
+    inputs: dict[str, Source]
+    gains: dict[str, object] = field(default_factory=dict)
+
+    INPUTS = Signals("u [1]")
+    GAINS = Signals("gain [1]")
+    OUTPUTS = Signals("total [1]")
+
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return self.OUTPUTS
+
+    def settable(self) -> list[Settable]:
+        return [Settable(self.gains, self.GAINS, live=True), Settable(self.inputs, self.INPUTS)]
+
+    def build(self, name: str, site: Site) -> Built:
+        wiring = site.wiring(self.INPUTS.initial(), self.INPUTS, self.inputs, name)
+        gain = self.GAINS.initial(self.gains)
+        return Built(
+            port=SignalPort(name, self.OUTPUTS, self.OUTPUTS.initial()),
+            topic=Topic(name, name, self.OUTPUTS),
+            tasks=[CounterTask(name, Period.of(0.1), wiring, gain)],
+            wiring=wiring,
+            changeable=changeable(name, self.GAINS, gain),
+        )
+
+
+def counter() -> Counter:
+    return Counter({"u": "set.u"}, {"gain": 2.0})
+
+
+def with_source(scenario: Scenario) -> None:
+    scenario.source("set", Signals("u [1]"), {"u": 0.5})
+    scenario.at(0.7, "set.u", 2.0)
+
+
+class Stick:
+    def poll(self) -> Vector | None:
+        return np.array([0.25])
+
+
+def double(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+    y[0] = p[0] * u[0]
+
+
+def law() -> ControllerPart:
+    U = Signals("u [1]")
+    made = PythonController(double, U, Signals("y [1]"), parameters=Signals("k [1]"))
+    return ControllerPart(made, Period.of(0.1), 0, 0, {"u": "set.u"}, ZERO, ZERO, "hold", ())
+
+
+def ball() -> PlantPart:
+    return PlantPart(BALL, Period.of(0.01), RK4, {}, {}, {}, {}, None, 0, 0)
+
+
+SHIPPED: dict[str, Callable[[], Component]] = {
+    "plant": ball,
+    "controller": law,
+    "sensor": lambda: SensorPart({"u": "set.u"}, Period.of(0.1), 0, 0, ZERO),
+    "noise": lambda: NoisePart(Signals("n [1]"), 0.0, 1.0, Period.of(0.1)),
+    "source": lambda: SourcePart(Signals("n [1]")),
+    "inlet": lambda: ExternalInputPart(ExternalInput("component", Signals("n [1]"), Stick())),
+}
+
+
+@pytest.mark.parametrize("make", SHIPPED.values(), ids=SHIPPED)
+def test_a_shipped_kind_passes(make: Callable[[], Component]) -> None:
+    def beside(scenario: Scenario) -> None:
+        with_source(scenario)
+        if make is not ball:
+            scenario.plant("ball", BALL, step=0.01)
+
+    check_component(make, beside=beside)
+
+
+def test_a_kind_from_outside_passes() -> None:
+    check_component(counter, beside=with_source)
+
+
+# -- the kind from outside in a scenario
+
+
+def counted() -> Scenario:
+    out = Scenario("counted", until=1)
+    with_source(out)
+    out.add("count", counter())
+    return out
+
+
+def test_it_is_recorded_read_set_and_described() -> None:
+    scenario = counted()
+    scenario.sensor("s", {"copy": "count.total"}, period=0.5, offset=0.05)
+    scenario.set("count.gain", 4)
+    scenario.at(0.35, "count.gain", 0.0)
+    trace = trace_of(scenario)
+    assert trace["messages/count.total"].tolist() == [2, 4, 6, 8, 8, 8, 8, 8, 8, 8, 8]
+    assert trace["messages/s.copy"].tolist() == [2, 8]
+    about = trace.header["scenario"]["parts"]["count"]
+    assert about == {
+        "kind": "counter",
+        "type": "Counter",
+        "values": {"gain": 4.0, "u": "set.u"},
+    }
+
+
+def test_a_copy_of_the_scenario_has_values_of_its_own() -> None:
+    scenario = counted()
+    other = scenario.copy()
+    other.set("count.gain", 9)
+    assert scenario.parts["count"].describe()["values"]["gain"] == 2.0
+
+
+def test_a_change_of_its_source_is_noticed() -> None:
+    assert Counter in counted().functions()
+
+
+class Pair(Counter):
+    """Comes with another component."""
+
+    def companions(self, name: str) -> dict[str, Component]:
+        return {f"{name}_start": SourcePart(Signals("n [1]"))}
+
+
+def test_companions_are_added_with_it() -> None:
+    scenario = Scenario("pair")
+    scenario.add("count", Pair({"u": 1.0}))
+    assert list(scenario.parts) == ["count", "count_start"]
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (3.0, "it is a float, which is no component; give an object of a class that derives from"),
+        (Counter, r"component it is the class Counter; write Counter\(\.\.\.\)"),
+        (BALL, "it is a Model, which is no component"),
+    ],
+)
+def test_what_is_no_component_is_refused(given: Any, words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        Scenario("none").add("it", given)
+
+
+class Nothing(Counter):
+    def build(self, name: str, site: Site) -> Built:
+        super().build(name, site)
+        return None  # type: ignore[return-value]
+
+
+class Misnamed(Counter):
+    def build(self, name: str, site: Site) -> Built:
+        return super().build(f"{name}_", site)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Nothing, r"build\(\) of count returned a NoneType; return rtsim.scenario.Built"),
+        (Misnamed, r"build\(\) of count made the port count_; name it count"),
+    ],
+)
+def test_what_build_returns_is_checked(kind: type[Counter], words: str) -> None:
+    scenario = Scenario("wrong")
+    scenario.add("count", kind({"u": 1.0}))
+    with pytest.raises(ScenarioError, match=words):
+        scenario.build()
+
+
+# -- the suite finds what is wrong
+
+
+class Forgetful(CounterTask):
+    def save(self) -> dict[str, Any]:
+        return Ticking.save(self)
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        Ticking.restore(self, saved)
+
+
+class WithForgetful(Counter):
+    def build(self, name: str, site: Site) -> Built:
+        built = super().build(name, site)
+        (task,) = built.tasks
+        assert isinstance(task, CounterTask)
+        return replace(built, tasks=[Forgetful(name, Period.of(0.1), task.wiring, task.gain)])
+
+
+SHARED = np.zeros(1)
+
+
+class Sharing(Counter):
+    def build(self, name: str, site: Site) -> Built:
+        return replace(super().build(name, site), port=SignalPort(name, self.OUTPUTS, SHARED))
+
+
+class Unlike(Counter):
+    def signals(self, others: Others) -> Signals:  # noqa: ARG002
+        return Signals("sum [1]")
+
+
+class NotLive(Counter):
+    def settable(self) -> list[Settable]:
+        return [Settable(self.gains, self.GAINS), Settable(self.inputs, self.INPUTS)]
+
+
+class Address(Counter):
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "counter", "at": id(self)}
+
+
+class NotPlain(Counter):
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "counter", "signals": self.INPUTS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (WithForgetful, "goes on from a saved state is not the whole run: messages/component"),
+        (Sharing, "two builds of component share the vector of their port"),
+        (Unlike, r"the port of component has total, and signals\(\) has sum"),
+        (NotLive, r"component.gain is settable with live=False, and build\(\) returned a"),
+        (Address, r"describe\(\) of component differs between two that were made alike"),
+        (NotPlain, r"describe\(\) of component is no plain data"),
+    ],
+)
+def test_the_suite_says_what_is_wrong(kind: type[Counter], words: str) -> None:
+    with pytest.raises((AssertionError, ScenarioError), match=words):
+        check_component(lambda: kind({"u": "set.u"}, {"gain": 1.0}), beside=with_source)

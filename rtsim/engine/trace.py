@@ -14,7 +14,7 @@ from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.event import Value
 from rtsim.record.tape import Recorder, Track
-from rtsim.timing.policy import Overrun
+from rtsim.timing.overrun import Overrun
 from rtsim.timing.tally import Tally
 
 X_PLUS = 1

@@ -23,7 +23,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
@@ -205,6 +205,9 @@ class Abort(Policy):
         return "--overrun catch_up or --overrun slip goes on"
 
 
+P = TypeVar("P", bound=Policy)
+
+
 def _checked(name: str, made: object) -> type[Policy]:
     """``made`` if it is a complete policy class of this name."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
@@ -236,7 +239,7 @@ POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
 """The class of every policy that can be chosen, by its name."""
 
 
-def add_policy(policy: type[Policy]) -> type[Policy]:
+def add_policy(policy: type[P]) -> type[P]:
     """Register a policy for this process; usable as a decorator of the class."""
     POLICIES.add(policy.name, policy)
     return policy

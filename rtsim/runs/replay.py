@@ -17,7 +17,7 @@ from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.components.controller import Controller, FedController
 from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.components.external_inputs import FedInput, ExternalInput
-from rtsim.components.latency import from_plain
+from rtsim.components.allowed_latency import from_plain
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.parts import ControllerPart, ExternalInputPart
 from rtsim.record.reading import Recording

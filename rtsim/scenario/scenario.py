@@ -343,8 +343,7 @@ class Scenario:
         part_name, dot, name = target.partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} names no value; write 'part.name'")
-        part = self.part(part_name)
-        choices = settable(part)
+        choices = settable(self.part(part_name))
         for values, signals in choices:
             if name in signals:
                 return values, signals

@@ -31,7 +31,7 @@ from hitl.plants import (
     made,
 )
 from hitl.results.page import write_page
-from rtsim.components.latency import Latencies
+from rtsim.components.allowed_latency import Latencies
 from rtsim.core.tag import Duration
 from rtsim.engine.faults.reading import Given
 from rtsim.record.reading import Recording

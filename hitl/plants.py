@@ -11,8 +11,8 @@ import numpy as np
 
 from hitl.building.build import PLAIN
 from hitl.controllers.sil import CASES, SilController
+from rtsim.components.allowed_latency import Latencies, latency_of
 from rtsim.components.controller import Controller
-from rtsim.components.latency import Latencies, latency_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault

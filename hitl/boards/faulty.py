@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from hitl.boards.contract import Board, BoardError, BoardLink, Pins, Stamped
-from hitl.boards.spoilers import Timed, spoilers_at
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.faults.activity import FAR_NS, Activity
 from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.line_kinds import BoardFault, Timed, faults_at
 
 
 def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
@@ -47,14 +47,16 @@ class FaultyLink:
         self._out: deque[Timed] = deque()
         self._in: deque[Timed] = deque()
         # What is sent is sent at a tag: cycles would round it, past a fault that begins there.
-        self._to_board = spoilers_at("to_board", line, lambda _: line.now_ns, self.rate)
-        self._from_board = spoilers_at("from_board", line, self.ns_at, self.rate)
+        self._to_board = faults_at("to_board", line, lambda _: line.now_ns, self.rate)
+        self._from_board = faults_at("from_board", line, self.ns_at, self.rate)
         resets = line.at("board")
-        if resets and not hasattr(link, "reset"):
-            raise BoardError(
-                f"fault {resets[0].fault.name}: this line cannot reset its board; fly it on "
-                "board:uno, or leave the fault out"
-            )
+        for activity in resets:
+            needs = _at_board(activity).needs
+            if not hasattr(link, needs):
+                raise BoardError(
+                    f"fault {activity.fault.name}: this line cannot {needs} its board; fly it on "
+                    "board:uno, or leave the fault out"
+                )
         self._by_request = [a for a in resets if _by_request(a)]
         self._by_time = [a for a in resets if not _by_request(a)]
         self._reset_ns = min((a.next_edge(-1) for a in self._by_time), default=FAR_NS)
@@ -68,8 +70,8 @@ class FaultyLink:
         for activity in self._by_request if data else ():
             self._reset(activity, self._line.now_ns)
         timed = [(now, value) for value in data]
-        for spoiler in self._to_board:
-            timed = spoiler.take(timed)
+        for fault in self._to_board:
+            timed = fault.take(timed)
         self._out.extend(timed)
         self._hand_over()
 
@@ -143,8 +145,9 @@ class FaultyLink:
 
     def _reset(self, activity: Activity, ns: int) -> None:
         if activity.strikes(ns):
-            self._line.began(activity, ns, "the board is reset", {"at": ns / NS_PER_S})
-            self._link.reset()
+            kind = _at_board(activity)
+            self._line.began(activity, ns, f"the board {kind.does}", {"at": ns / NS_PER_S})
+            kind.strike(self._link)
             self.reset_by = f"fault {activity.fault.name!r} at {ns / NS_PER_S:g} s"
 
     def _hand_over(self) -> None:
@@ -158,8 +161,8 @@ class FaultyLink:
         """What has arrived goes through the faults, once."""
         running = self._running()
         timed = self._taken()
-        for spoiler in self._from_board if running else ():
-            timed = spoiler.take(timed)
+        for fault in self._from_board if running else ():
+            timed = fault.take(timed)
         self._in.extend(timed)
 
     def _taken(self) -> list[Timed]:
@@ -226,6 +229,12 @@ class FaultyBoard(FaultyLink):
 
     def _taken(self) -> list[Timed]:
         return [(stamped.cycle, stamped.value) for stamped in self._board.take()]
+
+
+def _at_board(activity: Activity) -> type[BoardFault]:
+    kind = activity.fault.kind
+    assert issubclass(kind, BoardFault), f"{kind.name} is not at a board: check_where refused it"
+    return kind
 
 
 def _by_request(activity: Activity) -> bool:

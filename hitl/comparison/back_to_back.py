@@ -41,8 +41,8 @@ from hitl.comparison.tolerances import (
 )
 from hitl.comparison.verdict import BackToBack
 from hitl.controllers.protocols import interface_of, took_ns_of
+from rtsim.components.allowed_latency import Latencies, latency_in_words
 from rtsim.components.controller import Controller
-from rtsim.components.latency import Latencies, latency_in_words
 from rtsim.core.tag import Duration
 from rtsim.record import fault_marks
 from rtsim.record.fault_marks import Acted

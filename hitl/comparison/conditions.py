@@ -10,8 +10,9 @@ from typing import NamedTuple
 from hitl.comparison.both import Observer
 from hitl.comparison.driving import fresh
 from hitl.comparison.execution import on_board
+from rtsim.components.allowed_latency import Latencies, allowing, latency_of
 from rtsim.components.controller import Controller
-from rtsim.components.latency import Fixed, Latencies, LatencyModel, allowing, latency_of
+from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.core.errors import OverrunError, RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import Duration, to_ns
 from rtsim.engine.trace import INSERTED

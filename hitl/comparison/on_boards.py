@@ -24,6 +24,7 @@ from hitl.interface.targets import check_target
 from hitl.protocol.line import Budget
 from hitl.protocol.messages import HelloReply
 from rtsim.core.errors import ScenarioError
+from rtsim.engine.faults.line_kinds import BoardFault
 from rtsim.scenario.scenario import Scenario
 
 HOST, BOARD = "host C", "board"
@@ -129,10 +130,10 @@ def own_values(host: SilController) -> dict[str, object]:
 def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
     """:class:`ScenarioError` for a reset that the board at ``url`` would have to make itself."""
     for fault in () if parse_url(url).emulated else scenario.declared_faults:
-        if fault.kind.name == "board_reset" and fault.part in board.controllers:
+        if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
             raise ScenarioError(
-                f"fault {fault.name}: the board at {url} cannot be reset from here; fly it on "
-                "board:uno, or leave the fault out"
+                f"fault {fault.name}: the board at {url} cannot be {fault.kind.needs} from here; "
+                "fly it on board:uno, or leave the fault out"
             )
 
 

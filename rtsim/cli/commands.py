@@ -12,6 +12,7 @@ import click
 
 from rtsim.cli.common import reports_errors
 from rtsim.cli.output import minded_output
+from rtsim.core.errors import RtsimError
 
 
 class Commands(click.Group):
@@ -37,10 +38,7 @@ class Commands(click.Group):
             if near and not cmd_name.startswith("-"):
                 ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]}?")
             return None
-        module, _, name = known[cmd_name].partition(":")
-        command: Any = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
+        return load_command(cmd_name, known[cmd_name])
 
     def format_commands(
         self,
@@ -51,7 +49,7 @@ class Commands(click.Group):
         known = self._known()
         limit = formatter.width - 6 - max(map(len, known), default=0)
         rows = [
-            (name, click.Command(name, help=docstring_of(target)).get_short_help_str(limit))
+            (name, click.Command(name, help=help_of(target)).get_short_help_str(limit))
             for name, target in known.items()
         ]
         with formatter.section("Commands"):
@@ -59,6 +57,32 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         return reports_errors(super().invoke)(ctx)  # what goes wrong while a command is loaded
+
+
+def load_command(name: str, target: str) -> click.Command:
+    """The command at ``module:name``; :class:`RtsimError` names a package that is broken."""
+    module, _, attribute = target.partition(":")
+    try:
+        command = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise RtsimError(
+            f"command {name!r} is at {target}, which cannot be imported: "
+            f"{type(error).__name__}: {error}; repair or uninstall its package"
+        ) from error
+    if not isinstance(command, click.Command):
+        raise RtsimError(
+            f"command {name!r} is at {target}, which is a {type(command).__name__}; expected a "
+            "click command: put @click.command() before the function"
+        )
+    return command
+
+
+def help_of(target: str) -> str:
+    """What a command says of itself; a broken package does not keep the others from the help."""
+    try:
+        return docstring_of(target)
+    except (RtsimError, ImportError, SyntaxError) as error:
+        return f"(cannot be loaded: {error})"
 
 
 def docstring_of(target: str) -> str:
@@ -70,5 +94,4 @@ def docstring_of(target: str) -> str:
     for node in ast.parse(source or "").body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return ast.get_docstring(node) or ""
-    command: Any = getattr(importlib.import_module(module), name)
-    return command.help or ""
+    return load_command(name, target).help or ""

@@ -37,7 +37,7 @@ from rtsim.equations.compiling import CHECKED, Compilation, announced
 from rtsim.runs.simulation import Pace, compilation_of, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
-from rtsim.timing.policy import parse_policy
+from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
 
 FOR_A_PERSON = "slip:100000"
@@ -206,7 +206,9 @@ def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
             "--overrun",
             default=overrun,
             show_default=True,
-            help="What to do when the run falls behind: catch_up:N, slip:N, freeze:S, abort.",
+            help="What to do when the run falls behind: catch_up:N, slip:N, freeze:S, abort"
+            + "".join(f", {name}" for name in POLICIES if name not in OWN_POLICIES)
+            + ".",
         ),
     )
 

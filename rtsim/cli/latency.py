@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rtsim.components.latency import Allowed, allowing
+from rtsim.components.allowed_latency import Allowed, allowing, names_a_model
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import to_ns
 
@@ -20,9 +20,9 @@ latency_option = click.option(
     "--latency",
     "latencies",
     multiple=True,
-    metavar="[NAME=]S|[NAME=]from:RUN[:CONTROLLER]",
-    help="What a controller is given to answer in: 0.005, or drawn from what it took in a recorded "
-    "run: from:live.mcap.",
+    metavar="[NAME=]S|[NAME=]MODEL:VALUES|[NAME=]from:RUN[:CONTROLLER]",
+    help="What a controller is given to answer in: 0.005, or drawn from a model: gamma:2,0.001, or "
+    "from what it took in a recorded run: from:live.mcap.",
 )
 
 Given = Mapping[str, "str | MeasuredLatency"]
@@ -88,8 +88,12 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
         if not path.name:
             raise ScenarioError(f"--latency {value} names no recording; type from:live.mcap")
         return measured_latency(Recording.open(path), controller or name)
-    to_ns(latency, f"--latency {value}:")
-    allowing(latency)
+    if not names_a_model(latency):
+        to_ns(latency, f"--latency {value}:")
+    try:
+        allowing(latency)
+    except UnknownName as error:
+        raise ScenarioError(f"--latency {value}: {error}") from None
     return latency
 
 

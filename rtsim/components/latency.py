@@ -2,13 +2,16 @@
 
 A model draws from the stream it is given and from nothing else.  It answers with one delay in ns
 for each copy that arrives: none for a lost message, two for a duplicated one.
+
+A model that can be chosen by name, as in ``--latency gamma:2,0.001``, is in
+:data:`rtsim.components.allowed_latency.LATENCY_MODELS`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Protocol
@@ -279,51 +282,3 @@ class Reorder:
 
 
 ZERO: LatencyModel = Fixed(0)
-
-Allowed = Duration | Empirical
-"""What a computation is given from outside of a scenario: seconds, or what was measured."""
-
-
-def allowing(latency: Allowed) -> LatencyModel:
-    """The model that ``latency`` stands for."""
-    return latency if isinstance(latency, Empirical) else Fixed(latency)
-
-
-Latencies = Allowed | Mapping[str, Allowed] | None
-"""For every controller that is meant, or by name; ``None`` leaves what the scenario declares."""
-
-
-def latency_of(name: str, latency: Latencies) -> Allowed | None:
-    """What controller ``name`` is given, where ``latency`` is for all or by name."""
-    return latency.get(name) if isinstance(latency, Mapping) else latency
-
-
-def latency_in_words(latency: Latencies) -> str:
-    """``0.02 s``, or where it was measured; by name where that is not the same for all."""
-    if latency is None or latency == {}:
-        return "as declared"
-    if isinstance(latency, Mapping):
-        told = {name: latency_in_words(one) for name, one in latency.items()}
-        same = set(told.values())
-        return same.pop() if len(same) == 1 else ", ".join(f"{n}: {w}" for n, w in told.items())
-    if isinstance(latency, Empirical):
-        return f"measured: {latency.source or 'by hand'}"
-    return f"{latency} s"
-
-
-def to_plain(latency: Allowed) -> str | dict[str, object]:
-    """For a recording's header: all that a replay needs."""
-    if isinstance(latency, Empirical):
-        return {"source": latency.source, "samples": list(latency.samples)}
-    return str(latency)
-
-
-def from_plain(data: object) -> Allowed:
-    """What :func:`to_plain` wrote; a :class:`LatencyError` where it is something else."""
-    if isinstance(data, str):
-        return data
-    samples = data.get("samples") if isinstance(data, Mapping) else None
-    if not isinstance(samples, list) or not all(type(s) is int for s in samples):
-        raise LatencyError("the header's latency is neither a text nor a list of samples in ns")
-    assert isinstance(data, Mapping)
-    return Empirical(tuple(samples), str(data.get("source", "")))

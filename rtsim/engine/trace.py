@@ -15,7 +15,8 @@ from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.event import Value
 from rtsim.record.tape import Recorder, Track
-from rtsim.timing.policy import Overrun
+from rtsim.timing.frames import FRAME_COLUMNS
+from rtsim.timing.overrun import Overrun
 from rtsim.timing.tally import Tally
 
 X_PLUS = 1
@@ -31,7 +32,6 @@ OVERRUN = "Overrun"
 UNBOUNDED = "Unbounded"
 """Kind of the event at a tag that a solver with a budget reached without a bound on its error."""
 TIMING = "timing"
-_FRAME = ("wake_lateness", "compute", "margin")
 _MEASURED = ("step", "sent", "begun", "ended", "received")
 _STAMPED = ("step", "initiated", "completed", "latched")
 NOT_DETERMINISTIC = {"deterministic": "no"}
@@ -71,7 +71,7 @@ class Trace:
             if i.stamped
         }
         self._timing = (
-            recorder.track(TIMING, _FRAME, Signals(), NOT_DETERMINISTIC) if paced else None
+            recorder.track(TIMING, FRAME_COLUMNS, Signals(), NOT_DETERMINISTIC) if paced else None
         )
         self._measured = {
             t.name: recorder.track(f"measured/{t.name}", _MEASURED, Signals(), NOT_DETERMINISTIC)
@@ -169,7 +169,7 @@ class Trace:
             values["stood"] = float(overrun.stood_ns)
         self.event(tag, OVERRUN, overrun.job or overrun.cause, str(overrun), values)
 
-    def frame(self, ns: int, measured: tuple[int, int, int]) -> None:
-        """Wake lateness, compute time and margin (ns of the wall) of the tag at ``ns``."""
+    def frame(self, ns: int, measured: tuple[int, ...]) -> None:
+        """The :data:`FRAME_COLUMNS` of the tag at ``ns``."""
         if self._timing is not None:
             self._timing.append(ns, measured)

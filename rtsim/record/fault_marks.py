@@ -42,7 +42,7 @@ def spans(
     events: Iterable[Event], described: Sequence[Mapping[str, Any]], end_ns: int
 ) -> list[Span]:
     """Every activation; one that nothing ended lasts to the end, where its description says so."""
-    lasting = {str(f.get("name")) for f in described if _lasts(f)}
+    lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
     out: list[Span] = []
 
@@ -63,7 +63,8 @@ def spans(
     return sorted(out, key=lambda span: (span.began, span.fault))
 
 
-def _lasts(described: Mapping[str, Any]) -> bool:
+def lasts(described: Mapping[str, Any]) -> bool:
+    """Whether an activation goes on until an event ends it, by what a recording says of a fault."""
     if described.get("kind") in _KINDS_AT_ONCE:
         return False
     return "duration" in described or not any(key in described for key in _AT_ONCE)

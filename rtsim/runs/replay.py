@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.components.allowed_latency import from_plain
 from rtsim.components.controller import Controller, FedController
 from rtsim.components.external_inputs import ExternalInput, FedInput
-from rtsim.components.latency import from_plain
 from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import Controller
 from rtsim.components.external_inputs import ExternalInput, InputDevice
-from rtsim.components.latency import ZERO, Allowed, LatencyModel, allowing, to_plain
+from rtsim.components.latency import ZERO, LatencyModel
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName

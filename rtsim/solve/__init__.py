@@ -1,8 +1,13 @@
-"""Solvers and the search for guard crossings; tableaus are data, and one suite tests all."""
+"""Solvers: tableaus as data, one contract, one conformance suite.
+
+A solver that can be chosen by name is in :data:`SOLVERS`; other packages add one by the entry point
+``rtsim.solvers`` (docs/extending.md).
+"""
 
 from __future__ import annotations
 
-from rtsim.core.errors import UnknownName
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extension_point import ExtensionPoint
 from rtsim.solve.adaptive import BS32, DP54, Adaptive
 from rtsim.solve.base import (
     GOOD,
@@ -23,14 +28,40 @@ from rtsim.solve.rkn4 import RKN4, Nystrom
 from rtsim.solve.scipy_solvers import BDF, DOP853, LSODA, RADAU, SciPy
 from rtsim.solve.semi_implicit import SEMI_IMPLICIT_EULER
 
-SOLVERS: dict[str, Solver] = {
-    s.name: s
-    for s in (
-        *(EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4),
-        *(BS32, DP54),
-        *(DOP853, RADAU, BDF, LSODA),
-    )
-}
+
+def _checked(name: str, made: object) -> Solver:
+    """``made`` if it is a solver of this name."""
+    if isinstance(made, type):
+        raise ScenarioError(
+            f"solver {name!r} is the class {made.__name__}; name an object, such as "
+            f"{name.upper()} = {made.__name__}()"
+        )
+    missing = [part for part in ("name", "order", "stepper") if not hasattr(made, part)]
+    if missing:
+        raise ScenarioError(
+            f"solver {name!r} is {made!r}, which has no {', '.join(missing)}; see "
+            "rtsim.solve.Solver"
+        )
+    solver: Solver = made  # type: ignore[assignment]
+    if solver.name != name:
+        raise ScenarioError(f"solver {name!r} calls itself {solver.name!r}; use one name")
+    return solver
+
+
+SOLVERS: ExtensionPoint[Solver] = ExtensionPoint(
+    "rtsim.solvers",
+    "solver",
+    {
+        s.name: s
+        for s in (
+            *(EULER, SEMI_IMPLICIT_EULER, MIDPOINT, RK4, RKN4, ABM4),
+            *(BS32, DP54),
+            *(DOP853, RADAU, BDF, LSODA),
+        )
+    },
+    _checked,
+)
+"""Every solver that can be chosen by name."""
 
 __all__ = [
     "ABM4",
@@ -64,8 +95,4 @@ __all__ = [
 
 def solver_named(name: str | Solver) -> Solver:
     """The solver called ``name``; a solver object is returned as it is."""
-    if not isinstance(name, str):
-        return name
-    if name not in SOLVERS:
-        raise UnknownName("solver", name, SOLVERS)
-    return SOLVERS[name]
+    return SOLVERS.get_or_raise(name) if isinstance(name, str) else name

@@ -9,6 +9,10 @@ from rtsim.core.random_streams import RandomStreams
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.latency.LatencyModel`."""
     assert isinstance(model.ordered, bool), "ordered is True or False"
+    assert " at 0x" not in repr(model), (
+        f"a recording holds the model's repr, which a replay compares; {model!r} changes with each "
+        "run: make the class a dataclass, or write __repr__"
+    )
     ours, same = RandomStreams(11).stream("x"), RandomStreams(11).stream("x")
     for size in (0, 8, 64):
         for _ in range(draws):

@@ -15,6 +15,8 @@ BLOCK = 4096
 ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
+FRAME_COLUMNS = ("wake_lateness", "compute", "margin")
+"""The columns of the recorded track ``timing``, wall-clock ns: what :attr:`FrameLog.last` holds."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class FrameLog:
         self._rows = tuple(array("q", bytes(8 * BLOCK)) for _ in range(3))
         self._late, self._compute, self._margin = self._rows
         self._row = 0
-        self.last = (NO_SAMPLE, 0, NO_SAMPLE)
-        """Wake lateness, compute time and margin (ns) of the frame last added."""
+        self.last: tuple[int, ...] = (NO_SAMPLE, 0, NO_SAMPLE)
+        """The :data:`FRAME_COLUMNS` of the frame last added."""
 
     @property
     def buffered(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rtsim.core.errors import OverrunError
-from rtsim.timing.policy import Action, Cause, Freeze, Overrun, Policy, advice
+from rtsim.core.errors import OverrunError, ScenarioError
+from rtsim.timing.overrun import ACTIONS, Action, Cause, Overrun
+from rtsim.timing.policy import LateTag, Policy, advice
 
 
 class Ledger:
@@ -40,7 +41,7 @@ class Ledger:
             cause=cause,
             amount_ns=late,
             job=job,
-            action=self._action(),
+            action=self._action(ns, late, cause),
             consecutive=self._consecutive,
             allowed=self._policy.allowed,
             stood_ns=stood_ns,
@@ -50,7 +51,13 @@ class Ledger:
         """What ends the run where the ``action`` is to abort."""
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
-    def _action(self) -> Action:
-        policy = self._policy
-        beyond = self._consecutive > policy.allowed and not isinstance(policy, Freeze)
-        return "abort" if beyond else policy.name
+    def _action(self, ns: int, late: int, cause: Cause) -> Action:
+        """The policy's answer; :class:`ScenarioError` if the loop does not know it."""
+        total = sum(self.overruns.values())
+        action = self._policy.answer(LateTag(ns, late, cause, self._consecutive, total))
+        if action not in ACTIONS:
+            raise ScenarioError(
+                f"overrun policy {self._policy.name} answered {action!r}; expected one of "
+                f"{', '.join(ACTIONS)}"
+            )
+        return action

@@ -25,13 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import assert_never
 
 from rtsim.core.clock import Clock, VirtualClock, Wake, WallClock, stopwatch
 from rtsim.core.errors import OverrunError, ScenarioError
 from rtsim.timing.frames import ENOUGH, NO_SAMPLE, FrameLog, WorstFrame
 from rtsim.timing.ledger import Ledger
 from rtsim.timing.line import RunQueue
-from rtsim.timing.policy import CatchUp, Cause, Freeze, Overrun, Policy, advice
+from rtsim.timing.overrun import Cause, Overrun
+from rtsim.timing.policy import CatchUp, Policy, advice
 
 _SPARE_NS = 300_000  # time in hand that is enough to count a block of frames in
 _LONG_NS = 150_000_000  # a wait that somebody may want to cut short
@@ -209,14 +211,10 @@ class Pacer:
 
     def patience_left_ns(self) -> int:
         """Of a freeze; raises :class:`OverrunError` where none is left."""
-        left = self._frozen_at + self._patience_ns - self.read()
+        left = self._frozen_at + self.policy.patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
-
-    @property
-    def _patience_ns(self) -> int:
-        return self.policy.patience_ns if isinstance(self.policy, Freeze) else 0
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
         """The job ``name`` ran from ``start_ns`` to ``end_ns`` (of one clock, whichever)."""
@@ -365,19 +363,20 @@ class Pacer:
         """
         job, stood = (self._culprit, None) if cause == "compute" else ("", self._stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
-        action = overrun.action
-        if action == "abort":
+        if overrun.action == "abort":
             raise self.ledger.limit(overrun)
+        if overrun.action == "catch_up":
+            return True
         now = self.clock.wall(ns) + late
-        if action == "slip":
-            self.slipped_ns += late
+        self.slipped_ns += late
+        self.clock.anchor(ns, now)
+        if overrun.action == "slip":
             self._late_by_wake, self._culprit_ns = 0, -1  # due now, and nothing is handed on
-            self.clock.anchor(ns, now)
-        elif action == "freeze":
-            self.slipped_ns += late
+            return True
+        if overrun.action == "freeze":
             self.frozen, self._frozen_ns, self._frozen_at = True, ns, now
-            self.clock.anchor(ns, now)
-        return action != "freeze"
+            return False
+        assert_never(overrun.action)
 
     def _hold(self, wake: Wake | None) -> bool:
         """Frozen: simulated time stands until :meth:`resume`, or the patience is over."""
@@ -389,7 +388,7 @@ class Pacer:
     def _out_of_patience(self) -> OverrunError:
         return OverrunError(
             f"frozen at {self._frozen_ns / 1e9:.9f} s by an overrun, and nobody resumed "
-            f"within {self._patience_ns / 1e9:g} s; {advice(self.policy, 1)}"
+            f"within {self.policy.patience_ns / 1e9:g} s; {advice(self.policy, 1)}"
         )
 
     def _longest_job(self) -> str:

@@ -1,4 +1,4 @@
-"""What to do when the loop falls behind: four named policies, each with a finite limit.
+"""What to do when the loop falls behind: named policies, each with a finite limit.
 
 ======================  ==============================================================
 ``catch_up(max_frames)``  run the late frames back to back, without waiting, until the loop is
@@ -12,31 +12,115 @@
 
 ``max_frames`` counts *consecutive* late frames.  A frame that the loop was ready for in time starts
 the count again, even if it is then woken late: that is an overrun, but not falling behind.
+
+To add a policy, write a subclass of :class:`Policy` and register it in :data:`POLICIES`, by the
+entry point ``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md).
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Self, TypeVar
 
 from rtsim.core.errors import ScenarioError
-
-Cause = Literal["compute", "wake"]
-Action = Literal["catch_up", "slip", "freeze", "abort"]
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.timing.overrun import Action, Cause
 
 _MOST_FRAMES = 10**9
 
 
-def _check_frames(name: str, frames: int) -> None:
-    if not 0 <= frames <= _MOST_FRAMES:
-        raise ScenarioError(
-            f"{name} of {frames} frames; expected 0 to {_MOST_FRAMES}, such as {name}:100"
-        )
+@dataclass(frozen=True)
+class LateTag:
+    """A tag that begins too late, as a policy sees it; times are wall-clock ns."""
+
+    tag_ns: int
+    """Simulated ns of the tag."""
+    late_ns: int
+    """How long after its due time the tag begins."""
+    cause: Cause
+    consecutive: int
+    """Late frames in a row, this one included."""
+    total: int
+    """Overruns of the run so far, this one included."""
+
+
+class Policy(ABC):
+    """What to do about late tags.
+
+    A subclass is an immutable dataclass.  One object may serve several runs, also at the same time,
+    and therefore keeps nothing about a run: :class:`LateTag` holds what an answer may depend on.
+    """
+
+    name: ClassVar[str]
+    """What a user types before the colon: ``--overrun NAME[:ARGUMENT]``."""
+    usage: ClassVar[str]
+    """An example for error messages, such as ``slip:1000 (frames in a row)``."""
+
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        """The policy for the text after the colon, ``""`` without one.
+
+        Raises :class:`ValueError` for a text that cannot be read.
+        """
+        if argument:
+            raise ValueError(argument)
+        return cls()
+
+    @property
+    def allowed(self) -> int:
+        """The limit of ``consecutive``, for messages and recordings."""
+        return 0
+
+    @property
+    def patience_ns(self) -> int:
+        """How long a freeze lasts at most, in wall-clock ns, before the run ends."""
+        return 0
+
+    @abstractmethod
+    def answer(self, late: LateTag) -> Action:
+        """What the loop does about a late tag."""
+
+    @abstractmethod
+    def remedy(self, consecutive: int) -> str:
+        """What to type if this policy has ended a run, after so many late frames in a row."""
+
+    def __str__(self) -> str:
+        """The text that :func:`parse_policy` reads."""
+        return self.name
+
+
+class _FramesInARow(Policy):
+    """A policy with a limit for the number of late frames in a row."""
+
+    name: ClassVar[Action]
+    max_frames: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_frames <= _MOST_FRAMES:
+            raise ScenarioError(
+                f"{self.name} of {self.max_frames} frames; expected 0 to {_MOST_FRAMES}, "
+                f"such as {self.name}:100"
+            )
+
+    @property
+    def allowed(self) -> int:
+        return self.max_frames
+
+    def answer(self, late: LateTag) -> Action:
+        return "abort" if late.consecutive > self.max_frames else self.name
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.max_frames}"
+
+    def _more(self, consecutive: int) -> str:
+        return f"--overrun {self.name}:{2 * max(consecutive, self.allowed, 1)} allows more"
 
 
 @dataclass(frozen=True)
-class CatchUp:
+class CatchUp(_FramesInARow):
     """Run late frames back to back; at most ``max_frames`` in a row, else the run ends.
 
     The default outlasts a stall of half a second at 200 Hz, which a desktop sees now and then,
@@ -45,20 +129,18 @@ class CatchUp:
 
     max_frames: int = 100
     name: ClassVar[Action] = "catch_up"
+    usage: ClassVar[str] = "catch_up:100"
 
-    def __post_init__(self) -> None:
-        _check_frames(self.name, self.max_frames)
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        return cls(int(argument)) if argument else cls()
 
-    @property
-    def allowed(self) -> int:
-        return self.max_frames
-
-    def __str__(self) -> str:
-        return f"{self.name}:{self.max_frames}"
+    def remedy(self, consecutive: int) -> str:
+        return f"{self._more(consecutive)}, --overrun slip falls behind instead"
 
 
 @dataclass(frozen=True)
-class Slip:
+class Slip(_FramesInARow):
     """Re-anchor at each late frame and go on; at most ``max_frames`` in a row, else the run ends.
 
     A loop that slips 1000 times in a row is not in real time at all: a lower rate says so honestly.
@@ -66,25 +148,23 @@ class Slip:
 
     max_frames: int = 1000
     name: ClassVar[Action] = "slip"
+    usage: ClassVar[str] = "slip:1000 (frames in a row)"
 
-    def __post_init__(self) -> None:
-        _check_frames(self.name, self.max_frames)
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        return cls(int(argument)) if argument else cls()
 
-    @property
-    def allowed(self) -> int:
-        return self.max_frames
-
-    def __str__(self) -> str:
-        return f"{self.name}:{self.max_frames}"
+    def remedy(self, consecutive: int) -> str:
+        return self._more(consecutive)
 
 
 @dataclass(frozen=True)
-class Freeze:
+class Freeze(Policy):
     """Stop simulated time before the late tag until it is resumed, at most ``patience_s`` [s]."""
 
     patience_s: float = 30.0
     name: ClassVar[Action] = "freeze"
-    allowed: ClassVar[int] = 0
+    usage: ClassVar[str] = "freeze:30 (seconds)"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.patience_s) and 0 < self.patience_s <= 1e9):
@@ -93,26 +173,76 @@ class Freeze:
                 "of seconds > 0, such as freeze:30"
             )
 
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        return cls(float(argument)) if argument else cls()
+
     @property
     def patience_ns(self) -> int:
         return round(self.patience_s * 1e9)
+
+    def answer(self, late: LateTag) -> Action:  # noqa: ARG002
+        return self.name
+
+    def remedy(self, consecutive: int) -> str:  # noqa: ARG002
+        return "--overrun freeze:300 waits longer, --overrun slip goes on by itself"
 
     def __str__(self) -> str:
         return f"{self.name}:{self.patience_s:g}"
 
 
 @dataclass(frozen=True)
-class Abort:
+class Abort(Policy):
     """The first overrun ends the run."""
 
     name: ClassVar[Action] = "abort"
-    allowed: ClassVar[int] = 0
+    usage: ClassVar[str] = "abort"
 
-    def __str__(self) -> str:
+    def answer(self, late: LateTag) -> Action:  # noqa: ARG002
         return self.name
 
+    def remedy(self, consecutive: int) -> str:  # noqa: ARG002
+        return "--overrun catch_up or --overrun slip goes on"
 
-Policy: TypeAlias = CatchUp | Slip | Freeze | Abort
+
+P = TypeVar("P", bound=Policy)
+
+
+def _checked(name: str, made: object) -> type[Policy]:
+    """``made`` if it is a complete policy class of this name."""
+    if not (isinstance(made, type) and issubclass(made, Policy)):
+        raise ScenarioError(
+            f"overrun policy {name!r} is {made!r}; expected a subclass of "
+            "rtsim.timing.policy.Policy"
+        )
+    if inspect.isabstract(made):
+        missing = ", ".join(sorted(made.__abstractmethods__))
+        raise ScenarioError(
+            f"overrun policy {name!r} has no method {missing}; write it in {made.__name__}"
+        )
+    if getattr(made, "name", None) != name or not getattr(made, "usage", ""):
+        raise ScenarioError(
+            f"overrun policy {name!r}: {made.__name__} needs name = {name!r} and a usage, such as "
+            f"usage = '{name}:10 (frames)'"
+        )
+    return made
+
+
+OWN_POLICIES: dict[str, type[Policy]] = {p.name: p for p in (CatchUp, Slip, Freeze, Abort)}
+"""Those that rtsim ships."""
+POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
+    "rtsim.overrun_policies",
+    "overrun policy",
+    OWN_POLICIES,
+    _checked,
+)
+"""The class of every policy that can be chosen, by its name."""
+
+
+def add_policy(policy: type[P]) -> type[P]:
+    """Register a policy for this process; usable as a decorator of the class."""
+    POLICIES.add(policy.name, policy)
+    return policy
 
 
 def parse_policy(text: str | Policy) -> Policy:
@@ -122,70 +252,29 @@ def parse_policy(text: str | Policy) -> Policy:
     """
     if not isinstance(text, str):
         return text
-    name, _, limit = text.strip().partition(":")
-    try:
-        if name == "catch_up":
-            return CatchUp(int(limit)) if limit else CatchUp()
-        if name == "slip":
-            return Slip(int(limit)) if limit else Slip()
-        if name == "freeze":
-            return Freeze(float(limit)) if limit else Freeze()
-        if name == "abort" and not limit:
-            return Abort()
-    except ValueError:
-        pass
-    raise ScenarioError(
-        f"cannot read overrun policy {text!r}; "
-        "type catch_up:100, slip:1000 (frames in a row), freeze:30 (seconds) or abort"
-    )
+    name, _, argument = text.strip().partition(":")
+    if name in POLICIES:
+        try:
+            return POLICIES[name].parse(argument)
+        except ValueError:
+            pass
+    raise ScenarioError(f"cannot read overrun policy {text!r}; type {_usages()}")
+
+
+def _usages() -> str:
+    """An example of each policy; the name alone where the package that adds it is broken."""
+    examples = []
+    for name in POLICIES:
+        try:
+            examples.append(POLICIES[name].usage)
+        except ScenarioError:
+            examples.append(name)
+    return f"{', '.join(examples[:-1])} or {examples[-1]}"
 
 
 def advice(policy: Policy, consecutive: int) -> str:
     """What to type after this policy ended a run."""
-    more = 2 * max(consecutive, policy.allowed, 1)
-    options = {
-        "catch_up": f"--overrun catch_up:{more} allows more, --overrun slip falls behind instead",
-        "slip": f"--overrun slip:{more} allows more",
-        "freeze": "--overrun freeze:300 waits longer, --overrun slip goes on by itself",
-        "abort": "--overrun catch_up or --overrun slip goes on",
-    }
     return (
-        f"type `rtsim doctor` to see what this machine holds; {options[policy.name]}, "
+        f"type `rtsim doctor` to see what this machine holds; {policy.remedy(consecutive)}, "
         "--pace 0.5 gives each frame twice the time"
     )
-
-
-@dataclass(frozen=True)
-class Overrun:
-    """One tag that began too late: recorded as an event at that tag."""
-
-    tag_ns: int
-    cause: Cause
-    """``compute``: the work before it took too long; ``wake``: the machine woke the loop late."""
-    amount_ns: int
-    """Own ns between when it was due and when the loop was there."""
-    job: str
-    """What took most of the longest frame since the loop was last on time; empty when it was not
-    computing."""
-    action: Action
-    """What was done about it; ``abort`` also where another policy's limit was exceeded."""
-    consecutive: int
-    allowed: int
-    stood_ns: int | None = None
-    """For how long the loop stood in line behind other threads, in the wait that ended late;
-    None: the system does not say, or it was by computing."""
-
-    def __str__(self) -> str:
-        late = f"{self.amount_ns / 1e6:.3f} ms"
-        if self.cause == "wake":
-            why = f"the wake came {late} late"
-            if self.stood_ns is not None:
-                stood = min(self.stood_ns, self.amount_ns)  # it may have begun before it was due
-                why += f", {stood / 1e6:.3f} ms of it in line behind other programs"
-        else:
-            where = f", most of it in {self.job}" if self.job else ""
-            why = f"computing took {late} too long{where}"
-        return (
-            f"overrun at {self.tag_ns / 1e9:.9f} s: {why}; "
-            f"consecutive {self.consecutive} / allowed {self.allowed}"
-        )

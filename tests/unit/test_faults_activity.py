@@ -12,11 +12,12 @@ from rtsim.components.latency import Fixed, LatencyModel, Reorder
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Tag
 from rtsim.engine.faults.activity import FAR_NS, Activity
-from rtsim.engine.faults.at_messages import FaultyTransport
+from rtsim.engine.faults.at_messages import MESSAGE_KINDS, FaultyTransport
 from rtsim.engine.faults.description import Fault
 from rtsim.engine.faults.present import Present
 
 MS = 1_000_000
+KINDS = {kind.name: kind for kind in MESSAGE_KINDS}
 
 
 def fault(kind: str = "drop", **entries: Any) -> Fault:
@@ -283,8 +284,8 @@ class Link:
         self.present.event = lambda tag, kind, source, text, values: self.told.append(
             (tag, kind, f"{source}: {text}", values)
         )
-        activities = [Activity(one, stream()) for one in faults]
-        self.transport = FaultyTransport(inner or Fixed("0.010"), activities, self.present)
+        at_work = [KINDS[one.kind.name](Activity(one, stream())) for one in faults]
+        self.transport = FaultyTransport(inner or Fixed("0.010"), at_work, self.present)
 
     def send(self, ms: int) -> tuple[int, ...]:
         self.present.ns = ms * MS

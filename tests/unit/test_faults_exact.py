@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from rtsim.engine.faults.at_loop import LoopFaults
-from rtsim.engine.faults.at_signals import KINDS, MOST_TOLD, SignalFault
+from rtsim.engine.faults.at_signals import MOST_TOLD, SIGNAL_KINDS, SignalFault
 from rtsim.engine.faults.present import Present
 
 MS = 1_000_000
+KINDS = {kind.name: kind for kind in SIGNAL_KINDS}
 
 
 class Said(Present):

@@ -15,7 +15,7 @@ from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Period, Tag
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.condition import parse_condition
-from rtsim.engine.faults.description import FaultError
+from rtsim.engine.faults.kind import FaultError
 from rtsim.engine.faults.present import Present
 from rtsim.engine.faults.schedule import FIRST, FaultTask, Schedule
 from rtsim.engine.system import System

@@ -9,6 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.components.allowed_latency import (
+    allowing,
+    from_plain,
+    latency_in_words,
+    latency_of,
+    to_plain,
+)
 from rtsim.components.latency import (
     ZERO,
     Duplicate,
@@ -21,12 +28,7 @@ from rtsim.components.latency import (
     SerialLine,
     TruncatedNormal,
     Uniform,
-    allowing,
     draw,
-    from_plain,
-    latency_in_words,
-    latency_of,
-    to_plain,
 )
 from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.core.random_streams import RandomStreams

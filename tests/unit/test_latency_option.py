@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from rtsim.cli import main
 from rtsim.cli.latency import parse_latencies
-from rtsim.components.latency import Empirical, latency_in_words
+from rtsim.components.allowed_latency import latency_in_words
+from rtsim.components.latency import Empirical
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.record.measured import MeasuredLatency
 from rtsim.record.reading import Recording

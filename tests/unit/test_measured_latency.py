@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rtsim.components.latency import Empirical, Fixed, from_plain, to_plain
+from rtsim.components.allowed_latency import from_plain, to_plain
+from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import LatencyError, RecordingError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag

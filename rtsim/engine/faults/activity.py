@@ -7,11 +7,12 @@ once for each item that could begin an activation by ``probability``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rtsim.engine.faults.description import Fault
+if TYPE_CHECKING:
+    from rtsim.engine.faults.description import Fault
 
 FAR_NS = 2**63 - 1
 _NEVER = -1

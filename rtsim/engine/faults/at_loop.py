@@ -9,61 +9,186 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rtsim.core.clock import Clock, Wake
+from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Places
 from rtsim.engine.faults.present import Present, seconds
-from rtsim.timing.pacing import NEXT, Pacer
+from rtsim.timing.pacing import NEXT, RECORDING, Pacer
 from rtsim.timing.policy import Policy
 
+if TYPE_CHECKING:
+    from rtsim.engine.faults.description import Fault
+
+LOOP = "loop"
 ALL_TICKS = ""
 UNPACED = "as fast as possible nothing is late; give --pace 1"
+
+
+Moment = Literal["frame", "wake", "job", "tick"]
+"""When in a frame a fault acts: before the wait, after the wait, in a job, at a task's tick."""
+_WITH_JOB: dict[Moment, tuple[bool, ...]] = {
+    "frame": (False,), "wake": (False,), "job": (True,), "tick": (False, True),
+}  # fmt: skip
+"""Whether ``where`` names a job or task behind ``loop.``."""
+
+
+_AMOUNT = Parameter("amount", "seconds")
+
+
+class LoopFault(FaultKind):
+    """One fault of the loop; a subclass says at which moment, and may write :meth:`takes`."""
+
+    level: ClassVar[Level] = "loop"
+    example: ClassVar[str] = LOOP
+    moment: ClassVar[Moment]
+    """At a ``tick`` a struck item is lost; at the other moments it takes the clock's own time."""
+
+    def __init__(self, activity: Activity) -> None:
+        self.fault = activity.fault
+        self.activity = activity
+
+    @classmethod
+    def check_where(cls, where: str) -> None:
+        """``loop``, or ``loop.JOB``: by the kind, so that a part may be named loop."""
+        loop, dot, job = where.partition(".")
+        wanted = _WITH_JOB[cls.moment]
+        if loop != LOOP or (bool(dot) not in wanted) or bool(dot) != bool(job):
+            examples = " or ".join("where = 'loop.JOB'" if j else "where = 'loop'" for j in wanted)
+            text = f"where = {where!r}; {cls.name} is at the loop: {examples}"
+            raise FaultError.of("where", text)
+
+    @classmethod
+    def check_job(cls, fault: Fault, tasks: Sequence[str]) -> None:
+        """Raise :class:`UnknownName` for a job or task that the run does not have."""
+        others = (NEXT, RECORDING) if cls.takes_time() else ()
+        if fault.signal and fault.signal not in (*tasks, *others):
+            raise UnknownName("job", fault.signal, sorted((*tasks, *others)))
+
+    @classmethod
+    def put(cls, fault: Fault, places: Places) -> None:
+        places.in_loop(fault, cls)
+
+    @classmethod
+    def check_kind(cls) -> None:
+        super().check_kind()
+        if getattr(cls, "moment", None) not in _WITH_JOB:
+            raise ScenarioError(
+                f"fault kind {cls.name!r}: {cls.__name__} needs a moment; choose one of "
+                f"{', '.join(_WITH_JOB)}"
+            )
+        if cls.takes is LoopFault.takes and cls.takes_time() and _AMOUNT not in cls.parameters:
+            raise ScenarioError(
+                f"fault kind {cls.name!r} takes time; give {cls.__name__} a method takes, or "
+                "Parameter('amount', 'seconds')"
+            )
+
+    @classmethod
+    def takes_time(cls) -> bool:
+        """It takes time of the clock, and changes nothing in the trace."""
+        return cls.moment != "tick"
+
+    def takes(self) -> int:
+        """How much of the clock's own time a struck item takes, ns."""
+        return int(self.fault.parameters["amount"])
+
+    def save(self) -> dict[str, Any]:
+        return self.activity.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.activity.restore(saved)
+
+
+class Stall(LoopFault):
+    """The computation in a frame takes ``amount`` s longer."""
+
+    name = "stall"
+    does = "the loop stands still for"
+    parameters = (_AMOUNT,)
+    moment = "frame"
+    brief = True
+
+
+class LateWake(LoopFault):
+    """The wait for the next tag ends ``amount`` s later."""
+
+    name = "late_wake"
+    does = "the loop is woken late by"
+    parameters = (_AMOUNT,)
+    moment = "wake"
+    brief = True
+
+
+class LostTick(LoopFault):
+    """A tick of a task does nothing."""
+
+    name = "lost_tick"
+    does = "does not tick"
+    moment = "tick"
+    brief = True
+
+
+class SlowJob(LoopFault):
+    """A job takes ``amount`` s longer each time it runs."""
+
+    name = "slow_job"
+    does = "it takes longer by"
+    parameters = (_AMOUNT,)
+    moment = "job"
+
+
+class Load(LoopFault):
+    """The computation in each of ``length`` frames takes up to ``amount`` s longer."""
+
+    name = "load"
+    does = "another has the CPU, at first for"
+    parameters = (_AMOUNT, Parameter("length", "natural"))
+    moment = "frame"
+    has_length = True
+
+    def takes(self) -> int:
+        return int(self.activity.stream.integers(0, super().takes(), endpoint=True))
+
+
+LOOP_KINDS = (Stall, LateWake, LostTick, SlowJob, Load)
 
 
 class LoopFaults:
     """The faults of one loop, by where in a frame they act, each in the order of their names."""
 
-    def __init__(
-        self, activities: Sequence[Activity], present: Present, tasks: Sequence[str]
-    ) -> None:
-        self._activities = tuple(activities)
+    def __init__(self, faults: Sequence[LoopFault], present: Present, tasks: Sequence[str]) -> None:
+        self._faults = tuple(faults)
         self._tasks = frozenset(tasks)
         self._present = present
-        self.frames: list[Activity] = []
-        self.wakes: list[Activity] = []
-        self.jobs: defaultdict[str, list[Activity]] = defaultdict(list)
-        self._lost: defaultdict[str, list[Activity]] = defaultdict(list)
-        for activity in activities:
-            fault = activity.fault
-            if fault.kind.name == "late_wake":
-                self.wakes.append(activity)
-            elif fault.kind.name == "slow_job":
-                self.jobs[fault.signal].append(activity)
-            elif fault.kind.name == "lost_tick":
-                self._lost[fault.signal].append(activity)
-            else:
-                self.frames.append(activity)
+        self.frames = [f for f in faults if f.moment == "frame"]
+        self.wakes = [f for f in faults if f.moment == "wake"]
+        self.jobs: defaultdict[str, list[LoopFault]] = defaultdict(list)
+        self._lost: defaultdict[str, list[LoopFault]] = defaultdict(list)
+        for fault in faults:
+            if fault.moment == "job":
+                self.jobs[fault.fault.signal].append(fault)
+            elif fault.moment == "tick":
+                self._lost[fault.fault.signal].append(fault)
         self.loses = bool(self._lost)
         self.told_again = False
         """A replay: nobody waits, and what made the loop late is in the recording."""
 
     @property
-    def late(self) -> list[Activity]:
+    def late(self) -> list[Fault]:
         """Those that take time."""
-        return [a for a in self._activities if a.fault.kind.name != "lost_tick"]
+        return [f.fault for f in self._faults if f.takes_time()]
 
-    def takes(self, activity: Activity, ns: int) -> int:
+    def takes(self, at_work: LoopFault, ns: int) -> int:
         """Own ns that it takes of the item at ``ns``."""
+        activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
-        fault = activity.fault
         amount = 0
         if struck:
-            amount = int(fault.parameters["amount"])
-            if fault.kind.name == "load":
-                amount = int(activity.stream.integers(0, amount, endpoint=True))
+            amount = at_work.takes()
             if activity.begins:
-                text = f"{fault.kind.does} {seconds(amount) * 1e3:g} ms"
+                text = f"{at_work.does} {seconds(amount) * 1e3:g} ms"
                 self._present.began(fault, ns, text, {"amount": seconds(amount)})
         if activity.ended:
             self._present.ended(fault, activity.ended_ns, activity.ended)
@@ -74,21 +199,22 @@ class LoopFaults:
         lost = False
         if task not in self._tasks:
             return lost  # a fault's own
-        for activity in (*self._lost.get(ALL_TICKS, ()), *self._lost.get(task, ())):
+        for fault in (*self._lost.get(ALL_TICKS, ()), *self._lost.get(task, ())):
+            activity = fault.activity
             struck = activity.strikes(ns)
             if struck and activity.begins:
-                self._present.began(activity.fault, ns, f"{task} does not tick", {})
+                self._present.began(activity.fault, ns, f"{task} {fault.does}", {})
             if activity.ended:
                 self._present.ended(activity.fault, activity.ended_ns, activity.ended)
             lost = lost or struck
         return lost
 
     def save(self) -> list[dict[str, Any]]:
-        return [a.save() for a in self._activities]
+        return [fault.save() for fault in self._faults]
 
     def restore(self, saved: list[dict[str, Any]]) -> None:
-        for activity, state in zip(self._activities, saved, strict=True):
-            activity.restore(state)
+        for fault, state in zip(self._faults, saved, strict=True):
+            fault.restore(state)
 
 
 class DisturbedPacer(Pacer):
@@ -107,39 +233,39 @@ class DisturbedPacer(Pacer):
         return self.clock.paced and not self._faults.told_again
 
     def lap(self, name: str) -> None:
-        for activity in self._faults.jobs.get(name, ()) if self._disturbs else ():
-            self._take(activity, self._tag_ns, name)
+        for fault in self._faults.jobs.get(name, ()) if self._disturbs else ():
+            self._take(fault, self._tag_ns, name)
         super().lap(name)
 
     def wait(self, ns: int, wake: Wake | None = None) -> bool:
         begun = not (self.frozen or self._closed)  # a freeze stands between two frames
         if self._disturbs and begun and self._disturbed_ns != self._tag_ns:
             self._disturbed_ns = self._tag_ns  # once a frame, however often it looks again
-            for activity in self._faults.jobs.get(NEXT, ()):
-                self._take(activity, self._tag_ns, NEXT)
-            for activity in self._faults.frames:
-                self._take(activity, self._tag_ns, f"fault.{activity.fault.name}")
+            for fault in self._faults.jobs.get(NEXT, ()):
+                self._take(fault, self._tag_ns, NEXT)
+            for fault in self._faults.frames:
+                self._take(fault, self._tag_ns, f"fault.{fault.fault.name}")
         return super().wait(ns, wake)
 
-    def _take(self, activity: Activity, ns: int, job: str) -> None:
+    def _take(self, fault: LoopFault, ns: int, job: str) -> None:
         began = self.read()
-        amount = self._faults.takes(activity, ns)
+        amount = self._faults.takes(fault, ns)
         if amount:
-            self._spend(activity, amount)
+            self._spend(fault, amount)
             ended = self.read()
             self.job(job, began, ended)
             self._lap_at += ended - began
 
-    def _spend(self, activity: Activity, ns: int) -> None:
+    def _spend(self, fault: LoopFault, ns: int) -> None:
         self.clock.spend(ns)
-        name = activity.fault.name
+        name = fault.fault.name
         self.injected[name] = self.injected.get(name, 0) + ns
 
     def _wait_and_oversleep(self, ns: int, wake: Wake | None) -> bool:
         if not self.clock.wait_until(ns, wake):
             return False
-        for activity in self._faults.wakes if self._disturbs else ():
-            amount = self._faults.takes(activity, ns)
+        for fault in self._faults.wakes if self._disturbs else ():
+            amount = self._faults.takes(fault, ns)
             if amount:
-                self._spend(activity, amount)
+                self._spend(fault, amount)
         return True

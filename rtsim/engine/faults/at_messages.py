@@ -6,24 +6,125 @@ own: what the link draws for a message does not depend on what a fault makes of 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rtsim.components.latency import LatencyModel
 from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Places
 from rtsim.engine.faults.present import Present, seconds
+
+if TYPE_CHECKING:
+    from rtsim.engine.faults.description import Fault
+
+Delays = tuple[int, ...]
+"""ns from the sending of a message to its arrival, one for each copy; none of a lost message."""
+
+
+class MessageFault(FaultKind):
+    """One fault at the messages of one sender; a subclass writes :meth:`spoil`."""
+
+    level: ClassVar[Level] = "message"
+    example: ClassVar[str] = "controller"
+    holds_back: ClassVar[bool] = False
+    """A struck message gives up its place: later messages may overtake it."""
+
+    def __init__(self, activity: Activity) -> None:
+        self.fault = activity.fault
+        self.activity = activity
+
+    @classmethod
+    def check_where(cls, where: str) -> None:
+        if not where.isidentifier():
+            text = f"where = {where!r}; {cls.name} is at the messages of a part: {cls.wanted()}"
+            raise FaultError.of("where", text)
+
+    @classmethod
+    def put(cls, fault: Fault, places: Places) -> None:
+        places.at_messages(fault, cls)
+
+    @abstractmethod
+    def spoil(self, delays: Delays) -> Delays:
+        """What becomes of a struck message whose copies would take ``delays``, ns."""
+
+    def ns(self, parameter: str) -> int:
+        """A parameter that is a time in a fault file, in ns; 0 if it is not given."""
+        return int(self.fault.parameters.get(parameter, 0))
+
+    def save(self) -> dict[str, Any]:
+        return self.activity.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.activity.restore(saved)
+
+
+class Drop(MessageFault):
+    """The message is lost."""
+
+    name = "drop"
+    does = "is lost"
+
+    def spoil(self, delays: Delays) -> Delays:  # noqa: ARG002
+        return ()
+
+
+class Burst(Drop):
+    """The message is lost with the ``length - 1`` messages after it."""
+
+    name = "burst"
+    does = "is lost with those after it"
+    parameters = (Parameter("length", "natural"),)
+    has_length = True
+
+
+class Delay(MessageFault):
+    """The message takes ``delay`` s longer; messages behind it wait."""
+
+    name = "delay"
+    does = "takes longer"
+    parameters = (Parameter("delay", "seconds"),)
+
+    def spoil(self, delays: Delays) -> Delays:
+        return tuple(d + self.ns("delay") for d in delays)
+
+
+class DuplicateFault(MessageFault):
+    """Each copy of the message arrives a second time, ``gap`` s later."""
+
+    name = "duplicate"
+    does = "comes twice"
+    parameters = (Parameter("gap", "seconds", needed=False),)
+
+    def spoil(self, delays: Delays) -> Delays:
+        return delays + tuple(d + self.ns("gap") for d in delays)
+
+
+class ReorderFault(MessageFault):
+    """The message is held back for ``extra`` s, and later messages may overtake it."""
+
+    name = "reorder"
+    does = "may be overtaken"
+    parameters = (Parameter("extra", "seconds"),)
+    holds_back = True
+
+    def spoil(self, delays: Delays) -> Delays:
+        return tuple(d + self.ns("extra") for d in delays)
+
+
+MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst)
 
 
 class FaultyTransport:
     """``inner`` with faults; an item is a message, when it is sent."""
 
     def __init__(
-        self, inner: LatencyModel, activities: Sequence[Activity], present: Present
+        self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
     ) -> None:
         self._inner = inner
-        self._activities = tuple(activities)
+        self._faults = tuple(faults)
         self._present = present
         self._sequence = 0
         self._held_back = False
@@ -37,10 +138,12 @@ class FaultyTransport:
         delays = self._inner.delays(stream, size_bytes)
         self._held_back = False
         ns = self._present.ns
-        for activity in self._activities:
+        for fault in self._faults:
+            activity = fault.activity
             struck = activity.strikes(ns)
             if struck:
-                before, delays = delays, self._spoiled(activity, delays)
+                before, delays = delays, fault.spoil(delays)
+                self._held_back = self._held_back or fault.holds_back
                 if activity.begins:
                     self._tell(activity, ns, before, delays)
             if activity.ended:
@@ -48,20 +151,7 @@ class FaultyTransport:
         self._sequence += 1
         return delays
 
-    def _spoiled(self, activity: Activity, delays: tuple[int, ...]) -> tuple[int, ...]:
-        kind, parameters = activity.fault.kind.name, activity.fault.parameters
-        if kind in ("drop", "burst"):
-            return ()
-        if kind == "duplicate":
-            gap = int(parameters.get("gap", 0))
-            return delays + tuple(d + gap for d in delays)
-        self._held_back = self._held_back or kind == "reorder"
-        more = int(parameters["delay" if kind == "delay" else "extra"])
-        return tuple(d + more for d in delays)
-
-    def _tell(
-        self, activity: Activity, ns: int, before: tuple[int, ...], after: tuple[int, ...]
-    ) -> None:
+    def _tell(self, activity: Activity, ns: int, before: Delays, after: Delays) -> None:
         values = {"sequence": float(self._sequence), "copies": float(len(after))}
         if after:
             values["delay"] = seconds(after[-1])
@@ -71,9 +161,9 @@ class FaultyTransport:
         self._present.began(activity.fault, ns, text, values)
 
     def save(self) -> dict[str, Any]:
-        return {"sequence": self._sequence, "faults": [a.save() for a in self._activities]}
+        return {"sequence": self._sequence, "faults": [fault.save() for fault in self._faults]}
 
     def restore(self, saved: dict[str, Any]) -> None:
         self._sequence = saved["sequence"]
-        for activity, state in zip(self._activities, saved["faults"], strict=True):
-            activity.restore(state)
+        for fault, state in zip(self._faults, saved["faults"], strict=True):
+            fault.restore(state)

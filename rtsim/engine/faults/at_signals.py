@@ -6,25 +6,41 @@ reads, a tick of the fault's own.  What was decided and drawn for an item holds 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rtsim.components.ports import Source, Wiring
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.kind import FaultKind, Level, Parameter, Places, check_part_signal
 from rtsim.engine.faults.present import Present, seconds
+
+if TYPE_CHECKING:
+    from rtsim.engine.faults.description import Fault
 
 MOST_TOLD = 8
 """Elements of a vector that an event names."""
 
 
-class SignalFault:
-    """One fault at one signal of (n,) elements; subclasses say what it does."""
+class SignalFault(FaultKind):
+    """One fault at one signal of (n,) elements; a subclass writes :meth:`apply`."""
 
-    changes_alone = False
+    level: ClassVar[Level] = "signal"
+    example: ClassVar[str] = "f16.alpha"
+    entries: ClassVar[tuple[str, ...]] = ("period",)
+    changes_alone: ClassVar[bool] = False
     """It gives another value at each item, though nothing else has changed."""
+
+    @classmethod
+    def check_where(cls, where: str) -> None:
+        check_part_signal(cls, where, "signal")
+
+    @classmethod
+    def put(cls, fault: Fault, places: Places) -> None:
+        places.at_signal(fault, cls)
 
     def __init__(self, activity: Activity, present: Present, columns: tuple[str, ...]) -> None:
         self.fault = activity.fault
@@ -77,8 +93,9 @@ class SignalFault:
     def draw(self, elapsed_ns: int) -> None:
         """A new item, so long after the activation began."""
 
+    @abstractmethod
     def apply(self, value: Vector) -> None:
-        raise NotImplementedError
+        """Change ``value`` (n,) in place; called for each reading of a struck item."""
 
     def save(self) -> dict[str, Any]:
         return {
@@ -97,6 +114,10 @@ class SignalFault:
 class Stuck(SignalFault):
     """What the first item found, or ``value``."""
 
+    name = "stuck"
+    does = "stays"
+    parameters = (Parameter("value", "number", needed=False),)
+
     def capture(self, value: Vector) -> None:
         self.drawn[:] = self._parameters.get("value", value)
 
@@ -107,12 +128,20 @@ class Stuck(SignalFault):
 class OffsetFault(SignalFault):
     """``amount`` more."""
 
+    name = "offset"
+    does = "is off by an amount"
+    parameters = (Parameter("amount", "number"),)
+
     def apply(self, value: Vector) -> None:
         value += self._parameters["amount"]
 
 
 class Scale(SignalFault):
     """Times ``factor``."""
+
+    name = "scale"
+    does = "is scaled by a factor"
+    parameters = (Parameter("factor", "number"),)
 
     def apply(self, value: Vector) -> None:
         value *= self._parameters["factor"]
@@ -121,6 +150,9 @@ class Scale(SignalFault):
 class Drift(SignalFault):
     """``rate`` a second more, from the start of the activation."""
 
+    name = "drift"
+    does = "drifts at a rate"
+    parameters = (Parameter("rate", "number"),)
     changes_alone = True
 
     def draw(self, elapsed_ns: int) -> None:
@@ -133,6 +165,9 @@ class Drift(SignalFault):
 class NoiseFault(SignalFault):
     """A normal of ``deviation`` more, each element by itself, new at each item."""
 
+    name = "noise"
+    does = "is noisy"
+    parameters = (Parameter("deviation", "not negative"),)
     changes_alone = True
 
     def draw(self, elapsed_ns: int) -> None:  # noqa: ARG002
@@ -146,6 +181,10 @@ class NoiseFault(SignalFault):
 class Quantised(SignalFault):
     """The nearest multiple of ``step``; halves go to the even one."""
 
+    name = "quantised"
+    does = "moves in steps"
+    parameters = (Parameter("step", "positive"),)
+
     def apply(self, value: Vector) -> None:
         value /= self._parameters["step"]
         np.rint(value, out=value)
@@ -155,14 +194,14 @@ class Quantised(SignalFault):
 class NotANumber(SignalFault):
     """NaN."""
 
+    name = "nan"
+    does = "is not a number"
+
     def apply(self, value: Vector) -> None:
         value[:] = np.nan
 
 
-KINDS: Mapping[str, type[SignalFault]] = {
-    "stuck": Stuck, "offset": OffsetFault, "scale": Scale, "drift": Drift, "noise": NoiseFault,
-    "quantised": Quantised, "nan": NotANumber,
-}  # fmt: skip
+SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANumber)
 
 
 class FaultyWiring(Wiring):

@@ -15,7 +15,6 @@ Nothing is spoiled from ``until`` on.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,34 +24,12 @@ from typing import Any
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import Period, to_ns
 from rtsim.engine.faults.condition import Condition, parse_condition
-from rtsim.engine.faults.kinds import KINDS, WANTED, Check, FaultKind
+from rtsim.engine.faults.kind import WANTED, FaultError, FaultKind, passes
+from rtsim.engine.faults.kinds import COMMON, KINDS
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
 _TIMES = ("at", "until", "duration")
-COMMON = (
-    "name", "where", "kind", "at", "every", "probability", "when", "until", "duration", "count",
-    "seed",
-)  # fmt: skip
-_LARGEST = 1e300
 _LONGEST_SHOWN = 60
-LOOP = "loop"
-_EXAMPLES = {
-    "signal": "f16.alpha", "message": "controller", "line": "controller.to_board", "loop": LOOP,
-}  # fmt: skip
-LINE_ENDS = ("to_board", "from_board", "board")
-
-
-class FaultError(ScenarioError):
-    """A fault that cannot be used; says which, in which file, and what to type."""
-
-    key = ""
-    """The entry that is wrong."""
-
-    @classmethod
-    def of(cls, key: str, text: str) -> FaultError:
-        error = cls(text)
-        error.key = key
-        return error
 
 
 @dataclass(frozen=True)
@@ -61,7 +38,7 @@ class Fault:
 
     name: str
     where: str
-    kind: FaultKind
+    kind: type[FaultKind]
     parameters: Mapping[str, float] = field(default_factory=dict)
     at_ns: int | None = None
     every: Period | None = None
@@ -111,12 +88,8 @@ class _Reader:
         if not _NAME.match(name):
             text = f"name {name!r}; write a letter, then letters, digits, _ or -, at most 60"
             raise FaultError.of("name", text)
-        kind = KINDS.get(self._text("kind", "the kind, such as kind = 'offset'"))
-        if kind is None:
-            raise FaultError.of("kind", str(UnknownName("kind", given["kind"], KINDS)))
-        known = (*COMMON, *(p.name for p in kind.parameters))
-        if kind.level == "signal":
-            known = (*known, "period")
+        kind = self._kind()
+        known = (*COMMON, *(p.name for p in kind.parameters), *kind.entries)
         for key in given:
             if key not in known:
                 raise FaultError.of(key, str(UnknownName("entry", key, known, kind.name)))
@@ -143,7 +116,16 @@ class _Reader:
             place=self.place,
         )
 
-    def _trigger(self, kind: FaultKind) -> None:
+    def _kind(self) -> type[FaultKind]:
+        name = self._text("kind", "the kind, such as kind = 'offset'")
+        if name not in KINDS:
+            raise FaultError.of("kind", str(UnknownName("kind", name, KINDS)))
+        try:
+            return KINDS[name]
+        except ScenarioError as error:  # its package is broken
+            raise FaultError.of("kind", str(error)) from None
+
+    def _trigger(self, kind: type[FaultKind]) -> None:
         triggers = [k for k in ("every", "probability", "when") if k in self.given]
         if len(triggers) > 1:
             text = f"{' and '.join(triggers)} are both triggers; give one of them"
@@ -164,29 +146,12 @@ class _Reader:
             raise FaultError.of(key, f"{key} is missing or no text; give {wanted}")
         return value.strip()
 
-    def _where(self, kind: FaultKind) -> str:
-        wanted = f"where = '{_EXAMPLES[kind.level]}'"
-        where = self._text("where", wanted)
-        part, dot, signal = where.partition(".")
-        if kind.level == "loop":
-            return _in_loop(kind, where)
-        if kind.level == "message":
-            if dot or not part.isidentifier():
-                text = f"where = {where!r}; {kind.name} is at the messages of a part: {wanted}"
-                raise FaultError.of("where", text)
-            return where
-        if not dot or not part.isidentifier() or not signal:
-            what = "signal" if kind.level == "signal" else "end"
-            text = f"where = {where!r}; {kind.name} is at part.{what}: {wanted}"
-            raise FaultError.of("where", text)
-        if kind.level == "line":
-            ends = ("board",) if kind.once else LINE_ENDS[:2]
-            if signal not in ends:
-                text = str(UnknownName("end", signal, ends, f"where = {where!r}"))
-                raise FaultError.of("where", text)
+    def _where(self, kind: type[FaultKind]) -> str:
+        where = self._text("where", kind.wanted())
+        kind.check_where(where)
         return where
 
-    def _parameters(self, kind: FaultKind) -> dict[str, float]:
+    def _parameters(self, kind: type[FaultKind]) -> dict[str, float]:
         out = {}
         for parameter in kind.parameters:
             name, wanted = parameter.name, WANTED[parameter.check]
@@ -198,7 +163,7 @@ class _Reader:
             value = self.given[name]
             if parameter.check == "seconds":
                 out[name] = float(self._ns(name, zero=True) or 0)
-            elif not _passes(parameter.check, value):
+            elif not passes(parameter.check, value):
                 raise FaultError.of(name, f"{name} = {_shown(value)}; write {wanted}")
             else:
                 out[name] = float(value)
@@ -226,7 +191,7 @@ class _Reader:
         if "probability" not in self.given:
             return None
         value = self.given["probability"]
-        if not _passes("number", value) or not 0.0 <= value <= 1.0:
+        if not passes("number", value) or not 0.0 <= value <= 1.0:
             raise FaultError.of("probability", f"probability = {_shown(value)}; write 0 to 1")
         return float(value)
 
@@ -239,7 +204,7 @@ class _Reader:
         except ScenarioError as error:
             raise FaultError.of("when", str(error)) from None
 
-    def _count(self, kind: FaultKind) -> int | None:
+    def _count(self, kind: type[FaultKind]) -> int | None:
         if kind.has_length:
             return int(self.given["length"])
         count = self._whole("count", 1)
@@ -254,27 +219,6 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
             raise FaultError.of(key, f"{key} = {_shown(value)}; write a whole number >= {least}")
         return value
-
-
-def _in_loop(kind: FaultKind, where: str) -> str:
-    """``loop``, or ``loop.JOB``: by the kind, so that a part may be named loop."""
-    loop, dot, job = where.partition(".")
-    wanted = {"slow_job": (True,), "lost_tick": (False, True)}.get(kind.name, (False,))
-    if loop != LOOP or (bool(dot) not in wanted) or bool(dot) != bool(job):
-        examples = " or ".join("where = 'loop.JOB'" if j else "where = 'loop'" for j in wanted)
-        raise FaultError.of("where", f"where = {where!r}; {kind.name} is at the loop: {examples}")
-    return where
-
-
-def _passes(check: Check, value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if abs(value) > _LARGEST or not math.isfinite(value):
-        return False
-    if check in ("whole", "natural", "bit"):
-        least, most = (1 if check == "natural" else 0), (7 if check == "bit" else 2**31)
-        return isinstance(value, int) and least <= value <= most
-    return check == "number" or value > 0 or (value == 0 and check == "not negative")
 
 
 def _shown(value: object) -> str:

@@ -15,17 +15,19 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import HasLine, LineFaults
-from rtsim.engine.faults.at_loop import LoopFaults
-from rtsim.engine.faults.at_messages import FaultyTransport
-from rtsim.engine.faults.at_signals import KINDS, FaultyWiring, SignalFault
+from rtsim.engine.faults.at_loop import LoopFault, LoopFaults
+from rtsim.engine.faults.at_messages import FaultyTransport, MessageFault
+from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
 from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.kind import Places
 from rtsim.engine.faults.present import Present
 from rtsim.engine.faults.schedule import FaultTask, Schedule
-from rtsim.timing.pacing import NEXT, RECORDING
 
 
-class Installer:
+class Installer(Places):
     """Puts the faults of one run in place; every name is resolved, or it is an error."""
+
+    _bus: Bus
 
     def __init__(self, faults: Sequence[Fault], streams: RandomStreams) -> None:
         self.present = Present()
@@ -35,6 +37,11 @@ class Installer:
         self._ports: Mapping[str, SignalPort] = {}
         self._wirings: Mapping[str, FaultyWiring] = {}
         self._plants: Mapping[str, Plant] = {}
+        self._controllers: Mapping[str, Controller] = {}
+        self._tasks: Sequence[str] = ()
+        self._messages: defaultdict[str, list[MessageFault]] = defaultdict(list)
+        self._lines: defaultdict[str, list[Activity]] = defaultdict(list)
+        self._loop: list[LoopFault] = []
 
     def install(
         self,
@@ -47,34 +54,34 @@ class Installer:
     ) -> Schedule:
         """Once all parts are there.  Raises :class:`FaultError`."""
         self._ports, self._wirings, self._plants = ports, wirings, plants
-        messages: defaultdict[str, list[Activity]] = defaultdict(list)
-        lines: defaultdict[str, list[Activity]] = defaultdict(list)
-        loop: list[Activity] = []
+        self._bus, self._controllers, self._tasks = bus, controllers, tasks
         for fault in self._faults:
             try:
-                if fault.kind.level == "signal":
-                    self._signal(fault)
-                elif fault.kind.level == "message":
-                    self._check_topic(fault, bus)
-                    messages[fault.where].append(self._activity(fault))
-                elif fault.kind.level == "loop":
-                    _check_job(fault, tasks)
-                    loop.append(self._activity(fault))
-                else:
-                    if fault.part not in controllers:
-                        raise UnknownName("controller", fault.part, sorted(controllers))
-                    lines[fault.part].append(self._activity(fault))
+                fault.kind.put(fault, self)
             except ScenarioError as error:
                 raise fault.error(error) from None
-        for name, activities in messages.items():
-            transport = FaultyTransport(bus.topics[name].transport, activities, self.present)
+        for name, faults in self._messages.items():
+            transport = FaultyTransport(bus.topics[name].transport, faults, self.present)
             bus.topics[name] = replace(bus.topics[name], transport=transport)
             self._schedule.transports[name] = transport
-        for name, activities in lines.items():
+        for name, activities in self._lines.items():
             self._line(name, controllers[name], activities)
-        if loop:
-            self._schedule.loop = LoopFaults(loop, self.present, tasks)
+        if self._loop:
+            self._schedule.loop = LoopFaults(self._loop, self.present, tasks)
         return self._schedule
+
+    def at_messages(self, fault: Fault, kind: type[MessageFault]) -> None:
+        self._check_topic(fault, self._bus)
+        self._messages[fault.where].append(kind(self._activity(fault)))
+
+    def in_loop(self, fault: Fault, kind: type[LoopFault]) -> None:
+        kind.check_job(fault, self._tasks)
+        self._loop.append(kind(self._activity(fault)))
+
+    def at_line(self, fault: Fault) -> None:
+        if fault.part not in self._controllers:
+            raise UnknownName("controller", fault.part, sorted(self._controllers))
+        self._lines[fault.part].append(self._activity(fault))
 
     def _activity(self, fault: Fault) -> Activity:
         streams = self._streams
@@ -85,7 +92,7 @@ class Installer:
         self._schedule.activities[fault.name] = activity
         return activity
 
-    def _signal(self, fault: Fault) -> None:
+    def at_signal(self, fault: Fault, kind: type[SignalFault]) -> None:
         """An input is spoiled on its way in, anything else on each way out."""
         sampled = self._wirings.get(fault.part)
         if sampled is not None and _names(sampled.signals, fault.signal):
@@ -110,7 +117,7 @@ class Installer:
                 self._schedule.idle[fault.name] = f"nobody reads {fault.where}"
         first = signals.slice(base).start
         columns = signals.columns[first + at.start : first + at.stop]
-        made = KINDS[fault.kind.name](self._activity(fault), self.present, columns)
+        made = kind(self._activity(fault), self.present, columns)
         self._schedule.signals.append(made)
         for _, wiring, name, where in readers:
             start = wiring.signals.slice(name).start
@@ -144,12 +151,6 @@ class Installer:
         for activity in activities:
             reason = f"{name} has no line here: {activity.fault.kind.name} acts on a board's bytes"
             self._schedule.idle[activity.fault.name] = reason
-
-
-def _check_job(fault: Fault, tasks: Sequence[str]) -> None:
-    others = () if fault.kind.name == "lost_tick" else (NEXT, RECORDING)
-    if fault.signal and fault.signal not in (*tasks, *others):
-        raise UnknownName("job", fault.signal, sorted((*tasks, *others)))
 
 
 def _names(signals: Signals, name: str) -> bool:

@@ -1,81 +1,81 @@
-"""The kinds of faults: at which level each acts, and what it must be told."""
+"""Every kind of fault that a fault file can name: rtsim's own, and those of other packages.
+
+To add a kind, write a subclass of ``SignalFault``, ``MessageFault``, ``LineFault``, ``BoardFault``
+or ``LoopFault`` and register it in :data:`KINDS`, by the entry point ``rtsim.faults`` or by
+:func:`add_fault_kind` (docs/extending.md).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import inspect
+from typing import TypeVar
 
-Level = Literal["signal", "message", "line", "loop"]
-Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
+from rtsim.core.errors import ScenarioError
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.engine.faults.at_loop import LOOP_KINDS
+from rtsim.engine.faults.at_messages import MESSAGE_KINDS
+from rtsim.engine.faults.at_signals import SIGNAL_KINDS
+from rtsim.engine.faults.kind import WANTED, FaultKind
+from rtsim.engine.faults.line_kinds import LINE_KINDS
 
-WANTED: dict[Check, str] = {
-    "number": "a finite number",
-    "positive": "a number > 0",
-    "not negative": "a number >= 0",
-    "whole": "a whole number >= 0",
-    "natural": "a whole number >= 1",
-    "seconds": "seconds >= 0, such as 0.05 or '1/60'",
-    "bit": "a whole number from 0 to 7",
+COMMON = (
+    "name", "where", "kind", "at", "every", "probability", "when", "until", "duration", "count",
+    "seed",
+)  # fmt: skip
+"""The entries that every fault may have."""
+K = TypeVar("K", bound=FaultKind)
+_BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
+
+
+def _checked(name: str, made: object) -> type[FaultKind]:
+    """``made`` if it is a complete class of this name: a fault file is read before a run begins."""
+    if not (isinstance(made, type) and issubclass(made, FaultKind)):
+        raise ScenarioError(f"fault kind {name!r} is {made!r}; expected a subclass of {_BASES}")
+    if inspect.isabstract(made):
+        missing = ", ".join(sorted(made.__abstractmethods__))
+        raise ScenarioError(
+            f"fault kind {name!r} has no method {missing}; write it in {made.__name__}, a subclass "
+            f"of {_BASES}"
+        )
+    for attribute in ("name", "does", "level", "example"):
+        if not isinstance(getattr(made, attribute, None), str):
+            raise ScenarioError(
+                f"fault kind {name!r}: {made.__name__} needs a text {attribute} = '...'"
+            )
+    if made.name != name:
+        raise ScenarioError(f"fault kind {name!r} is called {made.name!r} in {made.__name__}.name")
+    _check_parameters(made)
+    made.check_kind()
+    return made
+
+
+def _check_parameters(kind: type[FaultKind]) -> None:
+    taken = [*COMMON, *kind.entries]
+    for parameter in kind.parameters:
+        if parameter.name in taken:
+            raise ScenarioError(
+                f"fault kind {kind.name!r}: the entry {parameter.name} has another meaning, or is "
+                "there twice; give the parameter another name"
+            )
+        if parameter.check not in WANTED:
+            raise ScenarioError(
+                f"fault kind {kind.name!r}: parameter {parameter.name} is checked for "
+                f"{parameter.check!r}; choose one of {', '.join(WANTED)}"
+            )
+        taken.append(parameter.name)
+
+
+OWN_KINDS: dict[str, type[FaultKind]] = {
+    kind.name: kind for kind in (*SIGNAL_KINDS, *MESSAGE_KINDS, *LINE_KINDS, *LOOP_KINDS)
 }
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kind; ``needed`` where it has no value of its own."""
-
-    name: str
-    check: Check
-    needed: bool = True
-
-
-@dataclass(frozen=True)
-class FaultKind:
-    """What a kind of fault does, in the words of an event, and its parameters by name."""
-
-    name: str
-    level: Level
-    does: str
-    parameters: tuple[Parameter, ...] = ()
-    once: bool = False
-    """It is over as soon as it has happened: no duration, no count."""
-    brief: bool = False
-    """One item, unless it is told how long."""
-
-    @property
-    def has_length(self) -> bool:
-        """``length`` items of an activation; no duration, no count."""
-        return self.name in ("burst", "load")
-
-
-_AMOUNT = Parameter("amount", "seconds")
-_ALL = (
-    FaultKind("stuck", "signal", "stays", (Parameter("value", "number", needed=False),)),
-    FaultKind("offset", "signal", "is off by an amount", (Parameter("amount", "number"),)),
-    FaultKind("scale", "signal", "is scaled by a factor", (Parameter("factor", "number"),)),
-    FaultKind("drift", "signal", "drifts at a rate", (Parameter("rate", "number"),)),
-    FaultKind("noise", "signal", "is noisy", (Parameter("deviation", "not negative"),)),
-    FaultKind("quantised", "signal", "moves in steps", (Parameter("step", "positive"),)),
-    FaultKind("nan", "signal", "is not a number"),
-    FaultKind("drop", "message", "is lost"),
-    FaultKind("delay", "message", "takes longer", (Parameter("delay", "seconds"),)),
-    FaultKind("duplicate", "message", "comes twice", (Parameter("gap", "seconds", needed=False),)),
-    FaultKind("reorder", "message", "may be overtaken", (Parameter("extra", "seconds"),)),
-    FaultKind("burst", "message", "is lost with those after it", (Parameter("length", "natural"),)),
-    FaultKind("bit_flip", "line", "has a bit flipped", (Parameter("bit", "bit", needed=False),)),
-    FaultKind("truncation", "line", "is cut", (Parameter("keep", "whole", needed=False),)),
-    FaultKind("garbage", "line", "comes behind garbage", (Parameter("length", "natural"),)),
-    FaultKind("silence", "line", "carries nothing"),
-    FaultKind("slow_line", "line", "is slow", (Parameter("baud", "natural"),)),
-    FaultKind("board_reset", "line", "is reset", once=True),
-    FaultKind("stall", "loop", "the loop stands still for", (_AMOUNT,), brief=True),
-    FaultKind("late_wake", "loop", "the loop is woken late by", (_AMOUNT,), brief=True),
-    FaultKind("lost_tick", "loop", "does not tick", brief=True),
-    FaultKind("slow_job", "loop", "it takes longer by", (_AMOUNT,)),
-    FaultKind(
-        "load",
-        "loop",
-        "another has the CPU, at first for",
-        (_AMOUNT, Parameter("length", "natural")),
-    ),
+"""Those that rtsim ships."""
+KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
+    "rtsim.faults", "fault kind", OWN_KINDS, _checked
 )
-KINDS = {kind.name: kind for kind in _ALL}
+"""The class of every kind that a fault file can name, by its name."""
+
+
+def add_fault_kind(kind: type[K]) -> type[K]:
+    """Register a kind for this process; usable as a decorator of the class."""
+    KINDS.add(kind.name, kind)
+    return kind

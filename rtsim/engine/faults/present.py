@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.engine.faults.description import Fault
-from rtsim.record.fault_marks import FAULT, FAULT_ENDED
+from rtsim.record.fault_marks import FAULT, FAULT_ENDED, lasts
+
+if TYPE_CHECKING:
+    from rtsim.engine.faults.description import Fault
 
 BEFORE_THE_RUN = -1
 EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
@@ -25,8 +28,8 @@ class Present:
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """It is over; one of a single item needs no second event."""
-        if items > 1 or fault.count is None:
+        """It is over; no second event for a single item that a reader knows to be alone."""
+        if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})
 

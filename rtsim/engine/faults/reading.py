@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.errors import UnknownName
-from rtsim.engine.faults.description import Fault, FaultError
+from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.kind import FaultError
 
 MOST_BYTES = 1 << 20
 MOST_FAULTS = 1000

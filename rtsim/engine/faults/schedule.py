@@ -15,7 +15,8 @@ from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.at_loop import UNPACED, LoopFaults
 from rtsim.engine.faults.at_messages import FaultyTransport
 from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
-from rtsim.engine.faults.description import Fault, FaultError
+from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.kind import FaultError
 from rtsim.engine.faults.present import EventSink, Present
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT_IDLE
@@ -134,13 +135,13 @@ class Schedule:
         gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
         if self.loop is not None:
             self.loop.told_again = True
-            gone |= {activity.fault.name for activity in self.loop.late}
+            gone |= {fault.name for fault in self.loop.late}
         self._fed = [e for e in events if e.source in gone]
 
     def unpaced(self) -> None:
         """Nothing waits for a clock in this run: nothing can be late."""
         if self.loop is not None:
-            self.idle |= {activity.fault.name: UNPACED for activity in self.loop.late}
+            self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
     def telling(self, run: Callable[[int, bool], None]) -> Callable[[int, bool], None]:
         """``run`` of an instant, with the faults told of it before."""

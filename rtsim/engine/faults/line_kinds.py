@@ -1,28 +1,88 @@
-"""What each kind of fault makes of the bytes of one direction, byte by byte.
+"""Faults of a line: what each kind makes of the bytes of one direction, and of the board itself.
 
-An item is a byte; for ``truncation`` and ``garbage`` a frame, which ends with a 0.
+An item is a byte; for ``truncation`` and ``garbage`` a frame, which ends with a 0.  Who carries the
+bytes (:mod:`hitl.boards.faulty`) hands them to :meth:`LineFault.take`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rtsim.engine.faults.activity import Activity
-from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.engine.faults.kind import (
+    FaultError,
+    FaultKind,
+    Level,
+    Parameter,
+    Places,
+    check_part_signal,
+)
+
+if TYPE_CHECKING:
+    from rtsim.engine.faults.activity import Activity
+    from rtsim.engine.faults.at_lines import LineFaults
+    from rtsim.engine.faults.description import Fault
 
 Timed = tuple[int, int]
 """When a byte is on the line, in ticks of the link's own time, and its value."""
 _BITS_PER_BYTE = 10
 
 
-class Spoiler:
-    """One fault; subclasses say what it does to a byte that is struck."""
+class _AtLine(FaultKind):
+    """A kind at one of the ends of a line."""
+
+    level: ClassVar[Level] = "line"
+    ends: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def check_where(cls, where: str) -> None:
+        end = check_part_signal(cls, where, "end")
+        if end not in cls.ends:
+            text = str(UnknownName("end", end, cls.ends, f"where = {where!r}"))
+            raise FaultError.of("where", text)
+
+    @classmethod
+    def put(cls, fault: Fault, places: Places) -> None:
+        places.at_line(fault)
+
+
+class BoardFault(_AtLine):
+    """One fault at a board itself; a subclass writes :meth:`strike`."""
+
+    example: ClassVar[str] = "controller.board"
+    ends: ClassVar[tuple[str, ...]] = ("board",)
+    once: ClassVar[bool] = True
+    needs: ClassVar[str]
+    """The method of the link that :meth:`strike` calls."""
+
+    @classmethod
+    def check_kind(cls) -> None:
+        super().check_kind()
+        if not isinstance(getattr(cls, "needs", None), str):
+            raise ScenarioError(
+                f"fault kind {cls.name!r}: {cls.__name__} needs a text needs = '...', the method "
+                "of the link that strike calls"
+            )
+
+    @classmethod
+    @abstractmethod
+    def strike(cls, link: Any) -> None:
+        """Do it to the board behind ``link``, which has the method :attr:`needs`."""
+
+
+class LineFault(_AtLine):
+    """One fault at the bytes of one direction; a subclass writes :meth:`one`."""
+
+    example: ClassVar[str] = "controller.to_board"
+    ends: ClassVar[tuple[str, ...]] = ("to_board", "from_board")
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
     ) -> None:
         self.activity = activity
-        self.parameters = activity.fault.parameters
+        self.fault = activity.fault
         self.rate = rate
         self.count = -1
         """Of the byte at hand, since the start of the run."""
@@ -36,8 +96,12 @@ class Spoiler:
             self.one(ticks, value, out)
         return out
 
+    @abstractmethod
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
-        raise NotImplementedError
+        """Append what is on the line instead of the byte ``value`` at ``ticks``.
+
+        Asks :meth:`struck` once for each item, and calls :meth:`tell` where the item was struck.
+        """
 
     def struck(self, ticks: int) -> bool:
         """An item; an activation that ends with it, or before it, is told."""
@@ -55,12 +119,16 @@ class Spoiler:
                 self._line.ended(self.activity)
 
 
-class BitFlip(Spoiler):
+class BitFlip(LineFault):
     """Bit ``bit``, or one that is drawn."""
+
+    name = "bit_flip"
+    does = "has a bit flipped"
+    parameters = (Parameter("bit", "bit", needed=False),)
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
-            drawn = self.parameters.get("bit")
+            drawn = self.fault.parameters.get("bit")
             bit = int(self.activity.stream.integers(8)) if drawn is None else int(drawn)
             was, value = value, value ^ 1 << bit
             text = f"byte {self.count} {was:#04x} is {value:#04x} on the line"
@@ -68,8 +136,11 @@ class BitFlip(Spoiler):
         out.append((ticks, value))
 
 
-class Silence(Spoiler):
+class Silence(LineFault):
     """Nothing is on the line."""
+
+    name = "silence"
+    does = "carries nothing"
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
@@ -78,14 +149,18 @@ class Silence(Spoiler):
             out.append((ticks, value))
 
 
-class SlowLine(Spoiler):
+class SlowLine(LineFault):
     """A byte takes ten bit times of ``baud``, after the one before it."""
+
+    name = "slow_line"
+    does = "is slow"
+    parameters = (Parameter("baud", "natural"),)
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
     ) -> None:
         super().__init__(activity, line, ns_at, rate)
-        self._byte = -(-_BITS_PER_BYTE * rate // int(self.parameters["baud"]))
+        self._byte = -(-_BITS_PER_BYTE * rate // int(self.fault.parameters["baud"]))
         self._free = 0
         """When the line is free again, ticks."""
 
@@ -97,10 +172,10 @@ class SlowLine(Spoiler):
 
     @property
     def _baud(self) -> float:
-        return self.parameters["baud"]
+        return self.fault.parameters["baud"]
 
 
-class OfFrames(Spoiler):
+class OfFrames(LineFault):
     """One whose item is a frame, asked for at its first byte."""
 
     def __init__(
@@ -121,15 +196,20 @@ class OfFrames(Spoiler):
         self.within(ticks, value, out)
         self.place = self.place + 1 if value else 0
 
+    @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        raise NotImplementedError
+        """The same for a byte of a frame; :attr:`hit` says whether the frame was struck."""
 
 
 class Truncation(OfFrames):
     """The first ``keep`` bytes are on the line; the rest, and the 0 at the end, are not."""
 
+    name = "truncation"
+    does = "is cut"
+    parameters = (Parameter("keep", "whole", needed=False),)
+
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        keep = int(self.parameters.get("keep", 0))
+        keep = int(self.fault.parameters.get("keep", 0))
         if self.hit and self.place == 0:
             text = f"the frame from byte {self.count} on is cut after {keep} bytes"
             self.tell(ticks, text, kept=keep)
@@ -140,23 +220,41 @@ class Truncation(OfFrames):
 class LineNoise(OfFrames):
     """``length`` bytes that nobody sent come before the frame."""
 
+    name = "garbage"
+    does = "comes behind garbage"
+    parameters = (Parameter("length", "natural"),)
+
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.hit and self.place == 0:
-            length = int(self.parameters["length"])
+            length = int(self.fault.parameters["length"])
             drawn = self.activity.stream.integers(256, size=length)
             out.extend((ticks, int(v)) for v in drawn)
             self.tell(ticks, f"{length} bytes of garbage before byte {self.count}", length=length)
         out.append((ticks, value))
 
 
-_KINDS: Mapping[str, type[Spoiler]] = {
-    "bit_flip": BitFlip, "silence": Silence, "slow_line": SlowLine, "truncation": Truncation,
-    "garbage": LineNoise,
-}  # fmt: skip
+class BoardReset(BoardFault):
+    """The reset button of the board is pressed."""
+
+    name = "board_reset"
+    does = "is reset"
+    needs = "reset"
+
+    @classmethod
+    def strike(cls, link: Any) -> None:
+        link.reset()
 
 
-def spoilers_at(
+LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset)
+
+
+def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
-) -> list[Spoiler]:
-    """Those of one direction, in the order in which they act."""
-    return [_KINDS[a.fault.kind.name](a, line, ns_at, rate) for a in line.at(end)]
+) -> list[LineFault]:
+    """Those at the bytes of one direction, in the order in which they act."""
+    out = []
+    for activity in line.at(end):
+        kind = activity.fault.kind
+        assert issubclass(kind, LineFault), f"{kind.name} is not at {end}: check_where refused it"
+        out.append(kind(activity, line, ns_at, rate))
+    return out

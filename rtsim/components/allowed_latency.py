@@ -1,0 +1,151 @@
+"""What a computation is given from outside of a scenario: seconds, a named model, measured delays.
+
+A model that can be chosen by name, as in ``--latency gamma:2,0.001``, is in :data:`LATENCY_MODELS`;
+other packages add one by the entry point ``rtsim.latency_models`` (docs/extending.md).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+
+from rtsim.components.latency import (
+    Empirical,
+    Fixed,
+    Gamma,
+    LatencyModel,
+    SerialLine,
+    TruncatedNormal,
+    Uniform,
+)
+from rtsim.core.errors import LatencyError, ScenarioError
+from rtsim.core.extension_point import ExtensionPoint
+from rtsim.core.tag import Duration
+
+LatencyMaker = Callable[..., LatencyModel]
+"""Makes a model from numbers; the class of a model is one."""
+
+
+def _checked(name: str, made: object) -> LatencyMaker:
+    if not callable(made):
+        raise ScenarioError(
+            f"latency model {name!r} is {made!r}; expected a class or function that makes a model "
+            "from numbers"
+        )
+    return made
+
+
+LATENCY_MODELS: ExtensionPoint[LatencyMaker] = ExtensionPoint(
+    "rtsim.latency_models",
+    "latency model",
+    {
+        "fixed": Fixed, "uniform": Uniform, "truncated_normal": TruncatedNormal, "gamma": Gamma,
+        "serial_line": SerialLine,
+    },
+    _checked,
+)  # fmt: skip
+"""What makes each model that can be chosen by name."""
+_NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*(:|\Z)")
+
+
+def names_a_model(text: str) -> bool:
+    """Whether ``text`` is ``NAME:VALUES``, or a known name alone; seconds are not."""
+    found = _NAMED.match(text)
+    return found is not None and (found[2] == ":" or found[1] in LATENCY_MODELS)
+
+
+def latency_model(text: str) -> LatencyModel:
+    """The model for ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``, by its name.
+
+    The numbers are those of the model's constructor.  Raises :class:`ScenarioError` for anything
+    else.
+    """
+    name, _, rest = (part.strip() for part in text.partition(":"))
+    make = LATENCY_MODELS.get_or_raise(name)
+    values: list[float] = []
+    named: dict[str, float] = {}
+    for given in rest.split(",") if rest else ():
+        key, equals, number = given.rpartition("=")
+        if equals:
+            named[key.strip()] = _number(text, number)
+        else:
+            values.append(_number(text, number))
+    try:
+        inspect.signature(make).bind(*values, **named)
+    except TypeError as error:
+        takes = ", ".join(map(str, inspect.signature(make).parameters.values()))
+        raise ScenarioError(
+            f"latency {text!r}: {error}; the model {name} takes ({takes})"
+        ) from None
+    model = make(*values, **named)
+    if not callable(getattr(model, "delays", None)) or not isinstance(model.ordered, bool):
+        raise ScenarioError(f"latency model {name!r} makes {model!r}, which is no latency model")
+    return model
+
+
+def _number(text: str, number: str) -> float:
+    try:
+        return int(number)
+    except ValueError:
+        pass
+    try:
+        return float(number)
+    except ValueError:
+        raise ScenarioError(
+            f"latency {text!r}: {number.strip()!r} is not a number; write it as gamma:2,0.001"
+        ) from None
+
+
+Allowed = Duration | Empirical
+"""What a computation is given from outside of a scenario: seconds, the text of a named model
+(:func:`latency_model`), or what was measured."""
+
+
+def allowing(latency: Allowed) -> LatencyModel:
+    """The model that ``latency`` stands for: seconds, ``NAME:VALUES``, or what was measured."""
+    if isinstance(latency, str) and names_a_model(latency):
+        return latency_model(latency)
+    return latency if isinstance(latency, Empirical) else Fixed(latency)
+
+
+Latencies = Allowed | Mapping[str, Allowed] | None
+"""For every controller that is meant, or by name; ``None`` leaves what the scenario declares."""
+
+
+def latency_of(name: str, latency: Latencies) -> Allowed | None:
+    """What controller ``name`` is given, where ``latency`` is for all or by name."""
+    return latency.get(name) if isinstance(latency, Mapping) else latency
+
+
+def latency_in_words(latency: Latencies) -> str:
+    """``0.02 s``, or where it was measured; by name where that is not the same for all."""
+    if latency is None or latency == {}:
+        return "as declared"
+    if isinstance(latency, Mapping):
+        told = {name: latency_in_words(one) for name, one in latency.items()}
+        same = set(told.values())
+        return same.pop() if len(same) == 1 else ", ".join(f"{n}: {w}" for n, w in told.items())
+    if isinstance(latency, Empirical):
+        return f"measured: {latency.source or 'by hand'}"
+    if isinstance(latency, str) and names_a_model(latency):
+        return latency
+    return f"{latency} s"
+
+
+def to_plain(latency: Allowed) -> str | dict[str, object]:
+    """For a recording's header: all that a replay needs."""
+    if isinstance(latency, Empirical):
+        return {"source": latency.source, "samples": list(latency.samples)}
+    return str(latency)
+
+
+def from_plain(data: object) -> Allowed:
+    """What :func:`to_plain` wrote; a :class:`LatencyError` where it is something else."""
+    if isinstance(data, str):
+        return data
+    samples = data.get("samples") if isinstance(data, Mapping) else None
+    if not isinstance(samples, list) or not all(type(s) is int for s in samples):
+        raise LatencyError("the header's latency is neither a text nor a list of samples in ns")
+    assert isinstance(data, Mapping)
+    return Empirical(tuple(samples), str(data.get("source", "")))

@@ -1,0 +1,106 @@
+"""Things that a user chooses by name: rtsim's own, and those that other packages add.
+
+An installed package adds one by an entry point.  A scenario file, a test or a notebook adds one for
+its own process by :meth:`ExtensionPoint.add`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from rtsim.core.errors import ScenarioError, UnknownName
+
+T = TypeVar("T")
+Check = Callable[[str, object], T]
+"""Returns the object if it can be used under this name; raises :class:`ScenarioError` if not."""
+
+
+class ExtensionPoint(Mapping[str, T], Generic[T]):
+    """A mapping from name to object that other packages can extend.
+
+    ``group`` is the group of the entry points, ``what`` the noun for error messages.  ``check`` is
+    called with each object that rtsim does not ship, before the object is used for the first time.
+    An entry point is imported when its name is looked up, and not before.
+    """
+
+    def __init__(self, group: str, what: str, shipped: Mapping[str, T], check: Check[T]) -> None:
+        self.group = group
+        self.what = what
+        self._shipped = dict(shipped)
+        self._check = check
+        self._added: dict[str, T] = {}
+        self._loaded: dict[str, T] = {}
+
+    def add(self, name: str, made: T) -> None:
+        """Add ``made`` for this process; the same name again replaces what was added before.
+
+        Raises :class:`ScenarioError` if ``name`` belongs to rtsim, or if ``made`` cannot be used.
+        """
+        if name in self._shipped:
+            raise ScenarioError(
+                f"{self.what} {name!r} is rtsim's own and cannot be replaced; use another name"
+            )
+        self._added[name] = self._check(name, made)
+
+    def get_or_raise(self, name: str, where: str = "") -> T:
+        """The object called ``name``; :class:`UnknownName` lists the names that exist."""
+        try:
+            return self[name]
+        except KeyError:
+            raise UnknownName(self.what, name, self, where) from None
+
+    def __getitem__(self, name: str) -> T:
+        for known in (self._shipped, self._added, self._loaded):
+            if name in known:
+                return known[name]
+        entries = self._entries().get(name, [])
+        if not entries:
+            raise KeyError(name)
+        self._loaded[name] = self._load(entries)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shipped or name in self._added or name in self._entries()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._shipped, *self._added, *self._entries())))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _entries(self) -> dict[str, list[EntryPoint]]:
+        """Those of installed packages; a package that is on the path twice counts once."""
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=self.group):
+            others = found.setdefault(entry.name, [])
+            if all(entry.value != other.value for other in others):
+                others.append(entry)
+        return found
+
+    def _load(self, entries: list[EntryPoint]) -> T:
+        name = entries[0].name
+        if len(entries) > 1:
+            several = ", ".join(_source(entry) for entry in entries)
+            raise ScenarioError(
+                f"{self.what} {name!r} comes from several packages: {several}; uninstall all of "
+                "them but one"
+            )
+        source = _source(entries[0])
+        try:
+            made = entries[0].load()
+        except Exception as error:
+            raise ScenarioError(
+                f"{self.what} {name!r} comes from {source}, which cannot be imported: "
+                f"{type(error).__name__}: {error}; repair or uninstall that package"
+            ) from error
+        try:
+            return self._check(name, made)
+        except ScenarioError as error:
+            raise ScenarioError(f"{error} (it comes from {source})") from error
+
+
+def _source(entry: EntryPoint) -> str:
+    package = "" if entry.dist is None else f" of package {entry.dist.name}"
+    return f"{entry.value}{package}"

@@ -1,0 +1,148 @@
+"""What every kind of fault declares, and what the parameters of a kind may be.
+
+A kind is a subclass of :class:`SignalFault <rtsim.engine.faults.at_signals.SignalFault>`,
+:class:`MessageFault <rtsim.engine.faults.at_messages.MessageFault>`,
+:class:`LineFault <rtsim.engine.faults.line_kinds.LineFault>`,
+:class:`BoardFault <rtsim.engine.faults.line_kinds.BoardFault>` or
+:class:`LoopFault <rtsim.engine.faults.at_loop.LoopFault>`.  The class says what a fault file may
+contain and does what the fault does; one object is one fault at work in one run.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from rtsim.core.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rtsim.engine.faults.at_loop import LoopFault
+    from rtsim.engine.faults.at_messages import MessageFault
+    from rtsim.engine.faults.at_signals import SignalFault
+    from rtsim.engine.faults.description import Fault
+
+Level = Literal["signal", "message", "line", "loop"]
+Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
+
+WANTED: dict[Check, str] = {
+    "number": "a finite number",
+    "positive": "a number > 0",
+    "not negative": "a number >= 0",
+    "whole": "a whole number >= 0",
+    "natural": "a whole number >= 1",
+    "seconds": "seconds >= 0, such as 0.05 or '1/60'",
+    "bit": "a whole number from 0 to 7",
+}
+_LARGEST = 1e300
+
+
+def passes(check: Check, value: object) -> bool:
+    """Whether a fault file's number is what a parameter needs."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if abs(value) > _LARGEST or not math.isfinite(value):
+        return False
+    if check in ("whole", "natural", "bit"):
+        least, most = (1 if check == "natural" else 0), (7 if check == "bit" else 2**31)
+        return isinstance(value, int) and least <= value <= most
+    return check == "number" or value > 0 or (value == 0 and check == "not negative")
+
+
+class FaultError(ScenarioError):
+    """A fault that cannot be used; says which, in which file, and what to type."""
+
+    key = ""
+    """The entry that is wrong."""
+
+    @classmethod
+    def of(cls, key: str, text: str) -> FaultError:
+        error = cls(text)
+        error.key = key
+        return error
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kind; ``needed`` where it has no value of its own."""
+
+    name: str
+    check: Check
+    needed: bool = True
+
+
+class Places(ABC):
+    """Where the faults of a run are put in place, one method for each level."""
+
+    @abstractmethod
+    def at_signal(self, fault: Fault, kind: type[SignalFault]) -> None:
+        """Put a fault between a signal and its readers."""
+
+    @abstractmethod
+    def at_messages(self, fault: Fault, kind: type[MessageFault]) -> None:
+        """Put a fault into the link of a sender of messages."""
+
+    @abstractmethod
+    def at_line(self, fault: Fault) -> None:
+        """Hand a fault to the controller at the other end of a line."""
+
+    @abstractmethod
+    def in_loop(self, fault: Fault, kind: type[LoopFault]) -> None:
+        """Put a fault into the real-time loop."""
+
+
+class FaultKind(ABC):
+    """A kind of fault: what a fault file says about it, and what it does in a run."""
+
+    name: ClassVar[str]
+    """What a fault file calls it: ``kind = "NAME"``."""
+    level: ClassVar[Level]
+    does: ClassVar[str]
+    """What it does, in the words of an event: ``message 7 DOES``."""
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    entries: ClassVar[tuple[str, ...]] = ()
+    """Entries that all kinds of this level have, besides those that every fault has."""
+    example: ClassVar[str]
+    """An example of ``where``, for error messages."""
+    once: ClassVar[bool] = False
+    """It is over as soon as it has happened: no duration, no count."""
+    brief: ClassVar[bool] = False
+    """One item, unless it is told how long."""
+    has_length: ClassVar[bool] = False
+    """``length`` items of an activation; no duration, no count."""
+
+    @classmethod
+    @abstractmethod
+    def check_where(cls, where: str) -> None:
+        """Raise :class:`FaultError` for a place at which the kind cannot act."""
+
+    @classmethod
+    @abstractmethod
+    def put(cls, fault: Fault, places: Places) -> None:
+        """Put a fault of this kind in place, by the method of ``places`` for its level."""
+
+    @classmethod
+    def check_kind(cls) -> None:
+        """Raise :class:`ScenarioError` if the class itself is incomplete."""
+        if cls.has_length and Parameter("length", "natural") not in cls.parameters:
+            raise ScenarioError(
+                f"fault kind {cls.name!r} has_length; give it Parameter('length', 'natural')"
+            )
+
+    @classmethod
+    def wanted(cls) -> str:
+        """What to write for ``where``."""
+        return f"where = '{cls.example}'"
+
+
+def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
+    """``SIGNAL`` of a ``where`` that is ``PART.SIGNAL``; raises :class:`FaultError` if it is not.
+
+    ``what`` is the noun for what stands behind the dot.
+    """
+    part, dot, signal = where.partition(".")
+    if not dot or not part.isidentifier() or not signal:
+        text = f"where = {where!r}; {kind.name} is at part.{what}: {kind.wanted()}"
+        raise FaultError.of("where", text)
+    return signal

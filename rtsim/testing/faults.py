@@ -1,0 +1,195 @@
+"""The checks that every kind of fault passes, one of rtsim's or one of another package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rtsim.core.random_streams import RandomStreams
+from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.at_loop import LoopFault
+from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.kind import FaultError, FaultKind
+from rtsim.engine.faults.kinds import KINDS
+from rtsim.engine.faults.line_kinds import BoardFault, LineFault, Timed, faults_at
+from rtsim.engine.faults.present import Present
+from rtsim.models.unstable import scenario as unstable
+from rtsim.record.exact import compare_exact
+from rtsim.record.fault_marks import FAULT
+from rtsim.record.reading import Recording
+from rtsim.record.tape import MemoryRecorder
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import Pace, simulate
+from rtsim.scenario.scenario import Scenario
+from rtsim.testing.clock import FakeClock
+from rtsim.timing.policy import Slip
+
+NAME = "checked"
+UNTIL_S, BEGINS_S, CUT_S = 2, 0.5, 1.2
+_PLACES = {
+    "signal": "controller.x",
+    "message": "controller",
+    "frame": "loop",
+    "wake": "loop",
+    "job": "loop.controller",
+    "tick": "loop.controller",
+}
+
+
+def check_fault_kind(name: str, **parameters: float) -> None:
+    """Assert the contract of :class:`rtsim.engine.faults.kind.FaultKind` on one kind.
+
+    ``name`` is the registered name, ``parameters`` are those that the kind needs, as a fault file
+    gives them.  The checks: a description is read, written and read again; a missing or unknown
+    entry is refused when it is read; a run with the fault records it, is the same a second time and
+    when it is replayed, and goes on from a checkpoint as if it had not been cut.  A kind at a line
+    is given bytes instead of a run.
+    """
+    assert name in KINDS, f"fault kind {name!r} is not registered; see docs/extending.md"
+    kind = KINDS[name]
+    if issubclass(kind, LineFault):
+        _check_description(kind, "controller.to_board", parameters)
+        _check_bytes(kind, parameters)
+    elif issubclass(kind, BoardFault):
+        _check_description(kind, "controller.board", parameters)
+        _check_board(kind)
+    else:
+        place = _PLACES[kind.moment if issubclass(kind, LoopFault) else kind.level]
+        _check_description(kind, place, parameters)
+        _check_runs(kind, _given(kind, place, parameters))
+
+
+def _given(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> dict[str, Any]:
+    """The entries of a fault that begins at 0.5 s."""
+    return {"name": NAME, "where": where, "kind": kind.name, "at": BEGINS_S, **parameters}
+
+
+def _check_description(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> None:
+    given = _given(kind, where, parameters)
+    fault = Fault.of(given)
+    assert Fault.of(fault.describe()) == fault, f"{kind.name}: what is described is read otherwise"
+    for parameter in kind.parameters:
+        without = {key: value for key, value in given.items() if key != parameter.name}
+        if parameter.needed and parameter.name in given:
+            assert _refused(without), f"{kind.name} is read without {parameter.name}"
+    assert _refused({**given, "no_such_entry": 1}), f"{kind.name} is read with an unknown entry"
+    assert _refused({**given, "where": "a b"}), f"{kind.name} is read with where = 'a b'"
+
+
+def _refused(given: Mapping[str, Any]) -> bool:
+    try:
+        Fault.of(given)
+    except FaultError:
+        return True
+    return False
+
+
+def _check_runs(kind: type[FaultKind], given: Mapping[str, Any]) -> None:
+    first, state, ring = _run(given, checkpoints=True)
+    acted = [e for e in first.events if e.kind == FAULT and e.source == NAME]
+    assert acted, f"{kind.name} did nothing from {BEGINS_S} s on"
+    again, _, _ = _run(given)
+    assert compare_exact(first, again) is None, f"{kind.name}: two runs differ"
+    assert _told(first) == _told(again), f"{kind.name}: two runs have other events"
+    replayed = rerun(first, _scenario(given))
+    assert compare_exact(first, replayed) is None, f"{kind.name}: a replay differs"
+    assert ring is not None
+    cut = ring.before(round(CUT_S * 1e9))
+    assert cut is not None
+    outcome = simulate(
+        _scenario(given), until=UNTIL_S, start=cut, seed=1, compile=False, **_pacing(kind)
+    )
+    assert _plain(outcome.system.save()) == state, (
+        f"{kind.name}: a run that goes on from a checkpoint ends otherwise; look at save and "
+        "restore"
+    )
+    if issubclass(kind, LoopFault) and kind.takes_time():
+        plain, _, _ = _run(None)
+        assert compare_exact(plain, first) is None, f"{kind.name} takes time and changes the trace"
+
+
+def _run(
+    given: Mapping[str, Any] | None, checkpoints: bool = False
+) -> tuple[Recording, Any, Ring | None]:
+    """The recording, the state at the end, and checkpoints each 0.1 s."""
+    recorder, ring = MemoryRecorder(), Ring(UNTIL_S) if checkpoints else None
+    kind = None if given is None else KINDS[given["kind"]]
+    outcome = simulate(
+        _scenario(given),
+        seed=1,
+        compile=False,
+        recorder=recorder,
+        checkpoints=None if ring is None else Taking(ring, every="0.1"),
+        **_pacing(kind),
+    )
+    return recorder.recording(), _plain(outcome.system.save()), ring
+
+
+def _pacing(kind: type[FaultKind] | None) -> dict[str, Any]:
+    """In real time, on a clock of its own, where the kind takes time."""
+    if kind is not None and issubclass(kind, LoopFault) and kind.takes_time():
+        return {"pace": Pace(1.0, Slip()), "clock": FakeClock()}
+    return {}
+
+
+def _scenario(given: Mapping[str, Any] | None) -> Scenario:
+    out = unstable(until=UNTIL_S)
+    if given is not None:
+        out.faults(given)
+    return out
+
+
+def _told(recording: Recording) -> list[str]:
+    return [repr(event) for event in recording.events]
+
+
+def _plain(saved: object) -> object:
+    """What a checkpoint file can hold of a state."""
+    return json.loads(json.dumps(saved, default=lambda array: array.tolist()))
+
+
+def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None:
+    """Three frames of six bytes, one byte a ms, whole and in pieces."""
+    data: list[Timed] = [(k * 1_000_000, (k % 6 + 1) % 6) for k in range(18)]
+    given = {**_given(kind, "controller.to_board", parameters), "at": 0}
+    whole, told = _carried(given, [data])
+    assert told, f"{kind.name} did nothing to 18 bytes"
+    assert _carried(given, [data]) == (whole, told), f"{kind.name}: two runs differ"
+    pieces = [data[:4], [], data[4:5], data[5:]]
+    assert _carried(given, pieces)[0] == whole, (
+        f"{kind.name}: bytes that arrive in pieces are changed otherwise"
+    )
+    assert all(0 <= value < 256 for _, value in whole), f"{kind.name} makes what is no byte"
+    times = [ticks for ticks, _ in whole]
+    assert times == sorted(times), f"{kind.name}: a byte is on the line before the one before it"
+
+
+def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[Timed], list[str]]:
+    """What is on the line instead, and the events."""
+    fault, present, told = Fault.of(given), Present(), []
+    present.event = lambda *event: told.append(repr(event))
+    present.ns = 0
+    activity = Activity(fault, RandomStreams(1).stream(f"fault/{NAME}"))
+    (at_work,) = faults_at("to_board", LineFaults([activity], present), lambda ns: ns, 10**9)
+    return [byte for piece in pieces for byte in at_work.take(piece)], told
+
+
+class _Link:
+    """A link that notes which of its methods are called."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: self.called.append(name)
+
+
+def _check_board(kind: type[BoardFault]) -> None:
+    link = _Link()
+    kind.strike(link)
+    assert link.called == [kind.needs], (
+        f"{kind.name} needs {kind.needs!r} of a link, and calls {link.called}"
+    )

@@ -6,11 +6,11 @@ do to the rest of the run is left here as a list of effects; who applies it is t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import simpy
@@ -21,7 +21,6 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
-from rtsim.discrete.processes import Processes
 
 MOST_EVENTS = 1_000_000
 """More than this at one instant is a Zeno error."""
@@ -57,6 +56,25 @@ class Told:
 Effect = Sent | Changed | Told
 
 
+class DeclaredProcesses(Protocol):
+    """What an agenda needs of :class:`~rtsim.discrete.processes.Processes`."""
+
+    @property
+    def setup(self) -> Callable[[Agenda], None]: ...
+
+    @property
+    def inputs(self) -> Signals: ...
+
+    @property
+    def outputs(self) -> Signals: ...
+
+    @property
+    def parameters(self) -> Signals: ...
+
+    @property
+    def messages(self) -> Mapping[str, Signals]: ...
+
+
 class _Process(simpy.Process):
     """Says so where it waits for what can never happen."""
 
@@ -80,7 +98,7 @@ class Agenda(simpy.Environment):
     def __init__(
         self,
         name: str,
-        processes: Processes,
+        processes: DeclaredProcesses,
         on: tuple[str, ...],
         p: Vector,
         streams: RandomStreams,
@@ -228,7 +246,7 @@ class Agenda(simpy.Environment):
 
     def begin(self) -> None:
         """The set-up."""
-        returned: object = self._processes.setup(self)  # type: ignore[func-returns-value]
+        returned: object = self._processes.setup(self)
         if hasattr(returned, "throw"):
             raise ScenarioError(
                 f"the set-up of {self.name} is a process itself (it yields) and nothing starts it; "

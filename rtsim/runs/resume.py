@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Ring, Taking, beside
+from rtsim.engine.checkpoint.kept import Ring, beside
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RtsimError
 from rtsim.record.reading import Recording

@@ -25,7 +25,7 @@ from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
-from rtsim.pilot.scenes.scene import scene_named
+from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.shared import RUN, Shared
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.frames import Display

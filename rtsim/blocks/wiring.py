@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rtsim.blocks.block import Block, Port
+from rtsim.blocks.block import Block
 from rtsim.blocks.places import Place, WireEnd
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
@@ -144,11 +144,6 @@ def input_names(block: Block | WiredBlocks) -> list[str]:
 
 def output_names(block: Block | WiredBlocks) -> list[str]:
     return list(block.shown) if isinstance(block, WiredBlocks) else [p.name for p in block.outputs]
-
-
-def port_of(block: Block, name: str) -> Port:
-    """Its input called so."""
-    return next(port for port in block.inputs if port.name == name)
 
 
 def _only(block: str, ports: list[str], what: str) -> str:

@@ -56,14 +56,6 @@ class Controller(Protocol):
     def close(self) -> None: ...
 
 
-class StatefulController(Controller, Protocol):
-    """One whose memory can be saved with the run and restored."""
-
-    def save(self) -> dict[str, Any]: ...
-
-    def restore(self, saved: dict[str, Any]) -> None: ...
-
-
 class OwnTimeController(Controller, Protocol):
     """One with a clock of its own, such as an emulated board: its lateness is judged by that.
 

@@ -55,7 +55,7 @@ def lowest(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
     asked.update(r for extra in extras for r in project["optional-dependencies"][extra])
     pins: dict[str, str] = {}
     for requirement in sorted(asked):
-        bound = re.match(r"([\w.-]+)\s*[>=]=\s*([\w.]+)\s*(;|$)", requirement)
+        bound = re.match(r"([\w.-]+)\s*[>=]=\s*([\w.]+)\s*(,\s*<\s*[\w.]+)?\s*(;|$)", requirement)
         if bound is None:
             raise ValueError(f"setup: {requirement!r} has no single lower bound")
         if bound[1] in LINT or not suits(requirement):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import plotly.offline
 
 from hitl.comparison.execution import LABEL
 from hitl.comparison.flight import allowance
@@ -23,7 +22,8 @@ from hitl.results.table import executions
 from hitl.results.traces import flown_traces, stepped_traces
 from hitl.results.warnings import warnings_of
 from rtsim.record import figures
-from rtsim.record.markup import STYLE, block, table, text
+from rtsim.record.markup import block, table, text
+from rtsim.record.page import page
 from rtsim.record.thinning import BUCKETS
 from rtsim.record.verdict import Outcome, short
 
@@ -55,19 +55,9 @@ def render(result: BackToBack | Ladder) -> str:
     sections.append(("board", "On the board", boards_html(pairs)))
     sections.append(("warnings", "Compiler warnings", _warnings(pairs)))
     sections.append(("setup", "Set-up", _setup(pairs)))
-    shown = [(key, title, body) for key, title, body in sections if body]
-    links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in shown)
-    bodies = "\n".join(f'<section id="{k}"><h2>{t}</h2>{b}</section>' for k, t, b in shown)
     title = f"back to back: {result.scenario}"
-    return (
-        "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<meta name='generator' content='{MARK}'>"
-        f"<title>{text(title)}</title><style>{STYLE}{_OWN_STYLE}</style>"
-        f"<script>{plotly.offline.get_plotlyjs()}</script></head><body>"
-        f"<header><div><h1>{text(title)}</h1>{_facts(result)}<nav>{links}</nav></div></header>"
-        f"<main>{bodies}</main><script>{figures.DRAW_WHEN_OPENED}</script></body></html>\n"
-    )
+    head = f"<h1>{text(title)}</h1>{_facts(result)}"
+    return page(title, head, sections, style=_OWN_STYLE, generator=MARK)
 
 
 MARK = "rtsim sil test"

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rtsim.blocks.block import Wire
-from rtsim.blocks.diagram import Diagram, Place, WireEnd
 from rtsim.blocks.flat import Scope, flatten, identifier
+from rtsim.blocks.places import Place, WireEnd
+from rtsim.blocks.wiring import WiredBlocks
 from rtsim.core.errors import ScenarioError
 
 _RESERVED = {"call", "class", "click", "default", "end", "flowchart", "graph", "style", "subgraph"}
@@ -26,7 +27,7 @@ def _identifier(path: str) -> str:
     return f"{path}_" if path in _RESERVED else identifier(path)
 
 
-def _carried(diagram: Diagram) -> Mapping[Place, Wire]:
+def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
     """What is carried where; nothing is known of a diagram that is not finished."""
     try:
         return flatten(diagram).carried
@@ -40,7 +41,7 @@ def _start(scope: Scope, end: WireEnd) -> str:
     if not block:
         return scope.prefix + port
     inner = scope.diagram.blocks[block]
-    if isinstance(inner, Diagram):
+    if isinstance(inner, WiredBlocks):
         return _start(scope.inner(block), inner.shown[port])
     return scope.prefix + block
 
@@ -57,7 +58,7 @@ def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
 
     for (name, port), end in scope.diagram.wires.items():
         block = scope.diagram.blocks[name]
-        if isinstance(block, Diagram):
+        if isinstance(block, WiredBlocks):
             yield from edge(end, f"{scope.prefix}{name}.{port}")
         else:
             label = port if len(block.inputs) > 1 else ""
@@ -66,7 +67,7 @@ def _edges(scope: Scope, carried: Mapping[Place, Wire]) -> Iterator[_Edge]:
         for name, end in scope.diagram.shown.items():
             yield from edge(end, f"out.{name}")
     for name, block in scope.diagram.blocks.items():
-        if isinstance(block, Diagram):
+        if isinstance(block, WiredBlocks):
             yield from _edges(scope.inner(name), carried)
 
 
@@ -88,18 +89,18 @@ class _Forms:
     """A diagram within."""
     closes: str
 
-    def nodes(self, diagram: Diagram) -> Iterator[str]:
+    def nodes(self, diagram: WiredBlocks) -> Iterator[str]:
         yield from self._within(diagram, "", "  ")
         for name in diagram.shown:
             yield "  " + _node(self.oval, f"out.{name}", name)
 
-    def _within(self, diagram: Diagram, prefix: str, indent: str) -> Iterator[str]:
+    def _within(self, diagram: WiredBlocks, prefix: str, indent: str) -> Iterator[str]:
         for signal in diagram.signals:
             text = signal.name if signal.unit == "1" else f"{signal.name} [{signal.unit}]"
             yield indent + _node(self.oval, prefix + signal.name, text)
         for name, block in diagram.blocks.items():
             path = prefix + name
-            if isinstance(block, Diagram):
+            if isinstance(block, WiredBlocks):
                 yield indent + _node(self.opens, path, name)
                 yield from self._within(block, f"{path}.", indent + "  ")
                 yield indent + self.closes
@@ -122,7 +123,7 @@ _DOT = _Forms(
 )
 
 
-def mermaid(diagram: Diagram) -> str:
+def mermaid(diagram: WiredBlocks) -> str:
     """Dashed arrows are events."""
     lines = ["flowchart LR", *_MERMAID.nodes(diagram)]
     for edge in _edges(Scope(diagram), _carried(diagram)):
@@ -132,7 +133,7 @@ def mermaid(diagram: Diagram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dot(diagram: Diagram) -> str:
+def dot(diagram: WiredBlocks) -> str:
     """Dashed arrows are events."""
     lines = [
         f'digraph "{diagram.name}" {{'.replace("\\", "/"),

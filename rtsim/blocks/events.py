@@ -6,29 +6,53 @@ wires; what the clauses set is written when all of them have run.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable
+from typing import Protocol
 
 from rtsim.blocks.block import When
+from rtsim.blocks.flat import Flat
 from rtsim.blocks.instants import check_meetings
-from rtsim.blocks.layout import PlacedBlock
+from rtsim.blocks.layout import Layout, PlacedBlock
 from rtsim.blocks.source import indented
 from rtsim.blocks.text import renamed, statements
 
-if TYPE_CHECKING:
-    from rtsim.blocks.generate import Generator
-
 Node = tuple[str, str]
+"""A signal: block and output port.  An event's node is ``("@block", "number of its clause")``."""
 
 
 def event_node(block: str, clause: int) -> Node:
     return f"@{block}", str(clause)
 
 
+class SignalNodes(Protocol):
+    """What the clauses need of the model that is put together: its signals and their order."""
+
+    flat: Flat
+    layout: Layout
+    placed: dict[str, PlacedBlock]
+    needs: dict[Node, set[Node]]
+    """By node, the nodes that are computed before it."""
+    values: dict[Node, list[str]]
+    """By node, what stands for each element."""
+    order: list[Node]
+
+    def elements(self, name: str, size: int, pattern: str = ...) -> list[str]:
+        """The names of ``size`` elements."""
+        ...
+
+    def signals_read(self, placed: PlacedBlock, reads: Iterable[str]) -> set[Node]:
+        """The signals behind the names that equations of a block read."""
+        ...
+
+    def items(self, needed: Iterable[Node]) -> list[list[str]]:
+        """The lines of all signals behind ``needed``, in their order."""
+        ...
+
+
 class Events:
     """The clauses of all blocks."""
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, generator: SignalNodes) -> None:
         self._of = generator
         self._setters: dict[Node, list[Node]] = {}
         """The clauses that make an event output happen."""
@@ -39,7 +63,7 @@ class Events:
                     self._setters.setdefault((name, port), []).append(event_node(name, i))
         for name, port in self._setters:
             size = generator.flat.carried[name, port].size
-            generator.values[name, port] = generator._elements(f"{name}_{port}", size, "{0}_{1}")
+            generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def said(self, node: Node) -> str:
         """A clause, by the output that it makes."""
@@ -141,7 +165,7 @@ class Events:
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {
-            s.name: self._of._elements(f"{placed.name}_{s.name}_new", s.size, "{0}_{1}")
+            s.name: self._of.elements(f"{placed.name}_{s.name}_new", s.size, "{0}_{1}")
             for s in (*eq.states, *eq.memory)
             if s.name in changed
         }

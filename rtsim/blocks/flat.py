@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from rtsim.blocks import units
 from rtsim.blocks.block import Block, Port, Wire
-from rtsim.blocks.diagram import Diagram, Place, WireEnd
 from rtsim.blocks.loops import algebraic_loop
+from rtsim.blocks.places import Place, WireEnd
+from rtsim.blocks.wiring import WiredBlocks
 from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signals
 
@@ -30,7 +31,7 @@ class FlatBlock:
 class Flat:
     """All blocks by name, in the order of their names: how they were added does not show."""
 
-    diagram: Diagram
+    diagram: WiredBlocks
     inputs: Signals
     blocks: dict[str, FlatBlock]
     outputs: dict[str, Place]
@@ -41,19 +42,19 @@ class Flat:
 class Scope:
     """A diagram in its place within others."""
 
-    diagram: Diagram
+    diagram: WiredBlocks
     prefix: str = ""
     outer: Scope | None = None
     name: str = ""
 
     def inner(self, name: str) -> Scope:
         diagram = self.diagram.blocks[name]
-        assert isinstance(diagram, Diagram)
+        assert isinstance(diagram, WiredBlocks)
         return Scope(diagram, f"{self.prefix}{name}.", self, name)
 
     def blocks(self) -> Iterator[tuple[Scope, str, Block]]:
         for name, block in self.diagram.blocks.items():
-            if isinstance(block, Diagram):
+            if isinstance(block, WiredBlocks):
                 yield from self.inner(name).blocks()
             else:
                 yield self, name, block
@@ -61,7 +62,7 @@ class Scope:
     def within(self) -> Iterator[Scope]:
         """All diagrams in this one."""
         for name, block in self.diagram.blocks.items():
-            if isinstance(block, Diagram):
+            if isinstance(block, WiredBlocks):
                 inner = self.inner(name)
                 yield inner
                 yield from inner.within()
@@ -75,7 +76,7 @@ class Scope:
         seen = (*seen, step)
         if block:
             inside = self.diagram.blocks[block]
-            if isinstance(inside, Diagram):
+            if isinstance(inside, WiredBlocks):
                 return self.inner(block).resolve(inside.shown[port], seen)
             return identifier(self.prefix + block), port
         if self.outer is None:
@@ -88,7 +89,7 @@ def identifier(path: str) -> str:
     return path.replace(".", "_")
 
 
-def flatten(diagram: Diagram) -> Flat:
+def flatten(diagram: WiredBlocks) -> Flat:
     """Raises :class:`ScenarioError` for what is not wired, not known, or does not fit."""
     top = Scope(diagram)
     found: dict[str, FlatBlock] = {}
@@ -141,7 +142,7 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
     return place
 
 
-def _carried(diagram: Diagram, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
+def _carried(diagram: WiredBlocks, blocks: dict[str, FlatBlock]) -> dict[Place, Wire]:
     """What every output carries; sizes and kinds go from block to block along the wires."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals

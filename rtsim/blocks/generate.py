@@ -6,23 +6,21 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rtsim.blocks.diagram import Diagram
-from rtsim.blocks.events import Events
+from rtsim.blocks.events import Events, Node
 from rtsim.blocks.flat import Flat, flatten
 from rtsim.blocks.layout import Layout, PlacedBlock
 from rtsim.blocks.loops import algebraic_loop, evaluation_order, find_loop, reachable
 from rtsim.blocks.source import FunctionBody, function, functions, module
 from rtsim.blocks.text import needed_for, plain_values, renamed, statements
+from rtsim.blocks.wiring import WiredBlocks
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.equations.model import Guard, Model
 
-Node = tuple[str, str]
-"""A signal: block and output port.  An event's node is ``("@block", "number of its clause")``."""
 ARGUMENTS = "t, x, z, u, p"
 
 
-def generate(diagram: Diagram) -> Model:
+def generate(diagram: WiredBlocks) -> Model:
     """The model of ``diagram``; raises :class:`ScenarioError`."""
     return Generator(flatten(diagram)).model()
 
@@ -95,20 +93,21 @@ class Generator:
         alike = plain_values(of)
         if alike is not None:
             element = placed.element(self.values)
-            texts = [alike.get(n) for n in self._elements(port, size)]
+            texts = [alike.get(n) for n in self.elements(port, size)]
             if all(t is not None for t in texts):
                 self.values[block, port] = [
                     renamed(statements(ast.unparse(t))[0], element) for t in texts if t is not None
                 ]
                 self.lines[block, port] = []
                 return
-        names = self._elements(f"{block}_{port}", size, "{0}_{1}")
+        names = self.elements(f"{block}_{port}", size, "{0}_{1}")
         own = {port: names}
         self.lines[block, port] = [renamed(s, placed.element(self.values, "", own)) for s in of]
         self.values[block, port] = names
 
     @staticmethod
-    def _elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
+    def elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
+        """The names of ``size`` elements; ``name`` itself where there is one."""
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
 
     # -- the functions ---------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rtsim.blocks.diagram import Place
 from rtsim.blocks.layout import PlacedBlock
+from rtsim.blocks.places import Place
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.equations.model import Timer

@@ -8,6 +8,7 @@ import numpy as np
 
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import when_compiling
+from rtsim.equations.numba_private import value_of
 
 MOST = 4096
 """Elements (32 kB) on the stack, which has some MB at best; longer ones are allocated."""
@@ -53,4 +54,4 @@ def _in_the_frame() -> None:
             itemsize=ir.Constant(word, 8),
             meminfo=None,
         )
-        return array._getvalue()
+        return value_of(array)

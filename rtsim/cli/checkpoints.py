@@ -10,8 +10,9 @@ import click
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.kept import Files, path_beside
 from rtsim.engine.checkpoint.past import CheckpointHistory
-from rtsim.engine.checkpoint.taking import Files, Taking, path_beside
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.scenario.scenario import Scenario
 
 every_option = click.option(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import click
 
@@ -21,15 +21,25 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.runs.simulation import RecordingLost, RunResult
 
-if TYPE_CHECKING:
-    from rtsim.cli.flight import RunOptions
+
+class RequestedRun(Protocol):
+    """What a summary repeats of what was typed."""
+
+    @property
+    def scenario(self) -> str: ...
+
+    @property
+    def until(self) -> str | None: ...
+
+    @property
+    def strict(self) -> bool: ...
 
 
 @dataclass(frozen=True)
 class RunSummary:
     """What came of a flight: a leg, and others before it where it went back to a checkpoint."""
 
-    flight: RunOptions
+    flight: RequestedRun
     legs: Sequence[Segment]
     inbox: Inbox | None = None
     total_ns: int = field(default_factory=age_ns)

@@ -12,7 +12,7 @@ from rtsim.cli.checkpoints import Wanted, in_a_file
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Files
+from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder

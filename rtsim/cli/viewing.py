@@ -181,16 +181,18 @@ class Viewed:
     def watch(
         self, scenario: Scenario, gate: Inbox | None
     ) -> Iterator[tuple[StatePublisher, Inbox]]:
-        from rtsim.pilot.flights import seen_as
         from rtsim.pilot.loop import Cockpit
+        from rtsim.pilot.scenes.registry import check_scene_name
 
         stick = "" if self._stick is None else self._stick(scenario)
-        about = seen_as(str(scenario.origin.get("reference", scenario.name)))
+        about = {"scenario": str(scenario.origin.get("reference", scenario.name))}
+        if self._window.served is None and scenario.presentation.scene:
+            check_scene_name(scenario.presentation.scene)
         safe = safe_values(scenario, stick, self._window.mapping)
         with (
             Cockpit(scenario, stick, about, gate) as cockpit,
             self._child(cockpit.shared.path) as child,
-            _entered(str(about["scenario"]), cockpit.shared.path),
+            _entered(about["scenario"], cockpit.shared.path),
         ):
             self._cockpits.append(cockpit)
             if cockpit.stick is not None:

@@ -155,10 +155,6 @@ class Bus:
         """The instant of the earliest arrival; far away when nothing is in flight."""
         return self._flight[0][0].ns if self._flight else NEVER.ns
 
-    def next_arrival(self) -> Tag:
-        """The earliest arrival, :data:`NEVER` when nothing is in flight."""
-        return self._flight[0][0] if self._flight else NEVER
-
     def due(self, tag: Tag) -> list[Message]:
         """Take out what arrives at ``tag``, ordered by source and sequence."""
         out: list[Message] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -50,6 +50,22 @@ def new_name(name: str) -> str | None:
         return _NEW[name]
     package, _, module = name.rpartition(".")
     return f"{_NEW[package]}.{module}" if package in _NEW else None
+
+
+def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
+    """``__getattr__`` of a module from which some names have moved to others; a use warns.
+
+    ``to`` gives for each such name the module that has it now.
+    """
+
+    def get(name: str) -> object:
+        if name not in to:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        new = to[name]
+        warnings.warn(f"{module}.{name} is in {new} now", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(new), name)
+
+    return get
 
 
 class _OldNames(MetaPathFinder, Loader):

@@ -6,11 +6,12 @@ do to the rest of the run is left here as a list of effects; who applies it is t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import simpy
@@ -21,7 +22,7 @@ from rtsim.core.errors import ModelError, ScenarioError, ShapeError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
-from rtsim.discrete.processes import Processes
+from rtsim.discrete.waiting import WatchedProcess
 
 MOST_EVENTS = 1_000_000
 """More than this at one instant is a Zeno error."""
@@ -57,17 +58,23 @@ class Told:
 Effect = Sent | Changed | Told
 
 
-class _Process(simpy.Process):
-    """Says so where it waits for what can never happen."""
+class DeclaredProcesses(Protocol):
+    """What an agenda needs of :class:`~rtsim.discrete.processes.Processes`."""
 
-    def _resume(self, event: Event) -> None:
-        super()._resume(event)
-        awaited = self._target
-        if awaited is not None and awaited.env is not self.env:
-            raise ScenarioError(
-                f"process {self.name} waits for {awaited} of another simpy.Environment, which "
-                "nothing drives; make resources and timeouts on the agenda that the set-up is given"
-            )
+    @property
+    def setup(self) -> Callable[[Agenda], None]: ...
+
+    @property
+    def inputs(self) -> Signals: ...
+
+    @property
+    def outputs(self) -> Signals: ...
+
+    @property
+    def parameters(self) -> Signals: ...
+
+    @property
+    def messages(self) -> Mapping[str, Signals]: ...
 
 
 class Agenda(simpy.Environment):
@@ -80,7 +87,7 @@ class Agenda(simpy.Environment):
     def __init__(
         self,
         name: str,
-        processes: Processes,
+        processes: DeclaredProcesses,
         on: tuple[str, ...],
         p: Vector,
         streams: RandomStreams,
@@ -93,6 +100,10 @@ class Agenda(simpy.Environment):
         self.effects: list[Effect] = []
         self.count = 0
         """Events so far."""
+        self._ns = 0
+        self._events: list[tuple[int, EventPriority, int, Event]] = []
+        """Time, priority, number and event, as SimPy orders them."""
+        self._numbers = count()
         self._processes = processes
         self._on = on
         self._streams = streams
@@ -105,34 +116,34 @@ class Agenda(simpy.Environment):
     @property
     def now(self) -> float:
         """s since the start of the run."""
-        return self._now / NS_PER_S
+        return self._ns / NS_PER_S
 
     @property
     def ns(self) -> int:
         """The same exactly, in ns."""
-        return int(self._now)
+        return self._ns
 
     @property
     def next_ns(self) -> int:
         """When its next event is; far away where there is none."""
-        return int(self._queue[0][0]) if self._queue else FAR
+        return self._events[0][0] if self._events else FAR
 
     def peek(self) -> float:
         """s of the next event; infinite where there is none."""
-        return self._queue[0][0] / NS_PER_S if self._queue else float("inf")
+        return self._events[0][0] / NS_PER_S if self._events else float("inf")
 
     def schedule(self, event: Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
         """As SimPy's; ``delay`` in s.  What is infinitely far away never comes."""
-        ns = self._now
+        ns = self._ns
         if delay:
             if delay == float("inf"):
                 return
             ns += _whole_ns(delay)
-        heappush(self._queue, (ns, priority, next(self._eid), event))
+        heappush(self._events, (ns, priority, next(self._numbers), event))
 
     def process(self, generator: Generator[Event, Any, Any]) -> simpy.Process:
         """As SimPy's."""
-        return _Process(self, generator)
+        return WatchedProcess(self, generator)
 
     def run(self, until: object = None) -> NoReturn:  # noqa: ARG002
         """Not here."""
@@ -228,7 +239,7 @@ class Agenda(simpy.Environment):
 
     def begin(self) -> None:
         """The set-up."""
-        returned: object = self._processes.setup(self)  # type: ignore[func-returns-value]
+        returned: object = self._processes.setup(self)
         if hasattr(returned, "throw"):
             raise ScenarioError(
                 f"the set-up of {self.name} is a process itself (it yields) and nothing starts it; "
@@ -237,7 +248,7 @@ class Agenda(simpy.Environment):
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
         """A message arrived, or, without a payload, a guard fired."""
-        self._now = ns
+        self._ns = ns
         if payload is None:
             waited = self._crossings.pop(name, None)
             if waited is not None:
@@ -251,15 +262,16 @@ class Agenda(simpy.Environment):
 
     def react(self, ns: int) -> list[Effect]:
         """All events up to ``ns``, in SimPy's order; what they did to others."""
-        self._now = ns
-        queue, left = self._queue, MOST_EVENTS
+        self._ns = ns
+        queue, left = self._events, MOST_EVENTS
         while queue and queue[0][0] <= ns:
             event = heappop(queue)[3]
             callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
             for callback in callbacks:
                 callback(event)
-            if not event._ok and not hasattr(event, "_defused"):
-                raise event._value
+            if not event.ok and not event.defused:
+                failure: Any = event.value
+                raise failure
             left -= 1
             if left < 0:
                 raise ZenoError(

@@ -30,9 +30,6 @@ EARTH_PARAMETERS = Signals(
     Signal("earth_angle", "rad", kind="angle", description="ECI to ECEF about z, at t = 0"),
 )
 
-ROUND_EARTH = {"equatorial_radius": 20902255.199 * 0.3048, "flattening": 0.0, "j2": 0.0}
-"""The round Earth of NESC cases 4 and 5."""
-
 
 @compiled
 def gravity(

@@ -41,6 +41,12 @@ from rtsim.equations.addresses import (
     vector_at,
 )
 from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
+from rtsim.equations.numba_private import (
+    name_files_by_signature,
+    object_code,
+    save_files,
+    value_of,
+)
 
 TYPES = {
     NUMBER: types.float64,
@@ -202,7 +208,7 @@ def lower(
     entry, handle = _entry(result), result.fndesc.llvm_func_name
     if alone:
         raises = _PACKED in result.library.get_llvm_str()
-        objects = (result.library._get_compiled_object(), entry)
+        objects = (object_code(result.library), entry)
         return MachineCode(objects, handle, ENTRY, where(plain) if raises else "")
     address = result.library.get_pointer_to_function(handle)
     return MachineCode((entry,), handle, ENTRY, elsewhere={handle: address}, alive=tuple(made))
@@ -239,14 +245,12 @@ def _enable(jitted: Any) -> None:
     with contextlib.suppress(RuntimeError):  # it has no source file, or no folder can be written
         jitted.enable_caching()
         if jitted.py_func.__closure__:
-            # The folder says what the function is.  numba's own key would pickle a closure, and a
-            # compiled function in it pickles otherwise in each process.
-            jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
+            name_files_by_signature(jitted)  # the folder says what the function is
 
 
 def _keep(jitted: Any, result: Any) -> None:
     _enable(jitted)
-    jitted._cache.save_overload(result.signature.args, result)
+    save_files(jitted, result)
 
 
 @contextmanager
@@ -335,4 +339,4 @@ def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
     populate_array(
         array, data=data, shape=words[1:], strides=strides, itemsize=item, meminfo=None
     )  # fmt: skip
-    return array._getvalue()
+    return value_of(array)

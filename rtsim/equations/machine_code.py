@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.raised import OutOfBounds
 from rtsim.equations.addresses import ARRAYS, MATRIX, NUMBER, WORDS, AddressBlock, Signature
+from rtsim.equations.numba_private import exception_at
 
 FAILED = -(2**63)
 """What an entry answers where the function raised; the block's first word says what."""
@@ -230,41 +231,9 @@ _OUT_OF_BOUNDS = ("index is out of bounds",)
 """What numba's own check says."""
 
 
-class _Raised(ctypes.Structure):
-    """How compiled code says what it raised; numba's ``excinfo``."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("size", ctypes.c_int32),
-        ("values", ctypes.c_void_p),  # of arguments that are known only when it is raised
-        ("unpack", ctypes.c_void_p),
-        ("dynamic", ctypes.c_int32),
-    )
-
-
 def _raised(address: int) -> BaseException:
-    """The exception, with the line that raised it as the last of its traceback.
-
-    numba packed it, and numba unpacks it as it does for functions that it calls itself.
-    """
+    """The exception, with the line that raised it as the last of its traceback."""
     if not address:
         return SystemError("compiled code failed and did not say why")
-    from numba import _helperlib as helpers
-    from numba.core import serialize
-
-    found = _Raised.from_address(address)
-    said = ctypes.string_at(found.data, found.size)
-    if found.dynamic:
-        unpack = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(found.unpack)
-        packed = serialize.runtime_build_excinfo_struct(said, unpack(found.values))
-    else:
-        packed = serialize._numba_unpickle(found.data, said, ctypes.string_at(found.values, 20))
-    held = ctypes.py_object(packed)
-    ctypes.pythonapi.Py_IncRef(held)  # numba's function takes a reference
-    address_of: dict[str, int] = vars(helpers)["c_helpers"]
-    throw = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(address_of["do_raise"])
-    try:
-        throw(held)
-    except BaseException as error:
-        return OutOfBounds() if error.args == _OUT_OF_BOUNDS else error
-    return SystemError("compiled code failed, and numba raised nothing")
+    error = exception_at(address)
+    return OutOfBounds() if error.args == _OUT_OF_BOUNDS else error

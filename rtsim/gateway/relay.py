@@ -3,6 +3,10 @@
 The server of foxglove-sdk drops messages for a slow viewer without saying how many.  So it listens
 on a port of its own, this relay takes whatever it sends at once, and it is here that a viewer which
 does not read loses the oldest messages, one by one and counted.
+
+Windows on other machines are served by :mod:`rtsim.pilot.relay`, which shares no code with this
+module.  There a viewer is sent the latest state only, from shared memory and by ZeroMQ; here it is
+sent a stream of bytes in which each message counts.
 """
 
 from __future__ import annotations

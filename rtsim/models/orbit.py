@@ -45,4 +45,5 @@ def scenario(step: Duration = 0.1, solver: str = "rk4", until: Duration = 30) ->
     """One orbit; a time unit of the model is one second of the run."""
     out = Scenario("orbit", until=until)
     out.plant("moon", ORBIT, step=step, solver=solver)
+    out.show(scene="orbit", plant="moon")
     return out

@@ -12,8 +12,6 @@ SLUG = LBF / FT
 """kg in a slug"""
 SLUG_FT2 = SLUG * FT * FT
 """kg m2 in a slug ft2"""
-FT_LBF = FT * LBF
-"""N m in a foot-pound"""
 KT = 1852.0 / 3600.0
 """m/s in a knot"""
 DEG = math.pi / 180.0

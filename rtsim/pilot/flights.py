@@ -1,4 +1,4 @@
-"""What can be flown by a short name, and which scene shows which scenario."""
+"""What can be flown by a short name, and which scene shows which recording of version 0.1."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SCENES: dict[str, Mapping[str, Any]] = {
     "f16-by-hand": {"scene": "f16", "plant": "f16"},
     "orbit": {"scene": "orbit", "plant": "moon"},
 }
-"""By the scenario's name; ``plant`` is the one that the scene is about."""
+"""By the scenario's name; later recordings name the scene, as scenarios do."""
 
 
 def seen_as(scenario: str) -> dict[str, Any]:
-    """What the viewer is told of a run: the scenario, and its scene where it has one."""
+    """What the viewer is told of a run whose recording names no scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}

@@ -13,6 +13,7 @@ from typing import Any
 
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.clock import stopwatch
+from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Signals
 from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox
@@ -206,6 +207,15 @@ class PilotInbox(Inbox):
         self._tell(self._system.ns, stopwatch(), standing=False, ended=True)
 
 
+def window_of(scenario: Scenario) -> dict[str, Any]:
+    """What a window is told of the scene; :class:`UnknownName` for a plant that is none."""
+    shown = scenario.presentation.window()
+    plants = [name for name, part in scenario.parts.items() if isinstance(part, PlantPart)]
+    if "plant" in shown and shown["plant"] not in plants:
+        raise UnknownName("plant", str(shown["plant"]), sorted(plants), f"scene {shown['scene']}")
+    return shown
+
+
 class Cockpit:
     """All that a run shares with its viewers; a context that removes it at the end.
 
@@ -227,7 +237,7 @@ class Cockpit:
             for name, plant in sorted(scenario.of(PlantPart).items())
         )
         cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
-        about = {"pid": os.getpid(), **(about or {}), "cues": cues}
+        about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None
         if part is not None:

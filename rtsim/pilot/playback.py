@@ -38,9 +38,8 @@ class Playback:
         self._inputs = [
             track for name, track in sorted(recording.tracks.items()) if name.startswith(_INPUTS)
         ]
-        origin = recording.header.get("scenario", {}).get("origin", {})
-        self.about: dict[str, Any] = seen_as(str(origin.get("reference", "")))
-        if self.about.get("plant") not in self._plants:  # its scene would look in vain
+        self.about = _about(recording.header)
+        if self.about.get("plant", "") not in ("", *self._plants):  # its scene would look in vain
             self.about.pop("scene", None)
         self.cues = _cues(recording, self._plants)
         self.first_ns = min(plant.first_ns for plant in self._plants.values())
@@ -62,6 +61,15 @@ class Playback:
             values = track.rows.floats[row] if row >= 0 else track.signals.initial()
             out.update(zip(track.signals.columns, values.tolist(), strict=True))
         return out
+
+
+def _about(header: Mapping[str, Any]) -> dict[str, Any]:
+    """What a window is told; a recording of version 0.1 does not name its scene."""
+    reference = str(header.get("scenario", {}).get("origin", {}).get("reference", ""))
+    shown = header.get("shown")
+    if isinstance(shown, Mapping):
+        return {**shown, "scenario": reference}
+    return seen_as(reference)
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:

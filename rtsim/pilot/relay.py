@@ -2,6 +2,9 @@
 
 A process beside the simulation, which shares FILE with it as a viewer does, and knows as little of
 it: what comes and goes by ZeroMQ costs the loop nothing, and nobody there can make it wait.
+
+Foxglove's viewers are served by :mod:`rtsim.gateway.relay`, which passes a stream of bytes on and
+shares no code with this module.
 """
 
 from __future__ import annotations

@@ -38,16 +38,22 @@ class _RowIndex(MessageIndex):
         stream.finish_record()  # type: ignore[no-untyped-call]
 
 
+PRIVATE = ("_Writer__chunk_builder", "_Writer__statistics", "_Writer__maybe_finalize_chunk")
+"""What mcap's writer keeps to itself and :class:`BatchWriter` uses."""
+
+
 class BatchWriter(Writer):
     """Adds rows to mcap's own chunk builder and statistics, which it keeps to itself.
 
     Its ``add_message`` takes 6 us a row, twice what encoding and compressing a row costs; where
     another version of mcap keeps them elsewhere, rows go through ``add_message`` after all.
+    pyproject.toml bounds mcap's version, and ``tests/unit/test_private_names.py`` notices a
+    version that is slow for this reason.
     """
 
     def add_rows(self, channel: int, ns: NDArray[np.int64], payload: bytes, first: int) -> None:
         """``payload``: messages of one length, end to end; ``ns``: their times, at least one."""
-        if not hasattr(self, "_Writer__chunk_builder"):
+        if not all(hasattr(self, name) for name in PRIVATE):
             self._add_one_by_one(channel, ns, payload, first)
             return
         count = len(ns)
@@ -60,7 +66,7 @@ class BatchWriter(Writer):
         rows["log"] = rows["publish"] = ns
         if size:
             rows["data"] = np.frombuffer(payload, f"V{size}")
-        chunk: Any = self._Writer__chunk_builder
+        chunk: Any = self._Writer__chunk_builder  # type: ignore[attr-defined]
         index = chunk.message_indices.get(channel)
         if index is None:
             index = chunk.message_indices[channel] = _RowIndex(channel)

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from rtsim.core.version import __version__
+
 PACKAGES = ("rtsim", "numpy", "scipy", "numba", "llvmlite")
 SETTINGS = (
     "NUMBA_CPU_FEATURES",
@@ -67,9 +69,7 @@ def _version(package: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         if package != "rtsim":
             return ""
-        import rtsim  # run from a checkout that is not installed
-
-        return rtsim.__version__
+        return __version__  # of a checkout that is not installed
 
 
 def _features(cpuinfo: Path) -> str:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.offline
 
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
 from rtsim.record import fault_marks, figures, outputs
-from rtsim.record.markup import STYLE, block, duration, flat, mapping, table, text
+from rtsim.record.markup import block, duration, flat, mapping, table, text
+from rtsim.record.page import page
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import BUCKETS
 from rtsim.record.whole import write_whole
@@ -43,9 +43,9 @@ def write_report(
     recording: Recording, path: str | Path, say: Say = _unheard, after: Duration = 0
 ) -> None:
     """Write the page; :class:`RecordingError` where the file cannot be written."""
-    page = render(recording, say, after)
+    rendered = render(recording, say, after)
     try:
-        write_whole(Path(path), page)
+        write_whole(Path(path), rendered)
     except OSError as error:
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 
@@ -62,17 +62,7 @@ def render(recording: Recording, say: Say = _unheard, after: Duration = 0) -> st
         ("events", "Events", _events(recording)),
         ("setup", "Set-up", _setup(recording)),
     ]
-    shown = [(key, title, body) for key, title, body in sections if body]
-    links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in shown)
-    bodies = "\n".join(f'<section id="{k}"><h2>{t}</h2>{b}</section>' for k, t, b in shown)
-    return (
-        "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{text(_name(recording))}</title><style>{STYLE}</style>"
-        f"<script>{plotly.offline.get_plotlyjs()}</script></head><body>"
-        f"<header><div>{_head(recording)}<nav>{links}</nav></div></header>"
-        f"<main>{bodies}</main><script>{figures.DRAW_WHEN_OPENED}</script></body></html>\n"
-    )
+    return page(_name(recording), _head(recording), sections)
 
 
 def _name(recording: Recording) -> str:

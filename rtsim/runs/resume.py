@@ -14,7 +14,8 @@ from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RtsimError
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Ring, Taking, beside
+from rtsim.engine.checkpoint.kept import Ring, beside
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import (
     BUILD_CHANGED,

@@ -369,6 +369,7 @@ def header(
         "source_hash": source_hash(*scenario.functions()),
         "fingerprint": fingerprint(),
         **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
+        **({"shown": shown} if (shown := scenario.presentation.window()) else {}),
     }
 
 

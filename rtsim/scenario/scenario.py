@@ -41,7 +41,7 @@ from rtsim.scenario.parts import (
     check_plant,
     stated,
 )
-from rtsim.scenario.shown import Body, Cue
+from rtsim.scenario.shown import Presented
 from rtsim.solve import Solver, solver_named
 
 C = TypeVar("C", bound=Component)
@@ -50,7 +50,7 @@ RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "sta
 """Names that recordings use themselves."""
 
 
-class Scenario:
+class Scenario(Presented):
     """One experiment; ``build`` makes a fresh system of it as often as wanted.
 
     ``assumptions`` and ``limits`` are stated in every recording, with those of its models.
@@ -74,8 +74,6 @@ class Scenario:
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
-        self.bodies: tuple[Body, ...] = ()
-        self.cues: tuple[Cue, ...] = ()
         self.origin: dict[str, Any] = {}
         """Where it was loaded from, so that a replay can load it again."""
 
@@ -252,14 +250,6 @@ class Scenario:
     ) -> None:
         """An outside input: latched at each tag, recorded, fed again in a replay."""
         self.add(name, ExternalInputPart(ExternalInput(name, signals, device, wake)))
-
-    def show(self, *bodies: Body) -> None:
-        """What viewers of a live run draw; no part of the experiment."""
-        self.bodies += bodies
-
-    def warn(self, *cues: Cue) -> None:
-        """What warns a person who flies or watches; no part of the experiment."""
-        self.cues += cues
 
     def add(self, name: str, component: Component) -> None:
         """A component of any kind, such as one of your own (``docs/extending-components.md``)."""

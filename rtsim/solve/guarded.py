@@ -201,7 +201,7 @@ class Guarded:
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
         self.here, self.there, self._fired = np.zeros((KNOWN, m)), np.zeros((KNOWN, m)), np.zeros(m)
         self._reached = np.zeros(1)
-        self._legs, self._n = legs, n
+        self._legs = legs
         self._bound = bound  # while its functions are called by their addresses
         arrays: tuple[NDArray[np.float64], ...] = (
             *(legs.now, *vectors[1:], out, legs.notes, legs.k, legs.dense),

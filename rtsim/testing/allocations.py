@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numba.core.runtime import _nrt_python, rtsys
-
 from rtsim.components.plant import Plant
 from rtsim.core.tag import Period
 from rtsim.equations.model import Model, bind
+from rtsim.equations.numba_private import counting_allocations
 from rtsim.solve import Solver
 
 STEP = Period.of("1/100")
@@ -26,17 +25,12 @@ def allocations(solver: Solver, model: Model) -> float | None:
     plant = Plant("plant", bind(model), solver, STEP, (x, z, u, p))
     if plant.watch is not None:
         plant.watch.begin()
-    was_on = _nrt_python.memsys_stats_enabled()
-    _nrt_python.memsys_enable_stats()
-    try:
+    with counting_allocations() as count:
         found = []
         for steps in (FEW, FEW, MANY):  # the first time more is set up
-            before = rtsys.get_allocation_stats().alloc
+            before = count()
             taken = plant.run_on(plant.ns + steps * STEP.tick(1))
             if taken is None or len(taken[1]) < steps - 1:
                 return None
-            found.append(rtsys.get_allocation_stats().alloc - before)
-    finally:
-        if not was_on:
-            _nrt_python.memsys_disable_stats()
+            found.append(count() - before)
     return float((found[2] - found[1]) / (MANY - FEW))

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rtsim.core.random_streams import RandomStreams
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.at_loop import LoopFault

@@ -30,6 +30,8 @@ from rtsim.core.tag import NEVER, Tag
 from rtsim.testing.latency import check_latency
 
 SIGNALS = Signals("a [1]", "b [1]")
+LAST_STEP = 1 << 30
+"""No instant has so many microsteps."""
 PLAIN: Sequence[LatencyModel] = [
     Fixed(0),
     Fixed("1/3"),
@@ -72,10 +74,11 @@ def drive(model: LatencyModel, times: list[tuple[int, int]], seed: int = 1) -> l
         done = Tag(at + compute) if compute else start
         bus.send("t", start, done, np.array([float(at), 0.0]))
     arrived: list[Message] = []
-    while bus.next_arrival() < NEVER:
-        tag = bus.next_arrival()
-        batch = bus.due(tag)
-        assert all(m.arrival == tag for m in batch)
+    while bus.next_ns < NEVER.ns:
+        ns = bus.next_ns
+        batch = bus.due(Tag(ns, LAST_STEP))
+        assert batch
+        assert all(m.arrival.ns == ns for m in batch)
         arrived += batch
     alive = [m for m in told if m.status != LOST]
     assert sorted(map(id, arrived)) == sorted(map(id, alive)), "each arrives once"

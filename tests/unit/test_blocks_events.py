@@ -37,7 +37,8 @@ from rtsim.blocks import (
     ZeroOrderHold,
     source,
 )
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.addresses import TICK
 from rtsim.equations.compiling import compile_function
 from rtsim.record.reading import Recording

@@ -12,7 +12,8 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.reviving import board
 from rtsim.core.errors import CheckpointError
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.simulation import simulate

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rtsim.core.signals import Signals, Vector
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.commands import Command
 from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.equations.model import Model

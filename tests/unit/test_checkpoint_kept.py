@@ -11,8 +11,9 @@ import pytest
 from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.tag import NEVER
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.kept import MOST_FILES, Files, Ring, beside, path_beside
 from rtsim.engine.checkpoint.past import CheckpointHistory
-from rtsim.engine.checkpoint.taking import MOST_FILES, Files, Ring, Taking, beside, path_beside
+from rtsim.engine.checkpoint.taking import Taking
 
 MS = 1_000_000
 

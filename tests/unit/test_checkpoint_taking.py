@@ -14,7 +14,8 @@ from rtsim.core.errors import CheckpointError, ScenarioError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Files, Ring, Taking, beside, path_beside
+from rtsim.engine.checkpoint.kept import Files, Ring, beside, path_beside
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario

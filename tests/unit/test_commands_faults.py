@@ -9,7 +9,8 @@ import pytest
 from command_parts import Flown, Told
 
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Files, Ring, Taking
+from rtsim.engine.checkpoint.kept import Files, Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.commands.inbox import NEXT_TAG
 from rtsim.models import unstable
 from rtsim.record.comparison import compare

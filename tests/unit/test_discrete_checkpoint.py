@@ -17,7 +17,8 @@ from rtsim.core.tag import Tag
 from rtsim.discrete import Agenda, Processes
 from rtsim.discrete.stimuli import Stimuli
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Files, Ring, Taking
+from rtsim.engine.checkpoint.kept import Files, Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording
 from rtsim.record.tape import MemoryRecorder

@@ -11,7 +11,8 @@ from rtsim.core.clock import VirtualClock
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Model
 from rtsim.record.tape import MemoryRecorder

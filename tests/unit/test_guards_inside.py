@@ -10,7 +10,8 @@ import pytest
 
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Guard, Model
 from rtsim.models.ball import BALL
 from rtsim.record.reading import Recording

@@ -11,7 +11,8 @@ from semantics_parts import MS
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Period
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.equations.model import Model, Timer
 from rtsim.record.comparison import compare
 from rtsim.record.reading import Recording

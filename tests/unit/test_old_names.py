@@ -45,3 +45,23 @@ def test_other_names_are_not_found() -> None:
     assert sys.meta_path == before
     with pytest.raises(ModuleNotFoundError, match=r"rtsim\.nothing"):
         importlib.import_module("rtsim.nothing")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        *(
+            ("rtsim.engine.checkpoint.taking", name, "rtsim.engine.checkpoint.kept")
+            for name in ("Files", "MOST_FILES", "Ring", "beside", "path_beside")
+        ),
+        ("rtsim.pilot.scenes.scene", "scene_named", "rtsim.pilot.scenes.registry"),
+    ],
+)
+def test_a_name_that_moved_is_found_where_it_was_and_warns(
+    module: str, name: str, now: str
+) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{module}.{name} is in {now} now"):
+        found = getattr(importlib.import_module(module), name)
+    assert found is getattr(importlib.import_module(now), name)
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nothing'"):
+        _ = importlib.import_module(module).nothing

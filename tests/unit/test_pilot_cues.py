@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_a_cue_crosses_to_another_process_as_plain_data() -> None:
 )
 def test_a_cue_of_a_signal_that_is_not_there(signal: str, told: str) -> None:
     scenario = ball()
-    scenario.warn(Cue("high", signal, horn=1.0))
+    scenario.show(Cue("high", signal, horn=1.0))
     with pytest.raises(RtsimError, match=told):
         Cockpit(scenario)
 
@@ -206,7 +207,7 @@ def test_the_aircraft_warns_before_its_limit_and_flies_the_same(
     assert seen[0][1:] == (False, False)
 
     silent = flight([(0.2, (1.0, 0.0, 0.0, 0.0))])
-    silent.cues = ()
+    silent.presentation = replace(silent.presentation, cues=())
     watched(silent, 6.0, FileRecorder(tmp_path / "silent.mcap", lambda: 0))
     warned = Recording.open(tmp_path / "warned.mcap")
     assert warned.digest() == Recording.open(tmp_path / "silent.mcap").digest()

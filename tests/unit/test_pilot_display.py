@@ -19,7 +19,7 @@ from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.keys import OF_THE_WINDOW
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
-from rtsim.pilot.scenes.scene import scene_named
+from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
 from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display

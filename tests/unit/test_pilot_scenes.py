@@ -19,7 +19,8 @@ from rtsim.pilot.scenes.camera import Camera, axes_of, cut_lines, cut_polygon
 from rtsim.pilot.scenes.f16 import F16Scene
 from rtsim.pilot.scenes.flight import FlightScene, Ground, geodetic
 from rtsim.pilot.scenes.hud import GREEN, HeadUp, HudFigures
-from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown, scene_named
+from rtsim.pilot.scenes.registry import scene_named
+from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SceneMoment, Shown
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.world import BANDS, SKY, FlightGate, Terrain, approach
 from rtsim.scenario.parts import PlantPart

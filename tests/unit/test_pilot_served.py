@@ -182,7 +182,7 @@ def test_of_a_run_that_was_killed_nothing_is_left_and_its_viewers_hear_it(
     shared = Shared.create(MOON, tmp_path)
     Line(line, b"a").send(Format(MOON).records(Head(RECORDS, 1), {})[0])
     monkeypatch.setattr(relay, "ends_with_input", lambda: over)
-    monkeypatch.setattr(relay, "Listener", line)
+    monkeypatch.setattr(relay, "ListeningSocket", line)
     assert relay.main([str(shared.path), "tcp://127.0.0.1:1", "--keys", str(keys)]) == 0
     assert not shared.path.exists()
     last = Format(MOON).read(line.lines[b"a"].come[-1])

@@ -25,7 +25,7 @@ from rtsim.pilot.devices.writing import own_mapping
 from rtsim.pilot.loop import Cockpit
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import Playback
-from rtsim.pilot.scenes.scene import scene_named
+from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.shared import RUN, Shared
 from rtsim.pilot.viewer.cueing import Cueing
 from rtsim.pilot.viewer.frames import Display
@@ -264,7 +264,7 @@ def test_what_comes_out_of_the_horn(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_recording_shows_what_warned(tmp_path: Path) -> None:
     """In a window as in flight; a header that somebody changed shows none."""
     scenario = load_scenario("ball", {})
-    scenario.warn(Cue("high", "ball.height", horn=0.0, text="UP"))
+    scenario.show(Cue("high", "ball.height", horn=0.0, text="UP"))
     path = tmp_path / "warned.mcap"
     simulate(scenario, until=0.5, recorder=FileRecorder(path, stopwatch))
     recording = Recording.open(path)

@@ -86,9 +86,9 @@ def test_of_two_packages_for_two_pythons_one_is_named() -> None:
 def test_lower_bounds_become_pins() -> None:
     lowest = runpy.run_path(str(SETUP))["lowest"]
     dev = ["ruff==0.17", "tomli>=2; python_version < '3.0'", "hypothesis==6.1", "a>=1.2"]
-    project = {"dependencies": ["a>=1.2", "b-c>=26"], "optional-dependencies": {"dev": dev}}
+    project = {"dependencies": ["a>=1.2", "b-c>=26,<27"], "optional-dependencies": {"dev": dev}}
     assert lowest(project, ("dev",)) == ["a==1.2", "b-c==26", "hypothesis==6.1"]
-    for wrong in ("a>=1.3", "d", "d<3", "d>=1,<2"):
+    for wrong in ("a>=1.3", "d", "d<3", "d>=1,>2"):
         project["optional-dependencies"] = {"dev": [wrong]}
         with pytest.raises(ValueError, match="lower bound"):
             lowest(project, ("dev",))

@@ -12,7 +12,8 @@ from test_semantics_outside import RUNS, Kept, scenario_of
 
 from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Ring, Taking
+from rtsim.engine.checkpoint.kept import Ring
+from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.tape import MemoryRecorder

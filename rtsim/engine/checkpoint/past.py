@@ -5,7 +5,7 @@ from __future__ import annotations
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Files, Ring
+from rtsim.engine.checkpoint.kept import Files, Ring
 
 _KEPT = 100
 _SHORTEST_NS = NS_PER_S // 10

@@ -91,7 +91,7 @@ def scenario(
         )
     )
     out.inlet("stick", signals, Untouched())
-    out.warn(STALL)
+    out.show(STALL, scene="f16", plant="f16")
     period = exact_seconds(rate, "rate")
     law = PythonController(
         by_wire,

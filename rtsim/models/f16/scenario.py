@@ -96,7 +96,7 @@ def scenario(
     out.plant(
         "f16", F16, step=step, states=states, inputs=inputs, parameters=dict(flown.parameters)
     )
-    out.show(drawn("f16", shape="aircraft", length=15.0))
+    out.show(drawn("f16", shape="aircraft", length=15.0), scene="f16", plant="f16")
     if augmented:
         period = Period(1_000_000_000 / exact_seconds(rate, "rate"))
         _add_guidance(out, flown, period, autopilot_on)

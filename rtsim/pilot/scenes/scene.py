@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.old_names import names_moved
 from rtsim.core.signals import Signals, Vector
 
 if TYPE_CHECKING:
@@ -84,16 +85,5 @@ class Scene(Protocol):
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 
 
-def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
-    """The scene that a run asks for; strips of its signals where it asks for none."""
-    if name == "f16":
-        from rtsim.pilot.scenes.f16 import F16Scene
-
-        return F16Scene(about)
-    if name == "orbit":
-        from rtsim.pilot.scenes.orbit import OrbitScene
-
-        return OrbitScene(about)
-    from rtsim.pilot.scenes.strips import StripScene
-
-    return StripScene()
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+    __getattr__ = names_moved(__name__, {"scene_named": "rtsim.pilot.scenes.registry"})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pygame
@@ -40,8 +42,10 @@ class Strip:
 class StripScene:
     """Name, unit, values, trace and its scale for each signal; those left over on other pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, about: Mapping[str, Any] | None = None) -> None:
+        """``about`` may give a ``note``, which stands before the head line."""
         self._pasts = Pasts()
+        self._note = str((about or {}).get("note", ""))
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
         surface.fill(BACK)
@@ -63,6 +67,8 @@ class StripScene:
         head = f"{', '.join(moment.plants)}: traces of {span:.3g} s"
         if pages > 1:
             head += f"; page {page + 1} of {pages}, Page Up and Page Down turn"
+        if self._note:
+            head = f"{self._note}; {head}"
         write(surface, head, (12, _HEAD / 2), 20, FAINT)
 
 

@@ -16,7 +16,8 @@ from rtsim.pilot.launching import Window
 from rtsim.pilot.pacing import VideoFrames
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.scenes.cues import draw_cues
-from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene, scene_named
+from rtsim.pilot.scenes.registry import scene_named
+from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene
 from rtsim.pilot.viewer.process import Saving
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes

@@ -101,7 +101,7 @@ def _display(
     """Raises :class:`SharedError` where what the run says of its scene is none."""
     import pygame
 
-    from rtsim.pilot.scenes.scene import scene_named
+    from rtsim.pilot.scenes.registry import scene_named
     from rtsim.pilot.viewer.cueing import Cueing
     from rtsim.pilot.viewer.frames import Display
 

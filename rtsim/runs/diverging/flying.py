@@ -13,7 +13,8 @@ import numpy as np
 from rtsim.core.errors import RecordingError, RtsimError
 from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
-from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, beside, check_savable
+from rtsim.engine.checkpoint.kept import beside
+from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, check_savable
 from rtsim.engine.system import System
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more

@@ -1,0 +1,83 @@
+"""The suite that every scene passes, one of rtsim's or one that anybody brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pygame
+from numpy.typing import NDArray
+
+from rtsim.pilot.scenes.registry import SceneFactory
+from rtsim.pilot.scenes.scene import VIEWS, SceneMoment
+
+SIZES = ((160, 120), (640, 360), (1280, 720))
+_UNTOUCHED = (255, 0, 255)
+
+
+def check_scene(
+    factory: SceneFactory, moments: Sequence[SceneMoment], about: Mapping[str, Any] | None = None
+) -> None:
+    """Assert what a window relies on.  ``about`` are the options of ``Scenario.show``.
+
+    ``moments`` are pictures of one run, in the order of their times.  The scene draws each of them
+    on surfaces of several sizes and in each view; it draws states that are not finite without an
+    error; it changes nothing of what it is given; two scenes of the class draw the same pictures.
+    Raises :class:`AssertionError`.
+    """
+    given = dict(about or {})
+    for size in SIZES:
+        first = _pictures(factory(given), moments, size)
+        for picture in first:
+            assert (picture != np.array(_UNTOUCHED)).any(), f"nothing is drawn at {size}"
+        second = _pictures(factory(given), moments, size)
+        assert all((a == b).all() for a, b in zip(first, second, strict=True)), (
+            f"two scenes draw the same run differently at {size}: draw only what the moment says"
+        )
+    for number in (np.nan, np.inf, 1e300):
+        _pictures(factory(given), [_filled(moment, number) for moment in moments], SIZES[0])
+    assert given == dict(about or {}), "the scene changed its options"
+
+
+def _pictures(
+    scene: Any, moments: Sequence[SceneMoment], size: tuple[int, int]
+) -> list[NDArray[np.uint8]]:
+    """One picture of each moment, (width, height, 3); the last view of it."""
+    out = []
+    for moment in moments:
+        surface = pygame.Surface(size)
+        for view in VIEWS:
+            surface.fill(_UNTOUCHED)
+            with _read_only(moment):
+                scene.draw(surface, replace(moment, view=view))
+        out.append(pygame.surfarray.array3d(surface))
+    return out
+
+
+@contextmanager
+def _read_only(moment: SceneMoment) -> Iterator[None]:
+    """While the scene draws, numpy refuses a write to the values."""
+    arrays: list[NDArray[Any]] = [
+        array for plant in moment.plants.values() for array in (plant.values, plant.slope)
+    ]
+    arrays += [array for past in moment.past.values() for array in (past.values, past.ns)]
+    before = [array.flags.writeable for array in arrays]
+    try:
+        for array in arrays:
+            array.flags.writeable = False
+        yield
+    finally:
+        for array, writable in zip(arrays, before, strict=True):
+            if writable:
+                array.flags.writeable = True
+
+
+def _filled(moment: SceneMoment, number: float) -> SceneMoment:
+    plants = {
+        name: replace(plant, values=np.full_like(plant.values, number))
+        for name, plant in moment.plants.items()
+    }
+    return replace(moment, plants=plants, past={})

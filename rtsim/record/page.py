@@ -1,0 +1,35 @@
+"""The shell of a page with everything in it: style, script, head, links and sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import plotly.offline
+
+from rtsim.record import figures
+from rtsim.record.markup import STYLE, text
+
+Section = tuple[str, str, str]
+"""Key of the link, title and body, both as markup; one without a body is left out."""
+
+
+def page(
+    title: str, head: str, sections: Iterable[Section], *, style: str = "", generator: str = ""
+) -> str:
+    """An HTML page that needs no network and no other files.
+
+    ``title`` is text, ``head`` markup.  ``style`` is added to the common one; ``generator`` is the
+    name by which a program knows its own pages again.
+    """
+    shown = [(key, name, body) for key, name, body in sections if body]
+    links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in shown)
+    bodies = "\n".join(f'<section id="{k}"><h2>{t}</h2>{b}</section>' for k, t, b in shown)
+    made_by = f"<meta name='generator' content='{text(generator)}'>" if generator else ""
+    return (
+        "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"{made_by}<title>{text(title)}</title><style>{STYLE}{style}</style>"
+        f"<script>{plotly.offline.get_plotlyjs()}</script></head><body>"
+        f"<header><div>{head}<nav>{links}</nav></div></header>"
+        f"<main>{bodies}</main><script>{figures.DRAW_WHEN_OPENED}</script></body></html>\n"
+    )

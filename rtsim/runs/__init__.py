@@ -18,6 +18,9 @@ __getattr__, __dir__ = face(
     {
         "rtsim.runs.diverging": ("diverge",),
         "rtsim.runs.replay": ("rerun",),
-        "rtsim.runs.simulation": ("Pace", "simulate",),
+        "rtsim.runs.simulation": (
+            "Pace",
+            "simulate",
+        ),
     },
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.core.errors import RecordingError
-from rtsim.engine.system import System
 from rtsim.core.tag import START, Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.system import System
 from rtsim.timing.certificate import Certificate
 
 

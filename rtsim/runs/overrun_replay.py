@@ -15,13 +15,13 @@ from itertools import pairwise
 
 from rtsim.core.clock import Timeline
 from rtsim.core.errors import RecordingError
+from rtsim.core.tag import NEVER, NS_PER_S
 from rtsim.engine.faults import Fault
+from rtsim.engine.trace import OVERRUN, TIMING
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
-from rtsim.core.tag import NEVER, NS_PER_S
 from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import REST
-from rtsim.engine.trace import OVERRUN, TIMING
 
 _DUE_AT_ONCE = ("slip", "freeze")
 """What these policies do about a late tag: it is due when it begins."""

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.commands.commands import CommandError, from_json
-from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.engine.commands.inbox import PendingCommand
 from rtsim.components.controller import Controller, FedController
-from rtsim.core.errors import CheckpointError, RecordingError
-from rtsim.components.external_inputs import FedInput, ExternalInput
+from rtsim.components.external_inputs import ExternalInput, FedInput
 from rtsim.components.latency import from_plain
-from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ControllerPart, ExternalInputPart
+from rtsim.core.errors import CheckpointError, RecordingError
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.commands.command_handler import AT_A_TAG
+from rtsim.engine.commands.commands import CommandError, from_json
+from rtsim.engine.commands.inbox import PendingCommand
+from rtsim.engine.trace import COMMAND, INSERTED, request_topic
+from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
 from rtsim.record.spare import recorder_for_again
-from rtsim.scenario.scenario import Scenario
-from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.runs.simulation import FedInputs, compilation_of, simulate
-from rtsim.equations.source_hash import source_hash
-from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.engine.trace import COMMAND, INSERTED, request_topic
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.parts import ControllerPart, ExternalInputPart
+from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import scenario_to_load
 
 
@@ -148,7 +148,8 @@ def scenario_from(
     if not origin.get("reference"):
         raise RecordingError(
             f"{source} does not say which scenario it was made of: it was run from Python; "
-            "use rtsim.runs.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
+            "use rtsim.runs.replay.rerun(recording, scenario), or simulate(scenario, "
+            "start=checkpoint)"
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))

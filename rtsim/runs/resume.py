@@ -10,15 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.engine.checkpoint.file import Checkpoint
-from rtsim.engine.checkpoint.taking import Ring, Taking, beside
 from rtsim.components.controller import Controller
 from rtsim.core.errors import CheckpointError, RtsimError
-from rtsim.record.reading import Recording
-from rtsim.runs.replay import BUILD_CHANGED, changed_since, continued, refly, scenario_from, scenario_of
-from rtsim.scenario.scenario import Scenario
-from rtsim.runs.simulation import MAX, Pace
 from rtsim.core.tag import NS_PER_S, Tag
+from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.engine.checkpoint.taking import Ring, Taking, beside
+from rtsim.record.reading import Recording
+from rtsim.runs.replay import (
+    BUILD_CHANGED,
+    changed_since,
+    continued,
+    refly,
+    scenario_from,
+    scenario_of,
+)
+from rtsim.runs.simulation import MAX, Pace
+from rtsim.scenario.scenario import Scenario
 
 CONTROLLERS = "rtsim.controllers"
 """Packages add controllers that can be started again from what a recording says of them, by this

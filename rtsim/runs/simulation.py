@@ -7,27 +7,27 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rtsim.components.controller import Controller
+from rtsim.components.external_inputs import ExternalInput
+from rtsim.components.latency import Fixed
+from rtsim.core.clock import Clock, VirtualClock, WallClock, stopwatch
+from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
+from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
+from rtsim.core.tag import NS_PER_S, START, Duration, Tag, to_ns
 from rtsim.core.version import __version__
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Taking, check_savable
-from rtsim.core.clock import Clock, VirtualClock, WallClock, stopwatch
-from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
-from rtsim.components.controller import Controller
-from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
 from rtsim.engine.executive import Executive, StatePublisher
 from rtsim.engine.faults.at_loop import DisturbedPacer
-from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.latency import Fixed
-from rtsim.runs.outcome import RECORDER_DEATH, RunResult, RecordingLost
-from rtsim.core.raised import blame, from_outside, interrupt, on_ctrl_c, on_signals
+from rtsim.engine.system import System
+from rtsim.equations.compiling import CHECKED, Compilation
+from rtsim.equations.source_hash import source_hash
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.runs.outcome import RECORDER_DEATH, RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
-from rtsim.equations.source_hash import source_hash
-from rtsim.engine.system import System
-from rtsim.core.tag import NS_PER_S, START, Duration, Tag, to_ns
 from rtsim.timing.certificate import Certificate, certify
 from rtsim.timing.pacing import Pacer
 from rtsim.timing.policy import CatchUp, Policy
@@ -377,10 +377,10 @@ def compilation_of(header: Mapping[str, Any]) -> Compilation:
 __all__ = [
     "MAX",
     "NS_PER_S",
-    "RunResult",
     "Pace",
     "Progress",
     "RecordingLost",
+    "RunResult",
     "compilation_of",
     "simulate",
 ]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from rtsim.components.bus import LOST
-from rtsim.runs.diverging.first import Order, Place, in_words, told
-from rtsim.runs.diverging.values import ValuePair, Value, columns
-from rtsim.record.reading import Recording, TrackData
 from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
+from rtsim.record.reading import Recording, TrackData
+from rtsim.runs.diverging.first import Order, Place, in_words, told
+from rtsim.runs.diverging.values import Value, ValuePair, columns
 
 Named = dict[str, tuple[Value, str]]
 """Values by their name, each with where it came from."""

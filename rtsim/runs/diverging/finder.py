@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
+from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.record.ending import RunEnding, died_of
+from rtsim.record.fingerprint import differences as other_fingerprint
+from rtsim.record.fingerprint import fingerprint
+from rtsim.record.reading import Recording, what_both_have
+from rtsim.record.repeated import end_of
 from rtsim.runs.diverging.feeding import Teller, fed
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
 from rtsim.runs.diverging.flying import RecordedRun, Say
 from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing
 from rtsim.runs.diverging.states import walk
 from rtsim.runs.diverging.verdict import Verdict
-from rtsim.core.errors import CheckpointError, RecordingError, ScenarioError
-from rtsim.record.ending import RunEnding, died_of
-from rtsim.record.fingerprint import differences as other_fingerprint
-from rtsim.record.fingerprint import fingerprint
-from rtsim.record.reading import Recording, what_both_have
-from rtsim.record.repeated import end_of
 from rtsim.runs.replay import changed_since, fed_tracks
 from rtsim.runs.resume import nearest
 from rtsim.scenario.scenario import Scenario
-from rtsim.core.tag import NS_PER_S, Tag
 
 _MOST_SAVED = 64
 """So many checkpoints beside a recording are held against its re-run."""
@@ -71,7 +71,9 @@ def diverge(
 class _Search:
     """One search: the two flights, and what is known of them so far."""
 
-    def __init__(self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None) -> None:
+    def __init__(
+        self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None
+    ) -> None:
         if b is None and not fly:
             raise ScenarioError(
                 "one recording alone has to be flown again: give two, or leave --no-fly out"

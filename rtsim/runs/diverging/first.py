@@ -14,18 +14,18 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rtsim.scenario.builder import predecessors
 from rtsim.components.bus import COPY, DELIVERED, LOST, LOST_ARRIVAL
+from rtsim.core.tag import START, Tag
 from rtsim.engine.commands.command_handler import AT_A_TAG
-from rtsim.runs.diverging.values import ValuePair, Value
+from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.record.ending import died_of
 from rtsim.record.ending import in_words as in_words_of_end
 from rtsim.record.event import Event
 from rtsim.record.exact import first_unequal
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED
 from rtsim.record.reading import Recording, TrackData
-from rtsim.core.tag import START, Tag
-from rtsim.engine.trace import COMMAND, INSERTED, request_topic
+from rtsim.runs.diverging.values import Value, ValuePair
+from rtsim.scenario.builder import predecessors
 
 What: TypeAlias = Literal["plant", "input", "request", "message", "event", "memory", "layout"]
 
@@ -156,7 +156,9 @@ def _place(names: Sequence[str], a: _Row | None, b: _Row | None, order: Order) -
     if a is not None and b is not None:
         pairs = tuple(
             pair
-            for pair in (ValuePair(n, x, y) for n, x, y in zip(names, a.values, b.values, strict=True))
+            for pair in (
+                ValuePair(n, x, y) for n, x, y in zip(names, a.values, b.values, strict=True)
+            )
             if not pair.equal
         )
     else:
@@ -249,7 +251,9 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
         "Late": (_DUE, 0, 0), FAULT: (_WAKE, 0, 1), FAULT_ENDED: (_WAKE, 0, 1),
     }.get(event.kind, (_REACTION, 0, -1))  # fmt: skip
     texts = [ABSENT if e is None else in_words(e) for e in (one, other)]
-    yield Place(event.tag, "event", event.source, event.kind, (ValuePair(event.kind, *texts),), rank)
+    yield Place(
+        event.tag, "event", event.source, event.kind, (ValuePair(event.kind, *texts),), rank
+    )
 
 
 def failure(a: Recording, b: Recording) -> Place | None:

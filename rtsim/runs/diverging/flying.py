@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from rtsim.core.errors import RecordingError, RtsimError
+from rtsim.core.tag import NS_PER_S, to_ns
 from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, beside, check_savable
-from rtsim.core.errors import RecordingError, RtsimError
+from rtsim.engine.system import System
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
 from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import fed_controllers, fed_inlets, refly, scenario_of
 from rtsim.runs.resume import fits, live_scenario
-from rtsim.scenario.scenario import Scenario
 from rtsim.runs.simulation import Progress
-from rtsim.engine.system import System
-from rtsim.core.tag import NS_PER_S, to_ns
+from rtsim.scenario.scenario import Scenario
 
 Say = Callable[[str], None]
 
@@ -48,7 +48,9 @@ class CheckpointsAt(Taking):
         self.wanted = True
         self._first = 0 in at
 
-    def begin(self, source: CheckpointSource, header: Mapping[str, Any], ns: int, *rest: Any) -> None:
+    def begin(
+        self, source: CheckpointSource, header: Mapping[str, Any], ns: int, *rest: Any
+    ) -> None:
         super().begin(source, header, ns, *rest)
         if self._first and ns == 0:
             self.ask(ns)

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rtsim.core.errors import RtsimError
+from rtsim.core.tag import NS_PER_S, START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
+from rtsim.record.reading import Recording
 from rtsim.runs.diverging.first import Place
 from rtsim.runs.diverging.flying import RecordedRun
 from rtsim.runs.diverging.states import drawn, first_apart, part_of, parting
 from rtsim.runs.diverging.values import ValuePair
-from rtsim.core.errors import RtsimError
-from rtsim.record.reading import Recording
-from rtsim.core.tag import NS_PER_S, START, Tag
 
 _STATES = 64
 """Kept on the way of one flight: each round narrows the stretch by so much."""

@@ -17,7 +17,9 @@ _STREAM = "streams."
 _MOST = 1000
 
 
-def parting(a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()) -> list[ValuePair]:
+def parting(
+    a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()
+) -> list[ValuePair]:
     """Every value of two states that differs, by its path; empty where the runs are equal.
 
     ``ignoring``: paths that are known to differ, with all that is below them.

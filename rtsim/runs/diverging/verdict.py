@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rtsim.runs.diverging.feeding import Feeding
-from rtsim.runs.diverging.first import Place
+from rtsim.core.tag import Tag
 from rtsim.record.ending import RunEnding
 from rtsim.record.verdict import Outcome
-from rtsim.core.tag import Tag
+from rtsim.runs.diverging.feeding import Feeding
+from rtsim.runs.diverging.first import Place
 
 
 @dataclass(frozen=True)

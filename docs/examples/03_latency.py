@@ -4,8 +4,8 @@ Each command is a message. The argument ``transport`` is the latency of the link
 The cart does not move before the first command arrives. With a latency of 0.1 s the position passes
 0 a little and settles. With 0.35 s the oscillation grows.
 
-Try next: record a run, and list the time stamps of its messages with ``rtsim messages``. Replace
-``Fixed(latency)`` by ``Gamma(2.0, latency / 4, minimum=latency / 2)`` for a random latency.
+Try next: record a run, and list the time stamps of its messages with ``rtsim messages``. For a
+random latency, import ``Gamma`` and use ``Gamma(2.0, latency / 4, minimum=latency / 2)``.
 """
 
 from rtsim import Fixed, Model, PythonController, Scenario, Signals

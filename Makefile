@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .PHONY: help run fly test test-system test-oldest test-all system unit-system realtime-system
 .PHONY: lint style types types-shown contracts unit unit-all realtime realtime-all bench clean
-.PHONY: setup setup-fly setup-dev setup-bench setup-mutants mutants
+.PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs mutants docs
 .NOTPARALLEL:
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
 	@echo "               --every 1': all of rtsim/components/bus.py; it goes on where it was stopped)"
+	@echo "make docs      build the documentation site in build/site; a broken link is an error"
 	@echo "make lint      style, types and import contracts"
 	@echo "make clean     remove $(VENV)* and all caches; recordings in $(RUNS)/ stay"
 	@echo "PYTHON=...     which Python to use; otherwise the newest suitable one"
@@ -53,6 +54,8 @@ setup-bench:
 	@tools/setup.sh bench
 setup-mutants:
 	@tools/setup.sh mutants
+setup-docs:
+	@tools/setup.sh docs
 
 run: setup
 	@mkdir -p $(RUNS)
@@ -139,6 +142,12 @@ test-oldest:
 MUTANTS ?= --every 10
 mutants: setup-mutants
 	$(BIN)/python -m tools.mutants $(MUTANTS)
+
+# The site is made of the same Markdown files that GitHub shows; --strict makes a warning an error.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: setup-docs
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m mkdocs build --strict
+	@echo "The site is $(abspath build/site). To read it: $(BIN)/python -m mkdocs serve"
 
 bench: setup-bench
 	$(BIN)/python -m tools.bench

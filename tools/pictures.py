@@ -1,10 +1,15 @@
-"""Draw the pictures of docs/latency.md and of README.md:  python -m tools.pictures"""
+"""Draw the pictures of the pages:  python -m tools.pictures [NAME ...]
+
+A NAME is the file name of a picture in docs/pictures, or ``examples``; without one, all are drawn.
+"""
 
 from __future__ import annotations
 
 import io
 import re
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,7 @@ from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.cockpit import draw_cockpit
+from tools.gallery import draw_gallery
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pictures"
@@ -162,10 +168,20 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
+def draw_examples(folder: Path) -> None:
+    draw_gallery(folder, save)
+
+
+DRAWN: dict[str, Callable[[Path], None]] = {
+    "example.svg": draw_example,
+    "latency.svg": draw_latency,
+    "back-to-back.svg": draw_back_to_back,
+    "pitl.svg": draw_pitl,
+    "cockpit.png": draw_cockpit,
+    "examples": draw_examples,
+}
+
 if __name__ == "__main__":
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rtsim", "svg.fonttype": "none"})
-    draw_example(PICTURES / "example.svg")
-    draw_latency(PICTURES / "latency.svg")
-    draw_back_to_back(PICTURES / "back-to-back.svg")
-    draw_pitl(PICTURES / "pitl.svg")
-    draw_cockpit(PICTURES / "cockpit.png")
+    for name in sys.argv[1:] or DRAWN:
+        DRAWN[name](PICTURES / name)

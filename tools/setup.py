@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "hitl" / "boards" / "avr8js" / "package-lock.json"
 GROUPS = {
     "run": (), "fly": ("pilot",), "dev": ("dev",), "bench": ("dev", "bench"),
-    "mutants": ("dev", "mutants"), "oldest": ("dev", "sil", "pitl", "pilot", "foxglove"),
+    "mutants": ("dev", "mutants"), "docs": ("docs",),
+    "oldest": ("dev", "sil", "pitl", "pilot", "foxglove"),
 }  # fmt: skip
 """What is asked for, and the extras of ``pyproject.toml`` that it takes."""
 LINT = {"ruff", "mypy", "import-linter", "scipy-stubs", "types-protobuf"}
@@ -29,6 +30,7 @@ PURPOSE = {
     "dev": "the tests",
     "bench": "comparisons in the bench",
     "mutants": "mutants",
+    "docs": "the site",
     "pilot": "the window",
     "pitl": "boards",
 }

@@ -1,6 +1,4 @@
-"""A translation, or a board, held against its design in a user's own test, with a page of what
-differs.
-"""
+"""Comparisons with the reference model in users' own tests: ``back_to_back`` and ``pitl``."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ from rtsim.runs.simulation import MAX, Pace
 
 
 class _WithPage:
-    """A result that names its page where it fails.  Leaving its context changes nothing."""
+    """A result that names its HTML page if it did not pass.  Leaving its context does nothing."""
 
     page: Path | None
     ok: bool
@@ -51,12 +49,13 @@ class _WithPage:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Everything was closed before there was a result."""
+        """Do nothing: everything was closed before the result was made."""
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` that names signal, step, values and the page.
+        """Raise :class:`AssertionError` if the comparison failed.
 
-        :class:`hitl.comparison.verdict.Undecided` where nothing can be said of the C.
+        The message names the signal, the step, the values and the page.  Raises
+        :class:`hitl.comparison.verdict.Undecided` if the comparison is undecided.
         """
         __tracebackhide__ = True
         refuse(self.outcome, self.told)
@@ -66,24 +65,24 @@ class _WithPage:
         return self.in_words if self.page is None else f"{self.in_words}\npage: {self.page}"
 
     def __repr__(self) -> str:
-        """What a failing ``assert result.ok`` shows."""
+        """The text that a failing ``assert result.ok`` shows."""
         return f"<{self.told}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reported(_WithPage, BackToBack):
-    """C against its design."""
+    """The result of :func:`back_to_back`: C compared with its reference model."""
 
     page: Path | None = None
-    """Written where something differs, if one was asked for."""
+    """The HTML page; ``None`` if all agree or no page was asked for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportedLadder(_WithPage, Ladder):
-    """A board against the C on this host, and that against its design."""
+    """The result of :func:`pitl`: the C compared with its reference model, a board with the C."""
 
     page: Path | None = None
-    """Written where something differs, if one was asked for."""
+    """The HTML page; ``None`` if all agree or no page was asked for."""
 
 
 _Kind = TypeVar("_Kind", Reported, ReportedLadder)
@@ -108,11 +107,16 @@ def back_to_back(
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
 ) -> Reported:
-    """Hold C, by the part whose place it takes, against its design in ``scenario``.
+    """Compare C with the reference models of ``scenario``, in open and in closed loop.
 
-    Keywords that are not named here are settings of the scenario; ``settings`` are those whose
-    names are taken.  ``page`` is written where something differs; files are relative to
-    ``folder``.  The rest is that of :func:`hitl.comparison.back_to_back.back_to_back`.
+    ``controllers`` are interface files by the name of the part that each replaces.  Other keywords
+    are settings of the scenario; use ``settings`` for names that are arguments of this function.
+    ``build`` is the kind of build.  ``page`` is an HTML page, written if the comparison does not
+    pass.  Files are relative to ``folder``.  The other arguments and the errors are those of
+    :func:`hitl.comparison.back_to_back.back_to_back`::
+
+        with back_to_back("scenario.py", {"controller": "motor.toml"}) as result:
+            result.assert_ok()
     """
     given = folder / recording if isinstance(recording, str | Path) else recording
     result = compared(
@@ -152,13 +156,16 @@ def pitl(
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
 ) -> ReportedLadder:
-    """Hold controllers on the board at URL ``board`` against their C on this host, and that
-    against their designs.
+    """Compare the C with its reference models, and controllers on a board with the C.
 
-    ``firmware`` is an Intel HEX file for an emulated board; without it the board runs that of the
-    interface.  ``late`` and ``failure`` are policies as in a scenario; ``faults`` are fault files
-    or entries, of all flights.  The rest is that of :func:`back_to_back`.  Raises what keeps the
-    board from being met.
+    ``board`` is the board's URL.  ``firmware`` is an Intel HEX file for an emulated board; without
+    it the board runs the firmware of the interface.  ``late`` and ``failure`` are the policies of a
+    scenario.  ``faults`` are fault files or entries, which apply to all runs.  The other arguments
+    are those of :func:`back_to_back`.  Raises an error if the board cannot be reached, or is not
+    the expected one::
+
+        with pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005) as result:
+            result.assert_ok()
     """
     own = pace if isinstance(pace, Pace) else Pace.of(pace)
     both = rungs(
@@ -194,7 +201,7 @@ def pitl(
 
 
 def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None) -> _Kind:
-    """As ``kind``, with its page written where something differs."""
+    """``result`` as ``kind``; its page is written if it did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)
@@ -203,7 +210,7 @@ def _reported(kind: type[_Kind], result: BackToBack | Ladder, page: Path | None)
 
 
 class BoardUnderTest:
-    """The board that tests are run on, by its URL; what it opens is closed with ``stack``."""
+    """The board that tests use, by its URL; links that it opens are closed with ``stack``."""
 
     def __init__(self, url: str, stack: ExitStack, folder: Path = HERE) -> None:
         self.url = url
@@ -214,11 +221,15 @@ class BoardUnderTest:
 
     @property
     def emulated(self) -> bool:
+        """True for an emulated board."""
         return parse_url(self.url).emulated
 
     def open(self, runs: str | Path) -> BoardLink:
-        """Its line.  An emulated board runs ``runs``: an Intel HEX file, or an interface file,
-        whose firmware is taken as it ships, or built; a real one runs what was flashed.
+        """Open the line to the board.
+
+        An emulated board runs ``runs``: an Intel HEX file, or the firmware of an interface file,
+        which is built if necessary.  A real board runs the firmware that it was flashed with.
+        Raises :class:`BoardError` if the line cannot be opened.
         """
         at = parse_url(self.url)
         image = None

@@ -1,4 +1,4 @@
-"""A scenario, flown with its design or with C in the place of its controllers."""
+"""Runs a scenario in users' own tests, with its reference models or with C: ``plant``."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from rtsim.scenario.scenario import Scenario
 
 HERE = Path()
 Reference = str | Path | Scenario | Callable[..., Scenario]
-"""A built-in name, FILE.py[:FUNCTION], a scenario, or the function that makes one."""
+"""A scenario: a built-in name, FILE.py[:FUNCTION], a Scenario, or a function that makes one."""
 InPlace = Mapping[str, str | Path | Controller]
-"""Part name to interface file, or to a controller."""
+"""Interface file or controller, by the name of the part that it replaces."""
 
 
 def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
-    """The scenario, its own copy; ``settings`` are arguments (``case``) and values (``f16.cg``)."""
+    """A copy of the scenario with ``settings``: arguments (``case``) and values (``f16.cg``).
+
+    Raises :class:`ScenarioError` for arguments of a scenario that is made already.
+    """
     if isinstance(reference, str | Path):
         return load_scenario(str(reference), {k: _text(v) for k, v in settings.items()})
     values = {k: v for k, v in settings.items() if "." in k}
@@ -39,8 +42,9 @@ def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
     if isinstance(reference, Scenario):
         if arguments:
             raise ScenarioError(
-                f"{', '.join(arguments)}: {reference.name} is made already; give the function that "
-                "makes it, or set values by part: **{'plant.mass': 2.0}"
+                f"the arguments {', '.join(arguments)} cannot be set, because scenario "
+                f"{reference.name} is made already; give the function that makes the scenario, or "
+                "set values by part: **{'plant.mass': 2.0}"
             )
         scenario = reference.copy()
     else:
@@ -51,7 +55,7 @@ def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
 
 
 def _text(value: object) -> str:
-    """As ``--set`` would be given it, every bit kept."""
+    """``value`` as a text for ``--set``, with every bit."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -60,21 +64,21 @@ def _text(value: object) -> str:
 
 
 def beside(folder: Path, reference: Reference) -> Reference:
-    """A Python file is meant relative to ``folder``; anything else stays what it is."""
+    """``reference``; a Python file is taken relative to ``folder``."""
     if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
         return str(folder / reference)
     return reference
 
 
 def faults_beside(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
-    """Checked faults; files are relative to ``folder``."""
+    """Faults from files or entries, checked; files are relative to ``folder``."""
     single = isinstance(given, str | Path | Fault | Mapping)
     several: Sequence[Given] = [given] if single else given  # type: ignore[assignment,list-item]
     return gather(folder / one if isinstance(one, str | Path) else one for one in several)
 
 
 def interface_beside(folder: Path, reference: str | Path) -> str:
-    """An interface file is meant relative to ``folder``; one that ships stays what it is."""
+    """The path of an interface file relative to ``folder``; a shipped file keeps its name."""
     ships = str(reference).startswith("firmware/") and not (folder / "firmware").exists()
     return str(reference) if ships else str(folder / reference)
 
@@ -82,9 +86,10 @@ def interface_beside(folder: Path, reference: str | Path) -> str:
 def in_c(
     controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
 ) -> dict[str, Controller]:
-    """Built, not started; interface files are relative to ``folder``.
+    """Controllers by part name, built but not started; files are relative to ``folder``.
 
-    What is a controller already stays as it is.
+    Entries that are controllers already are returned as they are.  ``kind`` is the kind of build,
+    ``cases`` the folder for steps that fail.
     """
     _check_named(controllers)
     return {
@@ -98,20 +103,24 @@ def in_c(
 def _check_named(controllers: object) -> None:
     if not isinstance(controllers, Mapping):
         raise ScenarioError(
-            f"which controller does {str(controllers)!r} replace? "
-            f"write {{'controller': {str(controllers)!r}}}, with its name in the scenario"
+            f"{str(controllers)!r} does not say which controller it replaces; write "
+            f"{{'controller': {str(controllers)!r}}}, with the controller's name in the scenario"
         )
 
 
 def plant(scenario: Reference, /, **settings: object) -> TestPlant:
-    """A scenario to be flown; ``settings`` are its arguments, and values as ``part.name``."""
+    """A scenario to run in a test; ``settings`` are its arguments, and values as ``part.name``::
+
+    with plant("scenario.py", setpoint=80.0) as motor:
+        recording = motor.fly({"controller": "motor.toml"}, until=1.5)
+    """
     return TestPlant(scenario, settings)
 
 
 class TestPlant:
-    """Flies its scenario afresh each time, and keeps the last recording, also of a failure.
+    """A scenario that starts anew with each run; it keeps the last recording, also of a failure.
 
-    Files are relative to ``folder``; what goes wrong is saved below ``cases``.
+    Files are relative to ``folder``; steps that fail are saved below ``cases``.
     """
 
     def __init__(
@@ -125,7 +134,7 @@ class TestPlant:
         self._cases, self._folder = cases, folder
         self._reference, self._settings = beside(folder, scenario), dict(settings)
         self.scenario = made(self._reference, self._settings)
-        """As it would fly with its design."""
+        """The scenario with its reference models."""
         self.recording: Recording | None = None
         self.outcome: RunResult | None = None
 
@@ -138,7 +147,7 @@ class TestPlant:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing is left open: each flight has closed what it started."""
+        """Do nothing: each run has closed what it started."""
 
     def fly(
         self,
@@ -153,12 +162,13 @@ class TestPlant:
         build: str = PLAIN,
         faults: Given | Sequence[Given] = (),
     ) -> Recording:
-        """The recording of a flight, in memory; without ``controllers`` the design flies.
+        """Run the scenario and return its recording, which is in memory.
 
-        ``faults`` are those of :meth:`Scenario.faults`, one or several; files are relative to
-        ``folder``.
-
-        ``latency`` (s), ``late`` and ``failure`` are those of :meth:`Scenario.replace_controller`.
+        ``controllers`` are interface files by the name of the part that each replaces; without
+        them the reference models run.  ``until`` is the end time, s.  ``latency`` (s), ``late`` and
+        ``failure`` are those of :meth:`Scenario.replace_controller`, ``faults`` those of
+        :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised;
+        the recording up to the error is then in ``self.recording``.
         """
         scenario = made(self._reference, self._settings)
         scenario.faults(*faults_beside(self._folder, faults))

@@ -1,9 +1,9 @@
-"""Fixtures for a user's own tests: ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and
-``board``; ``--board=URL`` is the board of the last two.
+"""pytest fixtures for users' own tests of C: ``sil``, ``plant``, ``back_to_back``, ``faults``,
+``pitl`` and ``board``.  The option ``--board=URL`` sets the board of the last two.
 
-Each of the others is a function that makes what :mod:`hitl` calls by the same name.  Files are
-looked for beside the test file; what goes wrong is saved below ``tmp_path``.  Every pytest of the
-environment loads this module: it imports nothing that is not used.
+``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
+are relative to the test file; steps that fail are saved below ``tmp_path``.  Every pytest of the
+environment loads this module, so it imports other modules only when a fixture is used.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ CASES = "cases"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--board=URL``: the board of a session's tests."""
+    """Add the option ``--board=URL``: the board of the fixtures ``board`` and ``pitl``."""
     parser.getgroup("rtsim").addoption(
         "--board",
         default="board:uno",
         metavar="URL",
-        help="Board of the fixtures board and pitl: board:uno, emulated (the default), or "
-        "serial:///dev/ttyACM0?baud=500000, serial://COM3.",
+        help="Board of the fixtures board and pitl: board:uno is emulated (the default); "
+        "serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real.",
     )
 
 
 @pytest.fixture
 def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Sil]]:
-    """``sil("pid.toml", gain=2.0)``: the running C; closed after the test at the latest."""
+    """``sil("pid.toml", gain=2.0)`` starts the C; the process ends after the test at the latest."""
     from hitl.stepping import sil as make
 
     folder = request.path.parent
@@ -56,7 +56,7 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 
 @pytest.fixture
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., TestPlant]:
-    """``plant("scenario.py", mass=2.0)``: a scenario to be flown, by the design or by C."""
+    """``plant("scenario.py", mass=2.0)`` is a scenario to run, with its reference models or C."""
     from hitl.plants import TestPlant
 
     folder = request.path.parent
@@ -69,7 +69,7 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., TestP
 
 @pytest.fixture
 def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
-    """``faults("faults.toml")``, or the entries of faults as dicts: for ``plant(...).fly``."""
+    """``faults("faults.toml")``, or faults as dicts, for ``plant(...).fly(faults=...)``."""
     from hitl.plants import faults_beside
 
     folder = request.path.parent
@@ -84,7 +84,7 @@ def faults(request: pytest.FixtureRequest) -> Callable[..., tuple[Fault, ...]]:
 def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Reported]:
     """``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
 
-    One that fails writes its page below ``tmp_path``, which the failing test's report names.
+    A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
     from hitl.contexts import back_to_back as compared
 
@@ -93,7 +93,7 @@ def back_to_back(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[...
 
 @pytest.fixture
 def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
-    """The board of the session: its ``url``, and ``open("pid.toml:single")`` for its line."""
+    """The board of ``--board``; ``board.open("pid.toml:single")`` opens its line."""
     from hitl.contexts import BoardUnderTest
 
     with ExitStack() as stack:
@@ -105,9 +105,9 @@ def board(request: pytest.FixtureRequest) -> Iterator[BoardUnderTest]:
 def pitl(
     request: pytest.FixtureRequest, tmp_path: Path, board: BoardUnderTest
 ) -> Callable[..., ReportedLadder]:
-    """``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``, on that board.
+    """``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``, on ``--board``.
 
-    One that fails writes its page below ``tmp_path``, which the failing test's report names.
+    A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
     """
     from hitl.contexts import pitl as climbed
 
@@ -121,7 +121,7 @@ def _reporting(
     title: str,
     **defaults: object,
 ) -> Callable[..., Any]:
-    """``compare`` with files beside the test, cases and pages below ``tmp_path``."""
+    """``compare`` with files relative to the test file, and cases and pages below ``tmp_path``."""
     stem = title.replace(" ", "-")
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
 

@@ -1,4 +1,4 @@
-"""A controller in C, stepped by hand: inputs and outputs by name, one process, always closed."""
+"""Single steps of a controller in C, with inputs and outputs by name: ``sil``."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ from rtsim.core.tag import Tag
 def sil(
     interface: str | Path, /, *, build: str = PLAIN, cases: Path = CASES, **parameters: object
 ) -> Sil:
-    """The C of ``interface`` in a process of its own, initialised with ``parameters``.
+    """Start the C of an interface file in a process of its own, with ``parameters`` by name.
 
-    ``build`` is plain, sanitize or coverage.  A step that goes wrong is saved below ``cases``, and
-    the error says how to run it again.
+    ``build`` is ``plain``, ``sanitize`` or ``coverage``.  A step that fails is saved below
+    ``cases``, and the error says how to run it again.  Raises :class:`InterfaceError` or
+    :class:`BuildError` if the C cannot be built, :class:`ControllerError` if it cannot be started::
+
+        with sil("motor.toml", gain=0.1) as controller:
+            print(controller.step(setpoint=10.0, speed=0.0).voltage)
     """
     return Sil(SilController(interface, parameters, kind=build, cases=cases))
 
 
 class Outputs(dict[str, Any]):
-    """Outputs by name: ``y["command"]`` or ``y.command``; floats, or arrays of their shape."""
+    """Outputs by name, as ``y["command"]`` or ``y.command``: floats, or arrays of their shape."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -40,9 +44,10 @@ class Outputs(dict[str, Any]):
 
 
 class Sil:
-    """A running controller.  What a step is not given keeps its last, at first its initial value.
+    """A running controller in C, which :func:`sil` starts.
 
-    Step k happens at tick k of the interface's period.
+    Step k happens at tick k of the interface's period.  An input that a step does not get keeps its
+    last value; before the first step this is its initial value.
     """
 
     def __init__(self, controller: SilController) -> None:
@@ -64,15 +69,19 @@ class Sil:
         if error is None:
             self.close()
             return
-        with suppress(RtsimError):  # the body's own error is the one to tell
+        with suppress(RtsimError):  # the error of the with block is raised
             self.close()
 
     def close(self) -> None:
-        """End the process; raises :class:`ControllerError` where it did not end well."""
+        """End the process; raises :class:`ControllerError` if the process fails at its end."""
         self.controller.close()
 
     def step(self, /, **inputs: ArrayLike) -> Outputs:
-        """One step; outputs by name."""
+        """Run one step with ``inputs`` by name, and return the outputs by name.
+
+        An input is a number, or an array of the signal's shape.  Raises :class:`ControllerError` if
+        the step fails, :class:`UnknownName` or :class:`ShapeError` for a wrong input.
+        """
         for name, value in inputs.items():
             signal = _known(self.inputs, name)
             self._held[self.inputs.slice(name)] = _shaped(signal, np.asarray(value), ())
@@ -87,10 +96,10 @@ class Sil:
         )
 
     def run(self, inputs: Mapping[str, ArrayLike] | Sequence[Sequence[float]] | Vector) -> Outputs:
-        """Several steps; outputs by name, each (k,) or (k, *shape).
+        """Run k steps and return the outputs by name, each (k,) or (k, *shape).
 
         ``inputs`` are arrays (k,) or (k, *shape) by name, or one array (k, m) with a column for
-        each element of the inputs.
+        each element of the inputs.  Raises the errors of :meth:`step`.
         """
         rows = self._by_name(inputs) if isinstance(inputs, Mapping) else self._table(inputs)
         answers = np.empty((len(rows), self.outputs.size))
@@ -118,7 +127,7 @@ class Sil:
         table = np.asarray(inputs, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.inputs.size:
             raise ShapeError(
-                f"inputs of shape {table.shape}; run() takes (k, {self.inputs.size}): "
+                f"the inputs have shape {table.shape}; run() takes (k, {self.inputs.size}): "
                 f"{', '.join(self.inputs.columns)}"
             )
         return table
@@ -128,7 +137,7 @@ class Sil:
         lengths = {n: len(v) if v.ndim else 0 for n, v in given.items()}
         if len(set(lengths.values())) != 1 or not all(v.ndim for v in given.values()):
             told = ", ".join(f"{n}: {v.shape}" for n, v in given.items()) or "none"
-            raise ScenarioError(f"run() takes arrays of one length k; got {told}")
+            raise ScenarioError(f"run() takes arrays of the same length k; got {told}")
         steps = next(iter(lengths.values()))
         table = np.tile(self._held, (steps, 1))
         for name, value in given.items():

@@ -109,7 +109,7 @@ def speed(recording: Recording) -> Trace:
 
 
 def draw_back_to_back(path: Path) -> None:
-    """Design and C against time, and their difference: open loop left, closed loop right."""
+    """Reference model and C against time, and their difference: open loop left, closed right."""
     result = forgotten_limit()
     loop, flight = result.open["controller"], result.flight
     assert loop.first is not None
@@ -126,7 +126,7 @@ def draw_back_to_back(path: Path) -> None:
     for column, (title, design, c) in enumerate(columns):
         upper, lower = axes[0][column], axes[1][column]
         upper.set_title(title)
-        upper.plot(*design, color="#1f5fa8", linewidth=1.6, label="design")
+        upper.plot(*design, color="#1f5fa8", linewidth=1.6, label="reference model")
         upper.plot(*c, color="#c62828", linewidth=0.9, label="C")
         difference = np.interp(design[0], *c) - design[1]
         lower.plot(design[0], difference, color="#c62828", linewidth=0.9)
@@ -138,7 +138,7 @@ def draw_back_to_back(path: Path) -> None:
             axis.spines[["top", "right"]].set_visible(False)
     axes[0][0].legend(frameon=False)
     axes[0][0].annotate(
-        f"first divergence: step {loop.first.step}",
+        f"first failure: step {loop.first.step}",
         (first, float(loop.design.max())),
         xytext=(4, -2),
         textcoords="offset points",

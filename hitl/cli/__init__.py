@@ -1,4 +1,4 @@
-"""``rtsim sil``: the C of a controller, built, flown and held against its design."""
+"""The commands ``rtsim sil ...``: build, run and compare the C of a controller."""
 
 from __future__ import annotations
 
@@ -20,4 +20,13 @@ COMMANDS = {
 
 @click.group(cls=Commands, known=lambda: COMMANDS)
 def sil() -> None:
-    """Software in the loop: the C of a controller against its design."""
+    """Software in the loop: test a controller in C.
+
+    The commands build the C of a controller, run it in a scenario, and compare it with its
+    reference model, which is the controller in Python (docs/sil.md).
+
+    \b
+    Examples:
+      rtsim sil init
+      rtsim sil test scenario.py -c motor.toml
+    """

@@ -1,4 +1,4 @@
-"""``rtsim board build``: the sketch of a controller, and its image."""
+"""The command ``rtsim board build``: make the firmware of a controller, and its Arduino sketch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,27 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 @click.argument("interface")
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
-    help="Write the sketch to FOLDER/NAME, its image beside it: for Arduino IDE, or make.",
+    help="Write the sketch and its image to FOLDER/NAME, for the Arduino IDE or make. NAME is the "
+    "controller's name.  [default: no sketch is written]",
 )  # fmt: skip
-@click.option("--baud", default=500_000, show_default=True, help="Of the serial line.")
+@click.option(
+    "--baud", default=500_000, show_default=True, help="Bit rate of the serial line, bit/s."
+)
 @warnings_option
 @json_option
 @reports_errors
 def build(interface: str, folder: Path | None, baud: int, strictness: str, as_json: bool) -> None:
-    """Build the firmware of INTERFACE for an Uno, or take the image that ships with rtsim."""
+    """Build the firmware of INTERFACE for an Arduino Uno.
+
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. If rtsim ships an image of this firmware, the
+    command uses that image and compiles nothing. Exit status 0 if the firmware was made, 1 if the
+    compiler warned and --warnings error was given, 2 if the firmware could not be made.
+
+    \b
+    Examples:
+      rtsim board build motor.toml:float
+      rtsim board build motor.toml:float -o sketches
+    """
     rate = BaudRate(baud)
     loaded = load_interface(interface)
     place = sketch_of(loaded, baud).write(folder) if folder else None
@@ -41,8 +54,8 @@ def build(interface: str, folder: Path | None, baud: int, strictness: str, as_js
     click.echo(made.warnings, nl=False, err=True)
     origin = "ships with rtsim" if made.prebuilt else "built"
     click.echo(f"{loaded.name}: build {made.build:08x}, {origin}, {made.compiler}")
-    left = f"{RAM - made.ram_bytes} are left for the stack"
-    click.echo(f"{made.flash_bytes} bytes of flash, {made.ram_bytes} of RAM; {left}")
+    left = f"{RAM - made.ram_bytes} bytes are left for the stack"
+    click.echo(f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of RAM; {left}")
     click.echo(str(rate))
     click.echo(f"image: {place / f'{loaded.name}.hex' if place else made.path}")
     if place:

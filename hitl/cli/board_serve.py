@@ -1,4 +1,4 @@
-"""``rtsim board serve``: an emulated board in real time, at a port that any program opens."""
+"""The command ``rtsim board serve``: an emulated board in real time behind a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -30,18 +30,27 @@ _EVERY_S = 0.5
 @controller_option
 @click.option(
     "--link", type=click.Path(path_type=Path), metavar="PATH",
-    help="A name for the port, as long as it is there.",
+    help="Make PATH a symbolic link to the port while the board runs.  [default: no link]",
 )  # fmt: skip
 @click.option(
-    "--json", "as_json", is_flag=True, help="A line of JSON when it serves, one when it ends."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one line of JSON when the port is ready, and one at the end.",
 )
 @reports_errors
 def serve(
     url: str, firmware: Path | None, controller: str | None, link: Path | None, as_json: bool
 ) -> None:
-    """Run the emulated board at URL in real time, until Ctrl-C; prints its port.
+    """Run the emulated board at URL in real time.
 
-    Any program opens the port as that of a board at a cable. Opening it resets the board.
+    The command prints the URL of the board's serial port and runs until Ctrl-C. Any program can
+    open the port like the port of a real board. Opening the port resets the board.
+
+    \b
+    Examples:
+      rtsim board serve -c motor.toml:float
+      rtsim board serve --firmware motor.hex --link /tmp/uno
     """
     image = image_for(parse_url(url), firmware, controller)
     with sigterm_interrupts(), _ctrl_c(), PacedBoard(url, image.path, link=link) as board:
@@ -55,7 +64,7 @@ def serve(
 
 @contextmanager
 def _ctrl_c() -> Iterator[None]:
-    """SIGINT interrupts, also where a shell has started this in the background, deaf to it."""
+    """Let SIGINT interrupt, even if a shell started this process in the background, ignoring it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -72,15 +81,15 @@ def _greet(board: PacedBoard, at: str, baud: int, as_json: bool) -> None:
         click.echo(json.dumps(told))
         return
     click.echo(at)
-    click.echo(f"Emulated by {board.emulator}, in real time; opening the port resets the board.")
+    click.echo(f"Emulated by {board.emulator}, in real time. Opening the port resets the board.")
     if not BaudRate(baud).good:
         click.echo(str(BaudRate(baud)))
     click.echo(f"Next, in another terminal:   rtsim link-test '{at}'")
-    click.echo("Ctrl-C ends it.")
+    click.echo("Ctrl-C stops the board.")
 
 
 def _watch(board: PacedBoard, at: str, shown: bool) -> None:
-    """Until it is interrupted, or has failed."""
+    """Show the board's status until the command is interrupted or the board fails."""
     nothing = Wake()
     with closing(ProgressLine(at, enabled=shown)) as line:
         while True:
@@ -89,13 +98,14 @@ def _watch(board: PacedBoard, at: str, shown: bool) -> None:
 
 
 def in_words(status: Status) -> str:
-    """One line."""
+    """One line on a served board: open or free, rate, delay, time lost, bytes in, out and lost."""
     timing = status.timing
     lost = status.unread + status.lost + status.garbled
     return (
         f"{'open' if status.open else 'free'}  x{timing.rate:.4f}  "
-        f"most behind {timing.behind_ns / 1e6:.1f} ms  slipped {100 * timing.slipped_share:.2f} %  "
-        f"in {timing.received}  out {timing.sent}  lost {lost}"
+        f"behind at most {timing.behind_ns / 1e6:.1f} ms  "
+        f"time lost {100 * timing.slipped_share:.2f} %  "
+        f"bytes in {timing.received}, out {timing.sent}, lost {lost}"
     )
 
 
@@ -105,12 +115,12 @@ def _sum_up(status: Status, as_json: bool) -> None:
         return
     timing = status.timing
     click.echo(
-        f"served {timing.wall_ns / 1e9:.1f} s, opened {timing.opened} times; "
-        f"{timing.received} bytes to the board, {timing.sent} from it"
+        f"served {timing.wall_ns / 1e9:.1f} s, port opened {timing.opened} times; "
+        f"{timing.received} bytes to the board, {timing.sent} bytes from the board"
     )
     lost = {
-        "unread by a client": status.unread, "lost by the board's receiver": status.lost,
-        "garbled by the rate of the line": status.garbled,
+        "not read by the client": status.unread, "lost in the board's receiver": status.lost,
+        "corrupted because the bit rates differ": status.garbled,
     }  # fmt: skip
     for what, count in lost.items():
         if count:

@@ -1,4 +1,4 @@
-"""``rtsim board``: firmware, built; the emulated board, fetched and served."""
+"""The commands ``rtsim board ...``: build firmware, install the emulator, serve a board."""
 
 from __future__ import annotations
 
@@ -15,4 +15,11 @@ COMMANDS = {
 
 @click.group(cls=Commands, known=lambda: COMMANDS)
 def board() -> None:
-    """Processor in the loop: boards, emulated and real."""
+    """Build firmware for a board, and emulate a board.
+
+    \b
+    Examples:
+      rtsim board install
+      rtsim board build motor.toml:float
+      rtsim board serve -c motor.toml:float
+    """

@@ -1,4 +1,4 @@
-"""``rtsim sil build``: the worker of an interface file."""
+"""The command ``rtsim sil build``: compile the worker of an interface file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 @json_option
 @reports_errors
 def build(interface: str, kind: str, strictness: str, as_json: bool) -> None:
-    """Build the worker of INTERFACE (FILE.toml or FILE.toml:VARIANT).
+    """Compile the C of INTERFACE into a worker.
 
-    What the compiler warns of in the controller's sources is shown on stderr.
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. A worker is a program that runs the controller in
+    a process of its own. Compiler warnings about the controller's sources are printed on stderr.
+    Exit status 0 if the worker was built, 1 if the compiler warned and --warnings error was given,
+    2 if the build failed.
+
+    \b
+    Examples:
+      rtsim sil build motor.toml
+      rtsim sil build motor.toml:float --build sanitize
     """
     made = built(interface, kind)
     refuse_warnings({made.interface.name: made.warnings}, strictness, as_json)

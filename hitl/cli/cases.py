@@ -1,4 +1,4 @@
-"""``rtsim sil case``: a step that went wrong, once more."""
+"""The command ``rtsim sil case``: repeat the steps of a saved failure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,33 @@ from rtsim.cli.trusting import trust_option
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--build", "kind", type=click.Choice(list(FLAGS)), help="Default: the case's own.")
-@click.option("--silence", default=10.0, show_default=True, help="Wall s a step may take.")
+@click.option(
+    "--build",
+    "kind",
+    type=click.Choice(list(FLAGS)),
+    help="Kind of build.  [default: the kind that the case was saved from]",
+)
+@click.option(
+    "--silence",
+    default=10.0,
+    show_default=True,
+    help="Longest time that one step may take, s of the wall clock.",
+)
 @json_option
 @reports_errors
 @trust_option
 def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
-    """Run the steps of the saved case FILE through a fresh worker.
+    """Run the steps of the saved case FILE again.
 
-    Exit status 1 where it fails again, 0 where it does not, 2 where that could not be decided, as
-    where the worker was killed from outside.  The C is compiled and run as it is
-    now; outside the current project that takes --trust (docs/trust.md).
+    A case holds the inputs of a controller up to a step that failed. The command compiles the C as
+    it is now and runs the steps in a new worker. If the C is outside the current project, this
+    takes --trust (docs/trust.md). Exit status 0 if the C does not fail, 1 if it fails again, 2 if
+    this could not be decided, for example because the worker was killed from outside.
+
+    \b
+    Examples:
+      rtsim sil case cases/motor-1500000000-plain.npz
+      rtsim sil case cases/motor-1500000000-plain.npz --build sanitize
     """
     from hitl.controllers.rerunning import load_and_rerun
 
@@ -35,7 +51,10 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
         saved = rerun.case
         click.echo(f"{saved.interface} ({rerun.kind}): {rerun.steps} of {len(saved.tags)} steps")
         if saved.forgotten:
-            click.echo(f"the {saved.forgotten} steps before them were not kept; memory may differ")
+            click.echo(
+                f"the {saved.forgotten} steps before these were not saved, so the C's memory may "
+                "differ from the run's"
+            )
         if rerun.steps:
             click.echo(f"last step: {rerun.tag}")
             for name, value in saved.at(rerun.steps - 1).items():
@@ -45,7 +64,7 @@ def case(file: Path, kind: str | None, silence: float, as_json: bool) -> None:
         if rerun.failed:
             click.secho(f"fails again: {rerun.error}", fg="red")
         elif rerun.error:
-            click.secho(f"could not be decided: {rerun.error}", fg="yellow")
+            click.secho(f"could not decide whether the C fails: {rerun.error}", fg="yellow")
         else:
-            click.echo(f"does not fail; it was saved with: {saved.error.partition(chr(10))[0]}")
+            click.echo(f"does not fail; the saved error is: {saved.error.partition(chr(10))[0]}")
     sys.exit(rerun.outcome.value)

@@ -1,4 +1,4 @@
-"""What the commands of ``rtsim sil`` share: which C takes the place of which controller."""
+"""Options that the commands of ``rtsim sil`` share: controllers, build, warnings, coverage."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ controllers_option = click.option(
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE[@ENDPOINT]",
-    help="C that takes the place of NAME: controller=pid.toml, or pid.toml where there is one; "
-    "pid.toml@tcp://HOST:PORT where 'rtsim sil serve' runs it.",
+    help="Run the C of INTERFACE in place of controller NAME: controller=pid.toml. NAME may be "
+    "left out if the scenario has one controller. pid.toml@tcp://HOST:PORT uses the C that "
+    "'rtsim sil serve' runs at this address.",
 )
 keys_option = click.option(
     "--keys",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The .client file that 'rtsim sil serve --keys' wrote, for an ENDPOINT.",
+    help="Key file for an ENDPOINT: the .client file that 'rtsim sil serve --keys' wrote.",
 )
 build_option = click.option(
     "--build",
@@ -45,7 +46,8 @@ build_option = click.option(
     type=click.Choice(list(FLAGS)),
     default=PLAIN,
     show_default=True,
-    help="sanitize finds undefined behaviour, coverage counts lines; timing is taken of plain.",
+    help="Kind of build: sanitize finds undefined behaviour, coverage counts the lines that ran. "
+    "Execution times are measured for plain only.",
 )
 
 SHOW, ERROR = "show", "error"
@@ -55,10 +57,10 @@ warnings_option = click.option(
     type=click.Choice([SHOW, ERROR]),
     default=SHOW,
     show_default=True,
-    help="What the compiler warns of in your C: show it, or end with exit status 1.",
+    help="Compiler warnings about your C: 'show' prints them, 'error' ends with exit status 1.",
 )
 
-# A folder "coverage" would be imported as the package of that name, by numba of all.
+# Python, and so numba, would import a folder "coverage" as the package of that name.
 coverage_option = click.option(
     "--coverage",
     "counted_into",
@@ -66,12 +68,15 @@ coverage_option = click.option(
     default=Path("coverage-report"),
     show_default=True,
     metavar="FOLDER",
-    help="Where --build coverage writes its pages.",
+    help="Folder for the pages of --build coverage.",
 )
 
 
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
-    """With ``--warnings error``, exit status 1 where a compiler warned of a controller."""
+    """With ``--warnings error``: end with exit status 1 if a compiler warned of a controller.
+
+    ``said`` is the compiler's output by controller; empty if there were no warnings.
+    """
     warned = {name: text for name, text in said.items() if text}
     if strictness == ERROR and warned:
         text = "".join(warned.values()).rstrip()
@@ -82,17 +87,18 @@ def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> 
 
 @dataclass
 class Counting:
-    """What was counted; nothing, for other builds than those of coverage."""
+    """The coverage of a run; empty for builds that count nothing."""
 
     coverage: Coverage | None = None
     failed: str = ""
-    """Why there is no coverage, where it was asked for."""
+    """Why coverage could not be counted; empty if it was, or was not asked for."""
 
     def to_json(self) -> dict[str, Any]:
         told = {"coverage": None if self.coverage is None else self.coverage.to_json()}
         return {**told, "no_coverage": self.failed} if self.failed else told
 
     def print(self, out: Console) -> None:
+        """Print the coverage, or why there is none."""
         if self.failed:
             out.print(f"no coverage: {self.failed}", soft_wrap=True, markup=False)
         elif self.coverage is not None:
@@ -101,9 +107,10 @@ class Counting:
 
 @contextmanager
 def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Counting]:
-    """Count while the block lasts what runs of coverage builds.
+    """Count the lines that coverage builds execute inside the ``with`` block.
 
-    Where nothing could be counted the block's own result is still to be told, so that is no error.
+    If coverage cannot be counted, :attr:`Counting.failed` says why. This is no error, so that the
+    result of the block itself is still reported.
     """
     out = Counting()
     if kind != COVERAGE:
@@ -122,34 +129,41 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Countin
 
 
 def in_c(reference: str, kind: str, keys: Path | None) -> SilController:
-    """``FILE.toml[:VARIANT]``, built here, or ``FILE.toml@tcp://HOST:PORT``, served there."""
+    """The controller of ``FILE.toml[:VARIANT]``, built here, or ``FILE.toml@tcp://HOST:PORT``."""
     interface, at, address = reference.partition(_SERVED)
     if not at:
         return SilController(build(reference, kind))
     if kind != PLAIN:
         raise ScenarioError(
-            f"{reference} is built where it is served; type there: rtsim sil serve --build {kind}"
+            f"--build {kind} does not apply to {reference}, which is built on the machine that "
+            f"serves it; type there: rtsim sil serve --build {kind}"
         )
     held = None if keys is None else Keys.load(keys)
     return SilController(interface, endpoint=f"{_SERVED[1:]}{address}", keys=held)
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:
-    """``("controller=pid.toml", ...)`` as part name to interface file.
+    """Interface files by the name of the controller that each replaces.
 
-    The name may be left out where the scenario has one controller.
+    ``values`` are texts such as ``"controller=pid.toml"``; the name may be left out if the scenario
+    has one controller.  Raises :class:`ScenarioError` for a value that names no controller or no
+    file.
     """
     known = list(scenario.of(ControllerPart))
     if not known:
-        raise ScenarioError(f"scenario {scenario.name} has no controller whose place C could take")
+        raise ScenarioError(f"scenario {scenario.name} has no controller that C could replace")
     if not values:
         example = "pid.toml" if len(known) == 1 else f"{known[0]}=pid.toml"
-        raise ScenarioError(f"which C is meant? type: -c {example}   (controllers: {_list(known)})")
+        raise ScenarioError(
+            f"no interface file is given; type: -c {example}   (controllers: {_list(known)})"
+        )
     out: dict[str, str] = {}
     for value in values:
         name, reference = _split(value, known)
         if name in out:
-            raise ScenarioError(f"-c {value}: {name} is given twice; leave one of them out")
+            raise ScenarioError(
+                f"-c {value}: controller {name} is given twice; leave one of the two out"
+            )
         out[name] = reference
     return out
 
@@ -158,14 +172,18 @@ def _split(value: str, known: Sequence[str]) -> tuple[str, str]:
     name, equals, reference = value.partition("=")
     if not equals:
         if len(known) > 1:
-            text = f"-c {value}: for which of {_list(known)}? type: -c {known[0]}={value}"
-            raise ScenarioError(text)
+            raise ScenarioError(
+                f"-c {value} names no controller, and the scenario has {_list(known)}; type, for "
+                f"example: -c {known[0]}={value}"
+            )
         name, reference = known[0], value
     name, reference = name.strip(), reference.strip()
     if name not in known:
         raise UnknownName("controller", name, known, f"-c {value}")
     if not reference:
-        raise ScenarioError(f"-c {value} names no file; type: -c {name}=pid.toml")
+        raise ScenarioError(
+            f"-c {value} names no interface file; type, for example: -c {name}=pid.toml"
+        )
     return name, reference
 
 

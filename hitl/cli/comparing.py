@@ -1,4 +1,4 @@
-"""What the commands share that hold a translation against a design: options, files, who is told."""
+"""What ``rtsim sil test`` and ``rtsim pitl`` share: options, result files and progress output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Writer = Callable[[BackToBack | Ladder, Path], None]
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What was typed, by the names of :func:`comparison_options`."""
+    """The options of a comparison as typed, by the names of :func:`comparison_options`."""
 
     scenario: str
     settings: tuple[str, ...]
@@ -51,14 +51,17 @@ class ComparisonOptions:
     strict: bool
 
     def check(self) -> None:
-        """Mistakes that can be told before anything is loaded."""
+        """Raise :class:`ScenarioError` for mistakes that are known before anything is loaded."""
         if self.seed < 0:
-            raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
+            raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.open_only and self.path is not None:
-            raise ScenarioError(f"--open-only flies nothing that -o {self.path} could record")
+            raise ScenarioError(
+                f"--open-only runs no closed loop, so there is nothing to record into {self.path}; "
+                "leave out --open-only or -o"
+            )
 
     def rules(self) -> dict[str, Tolerance]:
-        """As ``rtsim compare`` reads them; ``--abs 0`` asks for equal bits."""
+        """Tolerances by signal pattern, as in ``rtsim compare``; ``--abs 0`` means equal bits."""
         every: dict[str, Tolerance] = {}
         if self.absolute is not None or self.relative is not None:
             every["*"] = Tolerance(self.absolute or 0.0, self.relative or 0.0)
@@ -66,13 +69,16 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | Ladder) -> int:
-        """The exit status: that of the outcome, or a no where ``--strict`` is not met."""
+        """The exit status of the outcome; 1 if ``--strict`` is given and a fault never acted."""
         if self.strict and result.ok and not all_acted(result.pairs):
             return NO
         return result.outcome.value
 
     def writers(self) -> dict[Path, Writer]:
-        """What writes which file; refused now where that will not be possible."""
+        """The function that writes each result file, by path.
+
+        Raises :class:`RecordingError` now if a file cannot be written later.
+        """
         out: dict[Path, Writer] = {}
         if self.junit is not None:
             from hitl.results.junit import write_junit
@@ -90,41 +96,61 @@ class ComparisonOptions:
 _OPTIONS = (
     click.argument("scenario"),
     click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15"
+        "--set", "settings", multiple=True, metavar="NAME=VALUE",
+        help="Set a parameter or an argument of the scenario: f16.cg=0.3, case=15.",
     ),
     faults_option,
     click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
-    click.option("--until", default=None, help="Simulated seconds; default: the scenario's own."),
+    click.option(
+        "--until", default=None, metavar="S",
+        help="End time, simulated s.  [default: the scenario's own]",
+    ),
     latency_option,
     click.option(
         "--pace",
         default="max",
         show_default=True,
-        help="Of the flight with the C, or with the board; 1.0 is real time.",
+        help="Pace of the run with the C or the board: 'max', or a rate (1.0 is real time).",
     ),
-    click.option("--abs", "absolute", type=float, help="Absolute tolerance of every signal."),
-    click.option("--rel", "relative", type=float, help="Relative tolerance of every signal."),
+    click.option(
+        "--abs", "absolute", type=float,
+        help="Absolute tolerance of every signal, in its unit.  [default: by type and range]",
+    ),
+    click.option(
+        "--rel", "relative", type=float,
+        help="Relative tolerance of every signal.  [default: by type]",
+    ),
     click.option(
         "--tolerance", "--tol", "single", multiple=True, metavar="NAME=ABS[,REL]",
-        help="For some signals: force=1e-6, 'plant.*=0,1e-9'.",
+        help="Tolerance of the signals that match NAME: force=1e-6, 'plant.*=0,1e-9'.",
     ),
     click.option(
-        "--recording", type=_path, help="Inputs of the open loop, instead of the design's."
+        "--recording", type=_path, metavar="FILE",
+        help="Recording that gives the inputs of the open loop.  [default: the run with the "
+        "reference model]",
     ),
-    click.option("--open-only", is_flag=True, help="Step by step only; nothing flies with the C."),
-    click.option("--junit", type=_path, help="JUnit XML to write."),
-    click.option("--html", type=_path, help="Report to write, one page with everything in it."),
     click.option(
-        "-o", "--record", "path", type=_path,
-        help="Recording of the flight with the C, or with the board.",
+        "--open-only", is_flag=True, help="Compare step by step only, without the closed loop."
     ),
-    click.option("--force", is_flag=True, help="Write over an older recording."),
-    click.option("--strict", is_flag=True, help="Exit 1 too where a fault never acted."),
+    click.option("--junit", type=_path, metavar="FILE", help="Write a JUnit XML file."),
+    click.option(
+        "--html", type=_path, metavar="FILE",
+        help="Write a report: one HTML page that needs no other file.",
+    ),
+    click.option(
+        "-o", "--record", "path", type=_path, metavar="FILE",
+        help="Record the run with the C or the board.",
+    ),
+    click.option("--force", is_flag=True, help="Overwrite the file of -o if it exists."),
+    click.option("--strict", is_flag=True, help="Exit with status 1 if a fault never acted."),
 )  # fmt: skip
 
 
 def comparison_options(command: F) -> F:
-    """Argument and options of a comparison, handed to ``command`` as its argument ``asked``."""
+    """Decorator: adds the argument and options of a comparison.
+
+    ``command`` gets them as one :class:`ComparisonOptions`, in its argument ``asked``.
+    """
     names = [field.name for field in fields(ComparisonOptions)]
 
     @wraps(command)
@@ -139,7 +165,7 @@ def comparison_options(command: F) -> F:
 
 
 def watch_of(line: ProgressLine) -> ProgressWatch:
-    """Told on the terminal; steps five times a second."""
+    """A watch that shows the progress on the terminal, five times a second."""
     told = [0]
 
     def stepped(step: int, steps: int) -> None:

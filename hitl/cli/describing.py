@@ -1,4 +1,4 @@
-"""``rtsim sil header`` and ``rtsim sil check``: what an interface file says, and if it fits."""
+"""The commands ``rtsim sil header`` and ``rtsim sil check``: C header and check of an interface."""
 
 from __future__ import annotations
 
@@ -23,11 +23,20 @@ from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json,
 @click.argument("interface")
 @click.option(
     "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE",
-    help="Where to write it; an older one is written over.  [default: the terminal]",
+    help="File for the header; an older header is overwritten.  [default: the terminal]",
 )  # fmt: skip
 @reports_errors
 def header(interface: str, path: Path | None) -> None:
-    """Write the C header of INTERFACE: columns of each vector by name, schema and period."""
+    """Write the C header of INTERFACE.
+
+    The header names each column of the input, output and parameter vectors, and has the hash of
+    all signals and the period. It is for code that handles these vectors, such as firmware.
+
+    \b
+    Examples:
+      rtsim sil header motor.toml
+      rtsim sil header motor.toml -o motor_signals.h
+    """
     loaded = load_interface(interface)
     if path is None:
         click.echo(header_text(loaded), nl=False)
@@ -41,16 +50,22 @@ def header(interface: str, path: Path | None) -> None:
 @click.argument("interface")
 @click.option(
     "--target", type=click.Choice(sorted(TARGETS)), default="host", show_default=True,
-    help="What the controller has to fit: its compiler, and the memory of its board.",
+    help="Target whose compiler, types and memory the controller has to fit.",
 )  # fmt: skip
 @warnings_option
 @json_option
 @reports_errors
 def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
-    """Compile and link INTERFACE for a target, and say whether it fits.
+    """Check whether the controller of INTERFACE fits a target.
 
-    Exit status 0 where it fits, 1 where it does not, 2 where that could not be decided, such as
-    without the compiler of the target: then the command says what it has checked and what not.
+    The command compiles and links the controller for the target. Exit status 0 if the controller
+    fits, 1 if it does not fit, 2 if this could not be decided, for example because the target's
+    compiler is missing. The command then lists what it has checked and what it has not.
+
+    \b
+    Examples:
+      rtsim sil check motor.toml
+      rtsim sil check motor.toml:float --target avr
     """
     loaded = load_interface(interface)
     try:
@@ -80,7 +95,7 @@ def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
         for text in found.checked:
             click.echo(text)
     else:
-        click.echo(f"{loaded.name}: it could not be decided whether it fits {target}")
+        click.echo(f"could not decide whether {loaded.name} fits {target}")
         click.echo(f"checked: {'; '.join(found.checked)}")
         click.echo(f"not checked: {found.unchecked}")
     sys.exit(0 if found.decided else FAILED)

@@ -1,4 +1,4 @@
-"""``rtsim flash``: firmware onto a board, by avrdude; then the board is asked who it is."""
+"""The command ``rtsim flash``: write firmware to a board with avrdude, and check the board."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rtsim.cli.progress import ProgressLine
 
 BOOT_BAUD = 115_200
 ROOM = 32 * 1024 - 512
-"""Bytes of flash below the boot loader of an Uno."""
+"""Bytes of flash of an Uno that the boot loader does not use."""
 _PATIENCE_S = 120.0
 _LAST_LINES = 8
 _GET_AVRDUDE = (
@@ -37,27 +37,38 @@ _GET_AVRDUDE = (
 
 @click.command()
 @click.argument("firmware", metavar="FIRMWARE.hex|INTERFACE.toml")
-@click.option("--port", required=True, help="/dev/ttyACM0, COM3")
+@click.option("--port", required=True, help="Serial port of the board: /dev/ttyACM0 or COM3.")
 @click.option(
     "--baud", type=click.IntRange(300, MOST_BAUD), default=None,
-    help=f"Of the firmware's line.  [default: what --port says, or {BAUD}]",
+    help="Bit rate of the firmware's serial line, bit/s.  [default: the rate of the URL in --port, "
+    f"or {BAUD}]",
 )  # fmt: skip
 @click.option(
     "--boot-baud", type=click.IntRange(300, 2_000_000), default=BOOT_BAUD, show_default=True,
-    help="Of the boot loader; old ones take 57600.",
+    help="Bit rate of the boot loader, bit/s; older boot loaders need 57600.",
 )  # fmt: skip
-@click.option("--no-verify", is_flag=True, help="Do not ask the board who it is.")
-@click.option("--dry-run", is_flag=True, help="Print the command line of avrdude, and do nothing.")
+@click.option("--no-verify", is_flag=True, help="Do not ask the board for its identity.")
+@click.option("--dry-run", is_flag=True, help="Only print the command line of avrdude.")
 @json_option
 @reports_errors
 def flash(
     firmware: str, port: str, baud: int | None, boot_baud: int, no_verify: bool, dry_run: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Write firmware into the Uno at --port; the firmware of a controller by its interface file."""
+    """Write firmware to the Arduino Uno at --port.
+
+    FIRMWARE.hex is an image. For an interface file, the command takes the firmware of its
+    controller and builds it if necessary. It then asks the board for its identity, and fails if
+    the board does not carry the new firmware. Exit status 0 if the board was flashed, 2 if not.
+
+    \b
+    Examples:
+      rtsim flash motor.toml:float --port /dev/ttyACM0
+      rtsim flash blink.hex --port COM3 --no-verify
+    """
     place, of_port = _place(port)
     if None not in (baud, of_port) and baud != of_port:
-        raise BoardError(f"--baud {baud}, and {port} says {of_port}; leave one of them out")
+        raise BoardError(f"--baud {baud} contradicts --port {port}; leave one of the two rates out")
     rate = BaudRate(baud or of_port or BAUD)
     image = image_of(firmware, rate.baud)
     read_image(image.path, ROOM)
@@ -69,26 +80,26 @@ def flash(
     with sigterm_interrupts(), closing(line):
         line.say(f"writing {image.path.name} through {place} (some seconds) …")
         _write(command, place)
-        line.say("asking the board who it is …")
+        line.say("asking the board for its identity …")
         board = None if no_verify else _asked(place, image, rate.baud)
     _show(command, board, image, rate, as_json)
 
 
 def _place(port: str) -> tuple[str, int | None]:
-    """The port by its name or URL, and the rate that it says."""
+    """The port's name, and the bit rate that its URL gives (``None``: it gives none)."""
     if not port.startswith(("serial:", "board:")):
         return port, None
     at = parse_url(port)
     if at.emulated:
         raise BoardError(
-            f"{port} is emulated and runs any image that it is given, with nothing to flash; name "
-            "the port of a board: --port /dev/ttyACM0"
+            f"{port} is an emulated board, which needs no flashing; give the port of a real board, "
+            "for example: --port /dev/ttyACM0"
         )
     return at.place, at.baud
 
 
 def command_line(image: Path, port: str, boot_baud: int) -> list[str]:
-    """What avrdude is called with for an Uno, by its boot loader; see its manual."""
+    """The avrdude command that writes ``image`` through an Uno's boot loader (avrdude's manual)."""
     return [
         "avrdude", "-p", "atmega328p", "-c", "arduino", "-P", port, "-b", str(boot_baud),
         "-D", "-U", f"flash:w:{image}:i",
@@ -98,7 +109,7 @@ def command_line(image: Path, port: str, boot_baud: int) -> list[str]:
 def _write(command: list[str], port: str) -> None:
     found = shutil.which(command[0])
     if found is None:
-        raise BoardError(f"flashing needs avrdude, which is not there; type: {_GET_AVRDUDE}")
+        raise BoardError(f"flashing needs avrdude, which is not installed; type: {_GET_AVRDUDE}")
     try:
         done = subprocess.run(
             [found, *command[1:]], capture_output=True, text=True, errors="replace",
@@ -106,15 +117,17 @@ def _write(command: list[str], port: str) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise BoardError(
-            f"avrdude did not end within {_PATIENCE_S:g} s; press the board's reset and try again"
+            f"avrdude did not end within {_PATIENCE_S:g} s; press the board's reset button and try "
+            "again"
         ) from None
     except OSError as error:
         raise BoardError(f"cannot run {found}: {error.strerror}") from None
     if done.returncode:
         said = "\n".join((done.stderr + done.stdout).strip().splitlines()[-_LAST_LINES:])
         raise BoardError(
-            f"avrdude could not flash the board at {port} (exit status {done.returncode}); is it "
-            f"an Uno, and the port used by nobody else? It said:\n{said}"
+            f"avrdude could not flash the board at {port} (exit status {done.returncode}); check "
+            "that the board is an Uno and that no other program uses the port. avrdude printed:\n"
+            f"{said}"
         )
 
 
@@ -124,7 +137,8 @@ def _asked(port: str, image: BoardImage, baud: int) -> HelloReply:
             return meet(link, image.interface, image.build)[1]
         except SilentBoard as error:
             raise BoardError(
-                f"flashed, but {error} (--no-verify for firmware that does not speak to rtsim)"
+                f"the firmware was written, but {error} (use --no-verify for firmware that does "
+                "not use rtsim's protocol)"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""``rtsim sil fly``: a scenario with C in the place of its controllers."""
+"""The command ``rtsim sil fly``: run a scenario with C in place of its controllers."""
 
 from __future__ import annotations
 
@@ -61,13 +61,15 @@ _COLUMNS = (
     "--late",
     type=click.Choice(LATE_POLICIES),
     default=None,
-    help="What follows an answer that is not there in time.  [default: the scenario's own]",
+    help="Policy for an answer that is late: 'hold' keeps the last answer, 'fail' treats it as a "
+    "failure, 'stretch' lets simulated time wait.  [default: the scenario's own]",
 )
 @click.option(
     "--failure",
     type=click.Choice(FAILURE_POLICIES),
     default=None,
-    help="What follows a crash: end the run, or hold.  [default: the scenario's own]",
+    help="Policy for a crash of the C: 'end' ends the run, 'hold' keeps the last answer.  "
+    "[default: the scenario's own]",
 )
 @json_option
 @reports_errors
@@ -82,10 +84,17 @@ def fly_in_c(
     failure: str | None,
     as_json: bool,
 ) -> None:
-    """Fly SCENARIO with C in the place of its controllers.
+    """Run SCENARIO with C in place of its controllers.
 
-    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. The recording goes to
-    runs/NAME-NNN.mcap unless -o says otherwise; 'rtsim replay' runs it again without the C.
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. Without -o the
+    recording is runs/NAME-NNN.mcap. 'rtsim replay' repeats the recorded run without the C. Exit
+    status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed or coverage
+    could not be counted.
+
+    \b
+    Examples:
+      rtsim sil fly scenario.py -c motor.toml -o c.mcap
+      rtsim sil fly scenario.py -c motor.toml --pace 1.0 --latency 0.005
     """
     given: dict[str, str] = {}
     times: Given = {}
@@ -130,18 +139,18 @@ def fly_in_c(
 
 
 def _check_latency(name: str, scenario: Scenario) -> None:
-    """Nothing outside the process answers at once: say what to type before the run is prepared."""
+    """Refuse a latency of 0 in real time: a process outside cannot answer at once."""
     part = scenario.of(ControllerPart)[name]
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
         raise ScenarioError(
-            f"in real time the C of {name} needs time to answer; allow it some, such as half its "
-            f"period: --latency {half:g}   (or fly as fast as possible: --pace max)"
+            f"in real time the C of {name} needs time to answer; allow a latency, for example half "
+            f"its period: --latency {half:g}   (or run as fast as possible: --pace max)"
         )
 
 
 def _execution(task: ControllerTask) -> Execution | None:
-    """Host time, of plain builds on this machine only."""
+    """Execution times in host time; ``None`` unless the C is a plain build on this machine."""
     assert isinstance(task.controller, SilController)
     if _kind(task) != PLAIN:
         return None
@@ -183,6 +192,6 @@ def _print(
             out.print(f"{task.name}: {execution.in_words}", soft_wrap=True, markup=False)
     for kind in kinds:
         if kind != PLAIN:
-            out.print(f"execution times are not taken of a {kind} build; fly --build {PLAIN}")
+            out.print(f"execution times are not measured for a {kind} build; use --build {PLAIN}")
     print_latencies(times)
     counted.print(out)

@@ -1,4 +1,4 @@
-"""``rtsim hitl``: a scenario with hardware at the pins of an I/O node."""
+"""The command ``rtsim hitl``: run a scenario with hardware at the pins of an I/O node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
         return
     for name in _FILES:
         if Path(name).exists():
-            raise ScenarioError(f"{name} is there already; go to an empty folder")
+            raise ScenarioError(f"{name} exists already in this folder; use an empty folder")
     for name in _FILES:
         shutil.copyfile(EXAMPLE / name, name)
         click.echo(name)
@@ -58,25 +58,35 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.command("hitl")
 @flight_options
-@click.option("--rig", "file", required=True, metavar="FILE", help="What is at which pin.")
-@click.option("-c", "--controller", "name", default=None, help="Whose place the rig takes.")
 @click.option(
-    "--board", default=None, metavar="URL", help="The I/O node's, instead of the rig file's."
+    "--rig", "file", required=True, metavar="FILE", help="Rig file: the signal at each pin."
 )
-@click.option("--latency", default=None, metavar="S", help="What the rig may take to answer.")
+@click.option(
+    "-c", "--controller", "name", default=None, metavar="NAME",
+    help="Controller that the rig replaces.  [default: the scenario's only controller]",
+)  # fmt: skip
+@click.option(
+    "--board", default=None, metavar="URL",
+    help="Board that is the I/O node.  [default: the board of the rig file]",
+)  # fmt: skip
+@click.option(
+    "--latency", default=None, metavar="S",
+    help="Time that the rig may take to answer, s.  [default: the scenario's own]",
+)  # fmt: skip
 @click.option(
     "--late",
     type=click.Choice(LATE_POLICIES),
     default=None,
-    help="What follows an answer that is not there in time.  [default: the scenario's own]",
+    help="Policy for an answer that is late: 'hold' keeps the last answer, 'fail' treats it as a "
+    "failure, 'stretch' lets simulated time wait.  [default: the scenario's own]",
 )
 @click.option(
     "--diagram", is_eager=True, expose_value=False, callback=_draw, metavar="FILE",
-    help="Draw the wiring of a rig file as SVG, and end.",
+    help="Print the wiring of a rig file as SVG, and run nothing.",
 )  # fmt: skip
 @click.option(
     "--example", is_flag=True, is_eager=True, expose_value=False, callback=_example,
-    help="Write a rig, its scenario and the firmware of its device into this folder, and end.",
+    help="Write an example into this folder (rig file, scenario and firmware), and run nothing.",
 )  # fmt: skip
 @json_option
 @reports_errors
@@ -89,10 +99,17 @@ def hitl(
     late: str | None,
     as_json: bool,
 ) -> None:
-    """Fly SCENARIO with a rig in the place of its controller: pins are driven and read.
+    """Run SCENARIO with a rig in place of its controller.
 
-    With a rig whose I/O node is board:uno nothing else is needed: all boards are emulated, in
-    lockstep.  At a serial port the rig runs by its own clock, and so does the scenario (--pace 1).
+    The rig's I/O node is a board that drives the input pins of the device under test and reads its
+    output pins. If the I/O node is board:uno, all boards are emulated and run in lockstep, so no
+    hardware is necessary. If it is at a serial port, the scenario runs in real time (--pace 1).
+    Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed.
+
+    \b
+    Examples:
+      rtsim hitl --example
+      rtsim hitl illumination.py --rig illumination.toml
     """
     rig = load_rig(file)
     if board is not None:
@@ -107,7 +124,9 @@ def hitl(
         taken = _place(scenario, name)
         part = scenario.of(ControllerPart)[taken]
         if part.period is None:
-            raise ScenarioError(f"{taken} has no period; a rig is driven at ticks")
+            raise ScenarioError(
+                f"{taken} has no period, and a rig needs one; give the controller a period"
+            )
         running.check_watchdog(rig, part.period)
         paced = flight.pace != running.MAX
         controller = RigController(rig, part.period, paced=paced)
@@ -131,17 +150,20 @@ def _place(scenario: Scenario, name: str | None) -> str:
         return name
     if len(known) != 1:
         listed = ", ".join(known) or "none"
-        raise ScenarioError(f"which controller's place does the rig take? type: -c NAME ({listed})")
+        raise ScenarioError(
+            f"the rig replaces one controller, and scenario {scenario.name} has {len(known)} "
+            f"({listed}); name one of them: -c NAME"
+        )
     return known[0]
 
 
 def _check_latency(name: str, part: ControllerPart) -> None:
-    """Nothing outside the process answers at once."""
+    """Refuse a latency of 0: a rig cannot answer at once."""
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         assert part.period is not None
         raise ScenarioError(
-            f"the rig in the place of {name} needs time to answer; allow it some, such as half its "
-            f"period: --latency {part.period.seconds / 2:g}"
+            f"the rig in place of {name} needs time to answer; allow a latency, for example half "
+            f"its period: --latency {part.period.seconds / 2:g}"
         )
 
 
@@ -174,9 +196,11 @@ def _print(task: ControllerTask, rig: Rig) -> None:
     console().print(
         f"{told['steps']} steps, {told['late']} late, {told['missed']} missed, "
         f"{told['repeated']} requests repeated; "
-        f"the watchdog drove the safe values {told['silences']} times"
+        f"the watchdog drove the fail-safe values {told['silences']} times"
     )
     console().print(f"{BaudRate(rig.baud)}; {controller.budget}", soft_wrap=True, markup=False)
     if running.free_running(rig) and rig.devices:
         names = ", ".join(device.name for device in rig.devices)
-        console().print(f"not emulated at a port, and taken to be there: {names}", soft_wrap=True)
+        console().print(
+            f"not emulated, and assumed to be wired to the board: {names}", soft_wrap=True
+        )

@@ -1,4 +1,4 @@
-"""Which image a board runs: a file, or the firmware of an interface file."""
+"""The image that a board runs: an Intel HEX file, or the firmware of an interface file."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from hitl.interface import Interface, load_interface
 
 firmware_option = click.option(
     "--firmware", type=click.Path(path_type=Path), metavar="FILE.hex",
-    help="Image for an emulated board, Intel HEX.",
+    help="Image that an emulated board runs, Intel HEX.",
 )  # fmt: skip
 controller_option = click.option(
     "-c", "--controller", metavar="INTERFACE",
-    help="Interface file of its controller: pid.toml:single. An emulated board runs its firmware.",
+    help="Interface file of the board's controller: pid.toml:single. An emulated board runs the "
+    "firmware of this controller.",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class BoardImage:
-    """An Intel HEX file; of a controller, its interface and build, and the rate of its line."""
+    """An Intel HEX file, with the interface, build and bit rate of its controller if known."""
 
     path: Path
     interface: Interface | None = None
@@ -32,7 +33,10 @@ class BoardImage:
 
 
 def image_of(reference: str, baud: int | None = None) -> BoardImage:
-    """``FILE.hex``, or an interface file, whose firmware is taken as it is shipped, or built."""
+    """The image of ``FILE.hex``, or of an interface file, whose firmware is built if necessary.
+
+    ``baud`` is the bit rate of the serial line, bit/s (``None``: rtsim's default).
+    """
     if reference.lower().endswith((".hex", ".ihex")):
         return BoardImage(Path(reference), baud=baud)
     from hitl.firmware import firmware
@@ -42,18 +46,20 @@ def image_of(reference: str, baud: int | None = None) -> BoardImage:
 
 
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
-    """What the emulated board at ``at`` runs; both given: the controller is what is expected.
+    """The image that the emulated board at ``at`` runs.
 
-    Raises :class:`BoardError` where it is not emulated, and so runs what it was flashed with.
+    ``file`` is an Intel HEX file, ``controller`` an interface file.  If both are given, the board
+    runs ``file`` and has to carry ``controller``.  Raises :class:`BoardError` if neither is given,
+    or if the board is not emulated and so runs the firmware that it was flashed with.
     """
     if not at.emulated:
-        raise BoardError(f"{at.text} runs what it was flashed with; emulated is: board:uno")
+        raise BoardError(f"{at.text} is not an emulated board; an emulated board is: board:uno")
     if file is not None:
         interface = None if controller is None else load_interface(controller)
         return BoardImage(file, interface, baud=at.baud)
     if controller is None:
         raise BoardError(
-            f"{at.text} is an empty chip; name its image or its controller: "
+            f"{at.text} has no firmware; give an image or a controller: "
             "--firmware FILE.hex   or   -c INTERFACE.toml"
         )
     return image_of(controller, at.baud)

@@ -1,4 +1,4 @@
-"""``rtsim link-test``: who is at the far end of a line, what gets lost, how long it takes."""
+"""The command ``rtsim link-test``: identity of a board, lost messages and round-trip times."""
 
 from __future__ import annotations
 
@@ -37,24 +37,32 @@ _EVERY_NS = 200_000_000
 @controller_option
 @click.option(
     "--count", type=click.IntRange(min=1, max=10_000_000), default=200, show_default=True,
-    help="Round trips.",
+    help="Number of round trips.",
 )  # fmt: skip
-@click.option("--paced", is_flag=True, help="An emulated board in real time, behind a port.")
+@click.option("--paced", is_flag=True, help="Run an emulated board in real time, behind a port.")
 @json_option
 @reports_errors
 def link_test(
     url: str, firmware: Path | None, controller: str | None, count: int, paced: bool, as_json: bool
 ) -> None:
-    """Try the line to the board at URL: its identity, losses, round trips, clock, time budget.
+    """Test the serial line to the board at URL.
 
-    URL is board:uno, serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status 1 where
-    something was lost, repeated or damaged, or where the board is not what -c expects.
+    The command prints the board's identity, lost messages, round-trip times, the offset of the
+    board's clock, and the time budget of a step. URL is board:uno,
+    serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status 0 if the line and the board are
+    good, 1 if a message was lost, repeated or damaged or if the board does not carry the
+    controller of -c, 2 if the test could not be made.
+
+    \b
+    Examples:
+      rtsim link-test board:uno -c motor.toml:float
+      rtsim link-test serial:///dev/ttyACM0 -c motor.toml:float --count 1000
     """
     at = parse_url(url)
     image = _expected(at, firmware, controller, paced)
     line = ProgressLine(url, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line):
-        line.say(f"asking {url} who is there …")
+        line.say(f"asking the board at {url} for its identity …")
         with _opened(at, image, paced) as (link, baud, server):
             met = meet(link)
             if isinstance(link, EmulatedBoard):
@@ -81,11 +89,11 @@ def _expected(
     if at.emulated:
         return image_for(at, firmware, controller)
     if paced:
-        raise BoardError(f"{at.text} is in real time already; leave --paced out")
+        raise BoardError(f"{at.text} runs in real time already; leave out --paced")
     if firmware is not None:
         raise BoardError(
-            f"{at.text} runs what it was flashed with; type first: "
-            f"rtsim flash {firmware} --port {at.place}"
+            f"{at.text} is a real board, which runs the firmware that it was flashed with; flash "
+            f"it first: rtsim flash {firmware} --port {at.place}"
         )
     return BoardImage(Path(), None if controller is None else load_interface(controller))
 
@@ -94,7 +102,7 @@ def _expected(
 def _opened(
     at: BoardUrl, image: BoardImage, paced: bool
 ) -> Iterator[tuple[BoardLink, int, PacedBoard | None]]:
-    """The link, the rate of its line unless it is in lockstep, and who serves it, if we do."""
+    """The link, the bit rate of its line, and the board's server (``None`` unless ``paced``)."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
             baud = nominal(board.baud)
@@ -118,7 +126,7 @@ def _watch(line: ProgressLine) -> Callable[[int, int], None]:
 
 
 def _wrong(board: HelloReply, image: BoardImage) -> str | None:
-    """Why it is not the board that is expected; ``None`` where it is, or nothing is."""
+    """Why ``board`` is not the expected board; ``None`` if it is, or if any board will do."""
     error = None
     if image.interface is not None:
         error = of_board(board, image.interface, image.build)
@@ -133,7 +141,7 @@ def _show(trial: LinkTrial, image: BoardImage, own_time: bool) -> None:
     lines = about_board(trial.board, image.interface) + about_trial(trial, own_time)
     budget = _budget(trial, image)
     if budget is None:
-        lines.append("budget      -c INTERFACE.toml tells what a step of its controller costs")
+        lines.append("budget      add -c INTERFACE.toml to see the time budget of a step")
     else:
         lines.append(f"budget      {budget}")
     for text in lines:

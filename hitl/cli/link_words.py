@@ -1,4 +1,4 @@
-"""A board and the trial of its link, in words and for machines."""
+"""Texts and JSON about a board and the test of its link."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from hitl.testing.link_trial import LinkTrial
 from rtsim.core.signals import Vector
 
 _WIDE = 4.0
-"""Where the values spread over more than this, so do the bins."""
+"""If the largest value exceeds the smallest by more than this factor, bins are logarithmic."""
 _UNO_HZ = 16_000_000
 
 
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
-    """What HELLO told, a line each."""
+    """Lines of text on the board's identity, from its reply to HELLO.
+
+    ``interface`` is the expected controller; its name is printed if the board carries it.
+    """
     if interface is not None and board.name_hash == name_hash(interface.name):
         carries = f"{interface.name}, name hash {board.name_hash:08x}"
     else:
@@ -36,18 +39,21 @@ def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
 
 
 def about_trial(trial: LinkTrial, own_time: bool) -> list[str]:
-    """What came of the PINGs, a line each."""
+    """Lines of text on the line, the round trips and the clock.
+
+    ``own_time``: the times are in the board's own time, else in that of the host's clock.
+    """
     lines = [
         f"line        {_rate(trial)}",
         f"echo        {trial.sent} sent, {len(trial.trips)} answered, {trial.lost} lost, "
-        f"{trial.repeated} repeated, {trial.garbage} garbage",
+        f"{trial.repeated} repeated, {trial.garbage} damaged",
     ]
     if not trial.trips:
         return lines
     ms = trial.delays_ns / 1e6
     low, middle, high = (f"{np.quantile(ms, q):.3f}" for q in (0.0, 0.5, 1.0))
     high99 = f", p99 {p99(ms):.3f}" if len(ms) >= FEWEST_FOR_P99 else ""
-    whose = "in the board's own time" if own_time else "by the wall"
+    whose = "in the board's own time" if own_time else "by the wall clock"
     lines.append(
         f"round trip  min {low}, median {middle}{high99}, max {high} ms {whose}; "
         f"{trial.wire_ns / 1e6:.3f} ms of it on the wire"
@@ -56,8 +62,9 @@ def about_trial(trial: LinkTrial, own_time: bool) -> list[str]:
     if (clock := trial.clock) is not None:
         lines.append(
             f"clock       offset {clock.offset_ns / 1e9:.6f} s +- {clock.offset_sigma_ns / 1e3:.1f}"
-            f" us, drift {clock.drift_ppm:+.1f} +- {1e6 * clock.drift_sigma:.1f} ppm; ways that "
-            f"take different times: at most {clock.asymmetry_ns / 1e3:.0f} us more"
+            f" us, drift {clock.drift_ppm:+.1f} +- {1e6 * clock.drift_sigma:.1f} ppm; unequal "
+            "delays of request and reply add an offset error of at most "
+            f"{clock.asymmetry_ns / 1e3:.0f} us"
         )
     return lines
 
@@ -74,7 +81,10 @@ def _rate(trial: LinkTrial) -> str:
 
 
 def histogram(ms: Vector) -> list[str]:
-    """Bars of the values up to the 99th percentile, and a row of those beyond; ``ms`` is sorted."""
+    """Lines of a histogram of the sorted times ``ms`` (n,), in ms.
+
+    Bars show the values up to the 99th percentile; the last line counts the values beyond it.
+    """
     high = float(p99(ms))
     few = ms[ms <= high]
     rows = list(bars(1e6 * few, logarithmic=high > _WIDE * few[0], mark="#"))
@@ -84,7 +94,7 @@ def histogram(ms: Vector) -> list[str]:
 
 
 def board_json(board: HelloReply) -> dict[str, Any]:
-    """HELLO's answer; what is an identity is text, as it is printed elsewhere."""
+    """The board's reply to HELLO as plain data; hashes and the nonce are hexadecimal texts."""
     return {
         **board._asdict(),
         "schema": f"{board.schema:016x}",
@@ -95,7 +105,7 @@ def board_json(board: HelloReply) -> dict[str, Any]:
 
 
 def trial_json(trial: LinkTrial, own_time: bool) -> dict[str, Any]:
-    """Times in ns, as their names say."""
+    """The result of a link test as plain data; keys ending in ``_ns`` are times in ns."""
     delays, clock, rate = trial.delays_ns, trial.clock, BaudRate(trial.baud, trial.board.clock_hz)
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
     return {

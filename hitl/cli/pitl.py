@@ -1,4 +1,4 @@
-"""``rtsim pitl``: a scenario with its controller on a board, beside its C on this host."""
+"""The command ``rtsim pitl``: compare a controller on a board with its C on this host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHIPPED = {
     "f16": ("autopilot", "firmware/core/f16_control.toml:single"),
     "unstable": ("controller", "firmware/core/unstable_control.toml:single"),
 }
-"""By scenario: the part whose place is taken, and by what, where nothing is typed."""
+"""By scenario: the controller to replace and its interface file, if no ``-c`` is given."""
 
 
 @click.command()
@@ -46,7 +46,8 @@ SHIPPED = {
     default="board:uno",
     show_default=True,
     metavar="URL",
-    help="board:uno[?backend=simavr] is emulated, serial:///dev/ttyACM0 or serial://COM3 is real.",
+    help="Board that runs the C: board:uno[?backend=simavr] is emulated, serial:///dev/ttyACM0 and "
+    "serial://COM3 are real.",
 )
 @click.option(
     "-c",
@@ -54,22 +55,28 @@ SHIPPED = {
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE",
-    help="C that takes the place of NAME: controller=pid.toml:single.  [default: what ships]",
+    help="Run the C of INTERFACE in place of controller NAME: controller=pid.toml:single.  "
+    "[default: for f16 and unstable, the interface file that ships with rtsim]",
 )
 @click.option(
-    "--firmware", type=click.Path(path_type=Path), metavar="FILE.hex", help="Of an emulated board."
+    "--firmware",
+    type=click.Path(path_type=Path),
+    metavar="FILE.hex",
+    help="Image that the emulated board runs.  [default: the firmware of INTERFACE]",
 )
 @click.option(
     "--late",
     type=click.Choice(LATE_POLICIES),
     default=None,
-    help="What follows an answer that is not there in time.  [default: the scenario's own]",
+    help="Policy for an answer that is late: 'hold' keeps the last answer, 'fail' treats it as a "
+    "failure, 'stretch' lets simulated time wait.  [default: the scenario's own]",
 )
 @click.option(
     "--failure",
     type=click.Choice(FAILURE_POLICIES),
     default=None,
-    help="What follows a failure: end the run, or hold.  [default: the scenario's own]",
+    help="Policy for a failure of the controller: 'end' ends the run, 'hold' keeps the last "
+    "answer.  [default: the scenario's own]",
 )
 @warnings_option
 @json_option
@@ -84,12 +91,20 @@ def pitl(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Hold a controller on a board against its C on this host, and that against its design.
+    """Compare a controller on a board with its C and its reference model.
 
-    The design of SCENARIO flies first.  What it was given goes step by step through all three;
-    then the scenario flies with the C on the host and with the board in the loop: in lockstep, or
-    by the wall clock with --pace 1.0.  Exit 1 where something differs beyond its tolerance, 2 where
-    it could not be decided: nothing moved, or the host failed.
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. It runs with its
+    reference model first. In the open loop, the recorded inputs go step by
+    step through the reference model, the C on this host and the board. In the closed loop,
+    SCENARIO runs with the C on this host and then with the board: in lockstep, or in real time
+    with --pace 1.0. Exit status 0 if all agree, 1 if a value differs by more than its tolerance, 2
+    if this could not be decided, for example because nothing moved or the host failed.
+
+    \b
+    Examples:
+      rtsim pitl f16 --latency 0.005 --until 2
+      rtsim pitl scenario.py -c motor.toml:float --latency 0.005 -o board.mcap
+      rtsim pitl scenario.py -c motor.toml:float --latency 0.005 --board serial:///dev/ttyACM0
     """
     asked.check()
     rules, writers = asked.rules(), asked.writers()
@@ -107,8 +122,8 @@ def pitl(
             check_faults(loaded, both.board, url)
 
         def met() -> None:
-            """One that is absent, or another than expected, is told before anything flies."""
-            line.say(f"meeting {url} …")
+            """Report a board that is absent, or not the expected one, before the first run."""
+            line.say(f"connecting to {url} …")
             found = meet(both.board)
             line.close()
             if not as_json:
@@ -143,7 +158,7 @@ def pitl(
 def _controllers(
     controllers: tuple[str, ...], reference: str, scenario: Scenario
 ) -> dict[str, str]:
-    """By name; without any, what ships for this scenario."""
+    """Interface files by controller; if none are given, the files that ship for this scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
     if not controllers and name in scenario.parts:
         controllers = (f"{name}={interface}",)
@@ -151,7 +166,7 @@ def _controllers(
 
 
 def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
-    """On connect: who is there, and what the line leaves of a period."""
+    """Print the identity of each board, and the share of the period that the line takes."""
     out = console()
     for name, one in met.items():
         out.print(f"{name} on {url}: {hello(one.board)}", soft_wrap=True, markup=False)

@@ -1,4 +1,4 @@
-"""``rtsim sil serve``: the worker of an interface file for another machine."""
+"""The command ``rtsim sil serve``: run the C of an interface file for another machine."""
 
 from __future__ import annotations
 
@@ -12,18 +12,34 @@ from rtsim.cli.common import reports_errors
 
 @click.command()
 @click.argument("interface")
-@click.option("--bind", "endpoint", required=True, metavar="tcp://HOST:PORT", help="Where.")
+@click.option(
+    "--bind", "endpoint", required=True, metavar="tcp://HOST:PORT",
+    help="Address to listen at.",
+)  # fmt: skip
 @click.option(
     "--keys", type=click.Path(path_type=Path), metavar="FILE",
-    help="CURVE keys; written, with FILE.client for who connects, where there are none.",
+    help="Encrypt with the CURVE keys of FILE. If FILE does not exist, the command writes it, and "
+    "FILE.client for the client.  [default: no encryption]",
 )  # fmt: skip
-@click.option("--build", "kind", type=click.Choice(list(FLAGS)), default=PLAIN, show_default=True)
-@click.option("--runs", type=click.IntRange(min=1), help="End after so many.")
+@click.option(
+    "--build", "kind", type=click.Choice(list(FLAGS)), default=PLAIN, show_default=True,
+    help="Kind of build.",
+)  # fmt: skip
+@click.option(
+    "--runs", type=click.IntRange(min=1), metavar="N",
+    help="End after N runs.  [default: run until Ctrl-C]",
+)  # fmt: skip
 @reports_errors
 def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int | None) -> None:
-    """Build the worker of INTERFACE and run it for who connects, a fresh one each time.
+    """Serve the C of INTERFACE to another machine.
 
-    Until Ctrl-C.  Beyond loopback only with --keys.
+    The command builds the C and starts a new worker process for each client that connects, until
+    Ctrl-C. An address that other machines can reach needs --keys.
+
+    \b
+    Examples:
+      rtsim sil serve motor.toml --bind tcp://127.0.0.1:47811
+      rtsim sil serve motor.toml --bind tcp://0.0.0.0:47811 --keys motor.keys
     """
     from hitl.building.build import build
     from hitl.worker.serving import Server
@@ -33,7 +49,7 @@ def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int
     held = None if keys is None else keys_of(keys)
     server = Server(build(interface, kind), endpoint, held, click.echo)
     try:
-        click.echo(f"{interface} ({kind}) at {endpoint}; Ctrl-C ends it")
+        click.echo(f"{interface} ({kind}) is served at {endpoint}; Ctrl-C ends the server")
         server.serve(runs)
     except KeyboardInterrupt:
         click.echo("ended")

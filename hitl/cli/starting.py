@@ -1,4 +1,4 @@
-"""``rtsim sil init``: an example that works, to be changed into one's own."""
+"""The command ``rtsim sil init``: write a working example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtsim.core.errors import ScenarioError
 
 MOTOR = "motor"
 EXAMPLES = {MOTOR: "starter", "processor": "examples/processor"}
-"""What can be written, and where it lies in the package."""
+"""Name of each example, and its folder in the package."""
 _NEXT = {
     MOTOR: "rtsim sil test scenario.py -c motor.toml",
     "processor": "rtsim sil test scenario.py:level -c level.toml",
@@ -20,19 +20,22 @@ _NEXT = {
 
 
 def starter(example: str = MOTOR) -> dict[str, bytes]:
-    """An example's files by name."""
+    """The contents of an example's files, by file name."""
     folder = files("hitl").joinpath(*EXAMPLES[example].split("/"))
     found = sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name)
     return {f.name: f.read_bytes() for f in found}
 
 
 def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
-    """Write them below ``folder``, all or none; :class:`ScenarioError` where one is in the way."""
+    """Write all files of ``example`` into ``folder`` and return their paths.
+
+    Raises :class:`ScenarioError`, and writes nothing, if one of the files exists already.
+    """
     contents = starter(example)
     there = [name for name in contents if (folder / name).exists()]
     if there:
         raise ScenarioError(
-            f"{folder} has {', '.join(there)} already; "
+            f"{folder} contains {', '.join(there)} already; "
             f"give another folder: rtsim sil init {example}"
         )
     try:
@@ -52,12 +55,21 @@ def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
     type=click.Choice(list(EXAMPLES)),
     default=MOTOR,
     show_default=True,
-    help="motor: a loop with its test.  processor: what only a board shows (docs/pitl.md).",
+    help="motor: a speed controller with its tests (docs/sil.md). processor: differences that only "
+    "a board shows (docs/pitl.md).",
 )
 @json_option
 @reports_errors
 def init(folder: Path, example: str, as_json: bool) -> None:
-    """Write an example into FOLDER (default: here)."""
+    """Write a working example into FOLDER.
+
+    The default FOLDER is the current folder. Existing files are never overwritten.
+
+    \b
+    Examples:
+      rtsim sil init
+      rtsim sil init processor --example processor
+    """
     written = write_starter(folder, example)
     if as_json:
         show_json({"files": [str(path) for path in written]})

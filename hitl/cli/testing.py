@@ -1,4 +1,4 @@
-"""``rtsim sil test``: the C held against its design, step by step and in the loop."""
+"""The command ``rtsim sil test``: compare C with its reference model, in open and closed loop."""
 
 from __future__ import annotations
 
@@ -55,13 +55,22 @@ def test(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Hold the C of a controller against its design in SCENARIO.
+    """Compare the C of a controller with its reference model.
 
-    Exit 1 where it differs, 2 where it could not be decided: nothing moved, or the host failed.
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. It runs with the
+    reference model first. In the open loop, the recorded inputs go step by
+    step through the reference model and the C. In the closed loop, SCENARIO runs with the C.
 
-    The design flies first.  What it was given goes through both, step by step; then the same
-    scenario flies with the C in the loop.  A value passes within max(ABS, REL*|design|); without
-    tolerances the type of each output and the range of each signal decide.
+    A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
+    --abs, --rel and --tol the type of each output and the range of each signal give the tolerance.
+
+    Exit status 0 if the C does what its reference model does, 1 if a value differs, 2 if this
+    could not be decided, for example because nothing moved or the host failed.
+
+    \b
+    Examples:
+      rtsim sil test scenario.py -c motor.toml
+      rtsim sil test scenario.py -c motor.toml:float --tol voltage=1e-5 --html report.html
     """
     asked.check()
     rules, writers = asked.rules(), asked.writers()

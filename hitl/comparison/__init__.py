@@ -1,1 +1,1 @@
-"""A translation held against its design: step by step, and in the loop."""
+"""Compares C with its reference model, step by step and in the loop."""

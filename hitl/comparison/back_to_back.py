@@ -1,9 +1,12 @@
-"""Back to back: does the C do what its design does, step by step, and with the plant in the loop?
+"""Back-to-back test: does the C do what its reference model does, in open and in closed loop?
 
-The design flies first; what it was given goes through design and translation in open loop; then
-the same scenario flies with the C in the loop, under the same latency and the same outside inputs,
-and its recording is held against the design's.  A second translation, such as the same C on a
-board, is held against the first in the same way.
+1. The scenario runs with the reference model.
+2. Open loop: the recorded inputs go step by step through the reference model and the C.
+3. Closed loop: the scenario runs with the C, under the same latency and the same external inputs.
+   Its recording is compared with that of the reference model.
+
+A second translation, such as the same C on a board, is compared with the first in the same way.
+In this package the reference model is called ``design``, and the C or the board ``translation``.
 """
 
 from __future__ import annotations
@@ -66,12 +69,12 @@ __all__ = [
 
 
 class Rung(NamedTuple):
-    """A translation: what reports call it, and what takes the place of which controller."""
+    """One level of a comparison: its name in reports, and its controllers by the part replaced."""
 
     name: str
     controllers: Mapping[str, Controller]
     flying: Mapping[str, Controller] | None = None
-    """Those of the flight, where they are others: a board that is paced by the wall clock."""
+    """The controllers of the closed loop, if they differ: a board paced by the wall clock."""
 
 
 def back_to_back(
@@ -88,16 +91,17 @@ def back_to_back(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> BackToBack:
-    """Hold ``controllers``, by the name of the part whose place each takes, against their designs.
+    """Compare ``controllers``, by the name of the part that each replaces, with the scenario's.
 
-    ``latency`` (s, or measured; for all or by name) is what both are allowed to answer in; ``None``
-    leaves what the scenario says.  ``recording`` gives the inputs of the open loop; in the loop the
-    C is held against a flight of the design all the same, so that both have the same settings, seed
-    and latency.  ``pace`` and ``recorder`` are those of the flight with the C.  ``closed=False``
-    leaves that out.
+    ``latency`` is the time in which both sides may answer: s, or a measured latency, for all
+    controllers or by name; ``None`` takes the scenario's own.  ``until`` is the end time, s.
+    ``tolerances`` are (absolute, relative) by signal pattern (:mod:`hitl.comparison.tolerances`).
+    ``recording`` gives the inputs of the open loop.  The closed loop is compared with a new run of
+    the reference model in any case, so that both have the same settings, seed and latency.
+    ``pace`` and ``recorder`` apply to the run with the C.  ``closed=False`` omits the closed loop.
 
-    Raises what makes a comparison impossible (:class:`RtsimError`); a C that crashes, hangs or
-    lies is a result.
+    Returns the verdict; a C that crashes, hangs or answers wrongly is part of it.  Raises an
+    :class:`RtsimError` if the comparison cannot be made.
     """
     (pair,) = climb(
         scenario, [Rung(Sides().translation, controllers)], pace=pace, latency=latency,
@@ -123,11 +127,11 @@ def climb(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> Ladder:
-    """Hold the first of ``rungs`` against the design, and each further one against the one before.
+    """Compare the first of ``rungs`` with the reference model, and each further one with the last.
 
-    ``pace`` and ``recorder`` are those of the flight with the last; the others fly as fast as
-    possible.  ``late`` and ``failure`` are the policies of them all.  The rest is that of
-    :func:`back_to_back`.
+    ``pace`` and ``recorder`` apply to the run with the last rung; all other runs are as fast as
+    possible.  ``late`` and ``failure`` are the policies for late answers and failures in all runs.
+    The other arguments are those of :func:`back_to_back`.
     """
     last = rungs[-1]
     conditions = Conditions(
@@ -158,7 +162,7 @@ def climb(
         "until_s": conditions.until_ns / 1e9,
         "pace": MAX,
         "latency": latency_in_words(latency),
-        "inputs": "flight of the design" if given is None else given.source,
+        "inputs": "run with the reference model" if given is None else given.source,
     }
     source = given or design.recording
     pairs = []
@@ -168,7 +172,7 @@ def climb(
         loops = {name: pair.drive(name, source) for name in above.controllers}
         flight = None
         if closed:
-            conditions.watch.stage(f"the {above.name} flies")
+            conditions.watch.stage(f"run with the {above.name}")
             above.flown = conditions.fly(
                 above.flying,
                 design.recording,
@@ -192,7 +196,7 @@ def climb(
 
 @dataclass
 class _Side:
-    """Who is held against another, and the flight in which it flew."""
+    """One side of a comparison, and its run in the closed loop."""
 
     name: str
     controllers: Mapping[str, Controller]
@@ -213,7 +217,7 @@ class _Side:
 
 @dataclass
 class _Pair:
-    """Two of them, one above the other, under the same conditions."""
+    """Two sides that are compared under the same conditions; ``below`` is the reference."""
 
     conditions: Conditions
     below: _Side
@@ -225,7 +229,7 @@ class _Pair:
         return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
-        """Open loop of one controller, on what a recording says that it was given."""
+        """The open loop of controller ``name``, on the inputs that ``source`` recorded for it."""
         conditions = self.conditions
         conditions.watch.stage(f"{name}: {self.above.name} step by step")
         below, above = self.below.controllers[name], self.above.controllers[name]
@@ -244,7 +248,7 @@ class _Pair:
         )
 
     def flight(self) -> LoopComparison:
-        """How the flight of the one above compares with that of the one below."""
+        """The closed loop: the run of ``above`` compared with the run of ``below``."""
         designs = self.conditions.designs()
         outputs = {name: design.outputs.columns for name, design in designs.items()}
         above, flown = self.above.controllers.values(), self.above.flown
@@ -279,7 +283,7 @@ class _Pair:
         )
 
     def faults(self, design: LoopRun | None) -> tuple[Acted, ...]:
-        """How often each acted: in the flight with the translation, or else in the design's."""
+        """How often each fault acted, in the run with the translation or else the reference's."""
         flown = self.above.flown or design
         if flown is not None:
             described = fault_marks.described(flown.recording.header)
@@ -288,7 +292,7 @@ class _Pair:
         return tuple(fault_marks.rows((), declared))
 
     def _execution(self, started: Mapping[str, Controller]) -> dict[str, Execution]:
-        """Of each controller in the loop that measures its steps, where its build is timed."""
+        """Execution times by controller, of controllers that measure their steps."""
         out = {}
         for name, controller in started.items():
             took = took_ns_of(controller) or ()
@@ -303,14 +307,14 @@ class _Pair:
         return {name: target for name, target in found.items() if target is not None}
 
     def notes(self, given: Recording | None) -> tuple[str, ...]:
-        """What a reader should know beside the figures."""
+        """Notes on the comparison: mismatches, long latencies, incomplete recordings."""
         out: list[str] = []
         for name, above in self.above.controllers.items():
             period = self.conditions.part(name).period
             out += mismatches(name, self.below.controllers[name], above)
             out += too_slow(name, self.conditions.compute(name), period)
         if given is not None and given.truncated:
-            out.append(f"the recording was cut off: {given.truncated}")
+            out.append(f"the recording that gives the inputs was cut off: {given.truncated}")
         elif given is not None and given.footer is not None and not reached_the_end(given):
             out.append(f"the recording that gives the inputs {ended(given)}")
         return tuple(out)
@@ -319,7 +323,7 @@ class _Pair:
 def _refuse_unknown(
     rules: dict[str, Tolerance], translations: list[_Side], flown: Recording | None
 ) -> None:
-    """A tolerance that fits neither an output nor a recorded signal."""
+    """Raise for a tolerance that matches neither an output nor a recorded signal."""
     outputs = [
         n for side in translations for name, c in side.controllers.items()
         for n in _outputs_of(name, c)
@@ -328,7 +332,7 @@ def _refuse_unknown(
 
 
 def _refuse_unknown_in_files(translations: list[_Side], flown: Recording | None) -> None:
-    """The same of interface files, with the line."""
+    """The same for the tolerances of interface files; the error names the line."""
     recorded = signals_of(flown) if flown else []
     for side in translations:
         for name, controller in side.controllers.items():

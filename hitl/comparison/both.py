@@ -1,4 +1,7 @@
-"""Design and translation on the same inputs, step by step; then the translation once more."""
+"""Drives a reference model and its translation step by step with the same inputs.
+
+The translation is then initialised a second time, and has to repeat its first answers.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,16 @@ from rtsim.record.verdict import short
 
 Table = NDArray[np.float64]
 Observer = Callable[[int, int], None]
-"""Told the step and how many there are."""
+"""Called after each step with the number of steps done and the number of all steps."""
 MOST_AGAIN = 1000
-"""So many first steps are repeated after a second initialisation."""
+"""Most steps that are repeated after the second initialisation."""
 
 
 class Driven:
-    """Two controllers on one table of inputs."""
+    """Two running controllers, and their answers to one table of inputs.
+
+    ``inputs`` (k, m) are in the order of the design's inputs; ``tags`` (k, 2) are ns and microstep.
+    """
 
     def __init__(
         self, design: Controller, translation: Controller, inputs: Table, tags: NDArray[np.int64]
@@ -41,13 +47,14 @@ class Driven:
         self.answered = 0
         self.error = ""
         self.environment = False
-        """What failed was around the translation, not the translation itself."""
+        """The failure belongs to the environment, not to the translation."""
         self._before = len(took_ns_of(translation) or ())
         self._exchanges: list[int] = []
         self._into = [i for i, c in enumerate(design.outputs.columns) if c in self.columns]
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
+        """Give every step to both; stop asking the translation after its first error."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -64,9 +71,9 @@ class Driven:
                 observe(step + 1, len(self.inputs))
 
     def again(self) -> Check | None:
-        """Initialise the translation a second time: its first steps have to be the same.
+        """Initialise the translation a second time, and check that its first answers are the same.
 
-        ``None`` for one that has no initialisation, cannot be started again, or failed already.
+        ``None`` if the translation has no initialisation, cannot be restarted, or failed already.
         """
         translation = self.translation
         if not isinstance(translation, Restartable) or self.error:
@@ -83,11 +90,13 @@ class Driven:
             if error.environment:
                 self._failed(step, error)
                 return None
-            return Check(INITIALIZED_AGAIN, f"initialised a second time, it fails: {error}")
+            return Check(
+                INITIALIZED_AGAIN, f"the C fails when it is initialised a second time: {error}"
+            )
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """Where an answer is not that of the first time, in words."""
+        """A sentence on the first output that differs from the first time; empty if none does."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():
@@ -95,13 +104,13 @@ class Driven:
         at = int(np.argmin(same))
         column = self.design.outputs.columns[at]
         return (
-            f"initialised a second time, it answers {column} = {float(answer[at])!r} at step "
-            f"{step} ({short(self._tag(step))}), and the first time {float(before[at])!r} on the "
-            "same inputs: its initialize does not reset all that a run changes"
+            f"after a second initialisation, {column} is {float(answer[at])!r} at step {step} "
+            f"({short(self._tag(step))}); after the first it was {float(before[at])!r} on the same "
+            "inputs: initialize does not reset everything that a run changes"
         )
 
     def execution(self, period: Period | None) -> Execution | None:
-        """Of each step: as the C measured it, or else the whole exchange."""
+        """Execution times of the steps as the C measured them, or else of the whole exchanges."""
         if not timed(self.translation):
             return None
         own = took_ns_of(self.translation)
@@ -111,7 +120,7 @@ class Driven:
         return Execution.of(took, period, clock=clock_of(self.translation))
 
     def _answer(self, step: int) -> Vector:
-        """(n,) in the order of the design's outputs; NaN where it has none."""
+        """(n,) in the order of the design's outputs; NaN for outputs that the answer lacks."""
         answer = _exchange(self.translation, self._tag(step), self.inputs[step][self.sent])
         out = np.full(self.design.outputs.size, np.nan)
         out[self._into] = answer[self._of]
@@ -136,13 +145,16 @@ def _exchange(controller: Controller, tag: Tag, inputs: Vector) -> Vector:
             raise controller.silent(tag)
         raise ControllerError(f"no answer to the request of {tag} within {patience:g} s")
     if answer.shape != (controller.outputs.size,):
-        raise ControllerError(f"an answer of shape {answer.shape} to the request of {tag}")
+        raise ControllerError(
+            f"the answer to the request of {tag} has shape {answer.shape}; expected "
+            f"({controller.outputs.size},)"
+        )
     return answer
 
 
 def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """Where each of their columns stands in ours."""
+    """The index in ``ours`` of each column of ``theirs``."""
     for column in theirs.columns:
         if column not in ours.columns:
-            raise UnknownName("input", column, ours.columns, "the design")
+            raise UnknownName("input", column, ours.columns, "the reference model")
     return [ours.columns.index(c) for c in theirs.columns]

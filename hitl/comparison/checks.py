@@ -1,4 +1,4 @@
-"""What is asked of a translation beside its answers: its period, its own values, its start."""
+"""Checks of a translation besides its answers: its period, its parameters, its initialisation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rtsim.components.protocols import parameters_of, values_of
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period
 
-PERIOD = "its period is that of the scenario"
-OWN_VALUES = "its own parameters are those of its design"
-INITIALIZED_AGAIN = "initialised a second time, it starts the same"
+PERIOD = "the period is that of the scenario"
+OWN_VALUES = "the parameters of the C are those of the reference model"
+INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """Something that has to hold; ``problem`` says why it does not, and is empty where it does."""
+    """A condition ``what`` that has to hold; ``problem`` says why it fails, and is empty if not."""
 
     what: str
     problem: str = ""
@@ -30,7 +30,11 @@ class Check(NamedTuple):
 def of_interface(
     name: str, design: Controller, translation: Controller, period: Period | None
 ) -> Iterator[Check]:
-    """Of the translation ``name`` that has an interface file and was started."""
+    """The checks of translation ``name``; none if it has no interface file.
+
+    ``period`` is that of the scenario.  The translation has to be started, since only a running C
+    tells its own parameters.
+    """
     interface = interface_of(translation)
     if interface is None:
         return
@@ -43,21 +47,22 @@ def of_interface(
 
 
 def another_period(name: str, interface: Interface, period: Period) -> str:
-    """That the interface file and the scenario's ``period`` differ, in words; else empty."""
+    """A sentence if the interface file's period is not the scenario's ``period``; else empty."""
     if interface.period == period or interface.any_period:
         return ""
     return (
-        f"{name}: its interface declares a period of {float(interface.period.ns) / 1e9:g} s, the "
-        f"scenario samples it every {float(period.ns) / 1e9:g} s: make them the same, or, where "
-        f"its step does not depend on the period, write any_period = true in {interface.path.name}"
+        f"{name}: the interface file declares a period of {float(interface.period.ns) / 1e9:g} s, "
+        f"but the scenario samples the controller every {float(period.ns) / 1e9:g} s; make both "
+        "periods the same, or write any_period = true in "
+        f"{interface.path.name} if the step does not depend on the period"
     )
 
 
 def _other_values(name: str, design: Controller, interface: Interface, own: Vector) -> str:
-    """The first parameter whose value in the C is another one than in the design.
+    """A sentence on the first parameter whose value in the C is not the reference model's.
 
-    One of zeros is taken for one that the C leaves to its caller.  A value that the scenario sets
-    is as good as the one that the design declares.
+    A parameter that is 0 in the C is assumed to be set by the C's caller.  The value in the C may
+    be the one that the reference model declares, or the one that the scenario sets.
     """
     theirs = parameters_of(design)
     declared, flown = theirs.initial({}), theirs.initial(values_of(design))
@@ -70,17 +75,17 @@ def _other_values(name: str, design: Controller, interface: Interface, own: Vect
         if here.any() and not any(_same(place, here, values) for values in wanted):
             at = int(np.argmin([_same(place, here[k], wanted[0][k]) for k in range(len(here))]))
             return (
-                f"{name}: {signal.columns[at]} is {float(here[at])!r} in the C by itself, and "
-                f"{float(wanted[0][at])!r} in its design; the comparison sets it to the design's "
-                "before the first step, which nobody does on the target: mend the C, or, where "
-                f"its caller sets it, write set_by_caller = true for {signal.name} in "
-                f"{interface.path.name}"
+                f"{name}: parameter {signal.columns[at]} is {float(here[at])!r} in the C and "
+                f"{float(wanted[0][at])!r} in the reference model. The comparison sets the "
+                "reference model's value before the first step, but on the target nobody sets it: "
+                "correct the value in the C, or write set_by_caller = true for "
+                f"{signal.name} in {interface.path.name} if the C's caller sets it"
             )
     return ""
 
 
 def _same(place: Field, here: Vector, wanted: Vector) -> bool:
-    """But for what the type of the C cannot hold."""
+    """True if both are equal, apart from rounding to the type of the C."""
     if place.scaled or "int" in place.signal.type:
         allowed = abs(place.scale) if place.scaled else 0.0
         return bool((np.abs(here - wanted) <= allowed * (1.0 + 1e-9)).all())

@@ -1,4 +1,4 @@
-"""What all that is compared flies under: scenario, seed, latency, policies, inputs from outside."""
+"""The conditions that all runs of a comparison share: scenario, seed, latency, policies, inputs."""
 
 from __future__ import annotations
 
@@ -27,41 +27,49 @@ from rtsim.scenario.scenario import Scenario
 
 @dataclass(frozen=True)
 class ProgressWatch:
-    """Who is told what happens: the stage, its flights, its steps, who was met."""
+    """Callbacks that report the progress of a comparison.
+
+    ``stage`` gets a text on what begins now, ``flight`` the progress of a run, and ``steps`` the
+    number of open-loop steps done and of all steps.
+    """
 
     stage: Callable[[str], None] = lambda _: None
     flight: Callable[[Progress], None] | None = None
     steps: Observer | None = None
     met: Callable[[str, Controller], None] = lambda *_: None
-    """A controller of this name was started."""
+    """Called with the name of a controller that was started, and the controller."""
     checked: Callable[[], None] = lambda: None
-    """What was asked for is possible, as far as can be told before anything flies."""
+    """Called before the first run, when no mistake was found in what was asked for."""
 
 
 class LoopRun(NamedTuple):
-    """What came of a flight."""
+    """The result of a run."""
 
     recording: Recording
     started: dict[str, Controller]
-    """The controllers that flew in the place of the design's."""
+    """The controllers that replaced the reference models in this run, by name."""
     outcome: RunResult | None
-    """``None`` where an error ended it."""
+    """``None`` if an error ended the run."""
     error: str = ""
     held_up: bool = False
-    """This host ended it, which fell behind the clock."""
+    """This host fell behind the clock, which ended the run."""
     environment: bool = False
-    """What ended it was around a controller, and not the controller itself."""
+    """The error belongs to the environment of a controller, not to the controller."""
     paced: bool = False
-    """It flew by the wall clock."""
+    """The run was paced by the wall clock."""
 
     def count(self, kind: str) -> int:
-        """Events of a kind, however it ended."""
+        """Number of recorded events of ``kind``."""
         return sum(event.kind == kind for event in self.recording.events)
 
 
 @dataclass
 class Conditions:
-    """The scenario, and what holds for whoever flies it in the place of ``parts``."""
+    """The scenario, and the conditions of all runs in which the controllers ``parts`` are replaced.
+
+    ``latency``, ``until``, ``seed``, ``late`` and ``failure`` are those of
+    :func:`hitl.comparison.back_to_back.climb`.
+    """
 
     scenario: Scenario
     parts: tuple[str, ...]
@@ -75,7 +83,9 @@ class Conditions:
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise ScenarioError("nothing to hold against a design: give a controller by name")
+            raise ScenarioError(
+                "no controller is given to compare with its reference model; give one by its name"
+            )
         for name in self.parts:
             allowing(latency_of(name, self.latency) or 0)
         self._refuse_changes()
@@ -84,38 +94,41 @@ class Conditions:
         self.until_ns = declared if self.until is None else to_ns(self.until, "until")
 
     def _refuse_changes(self) -> None:
-        """Parameters are set before the first step, of the C and in open loop of both."""
+        """Refuse changes of parameters during the run: C gets its parameters once, at the start."""
         for change in self.scenario.describe()["changes"]:
             name, _, parameter = change["target"].partition(".")
             if name in self.parts:
                 raise ScenarioError(
-                    f"{change['target']} changes at {change['ns'] / 1e9:g} s, but what takes the "
-                    f"place of {name} has its parameters set once, before its first step; make "
+                    f"parameter {change['target']} changes at {change['ns'] / 1e9:g} s, but C that "
+                    f"replaces {name} gets its parameters only once, before its first step; make "
                     f"{parameter} an input of {name} and wire it to a source"
                 )
 
     def _refuse_unknown_lines(self) -> None:
-        """Before a board is met: what flies first would tell it too."""
+        """Refuse faults on lines of unknown controllers before a board is contacted."""
         known = self.scenario.of(ControllerPart)
         for fault in self.scenario.declared_faults:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def part(self, name: str) -> ControllerPart:
+        """The controller part ``name``; :class:`ScenarioError` if it is no controller."""
         return self.scenario.controller_part(
-            name, f"{name} is not a controller; nothing can take its place"
+            name, f"{name} is not a controller, so C cannot replace it"
         )
 
     def compute(self, name: str) -> LatencyModel:
-        """What ``name`` is allowed to answer in."""
+        """The latency within which ``name`` may answer."""
         given = latency_of(name, self.latency)
         return self.part(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, Controller]:
+        """The reference models by the name of their part."""
         return {name: self.part(name).controller for name in self.parts}
 
     def taking_over(self, controllers: Mapping[str, Controller]) -> dict[str, Controller]:
-        """With the parameters of the design; they say whom they have met when they are started."""
+        """``controllers`` with the parameters of the reference models; their start calls
+        ``watch.met``."""
         taken = {n: taking_over(n, self.part(n).controller, c) for n, c in controllers.items()}
         return {name: self._announcing(name, controller) for name, controller in taken.items()}
 
@@ -128,7 +141,7 @@ class Conditions:
         return _started_by(controller, announced)
 
     def refuse_no_time(self, pace: Pace, controllers: Mapping[str, Controller]) -> None:
-        """Before anything flies: in real time what is outside needs time to answer."""
+        """Raise if a controller outside this process has no latency in a run in real time."""
         for name, controller in controllers.items():
             compute = self.part(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
@@ -142,13 +155,16 @@ class Conditions:
                 where = "on a board" if board else "in a process of its own"
                 enough = period.seconds / 2 if board and period is not None else 0.005
                 raise ScenarioError(
-                    f"{name} runs {where} and is allowed no time to answer; "
-                    f"type --latency {enough:g} (latency={enough:g}), or fly with --pace max"
+                    f"{name} runs {where} and needs time to answer in real time; "
+                    f"type --latency {enough:g} (latency={enough:g}), or run with --pace max"
                 )
 
     def fly_design(self) -> Recording:
-        """The scenario as it is, under the latency; an error of the design is no result."""
-        self.watch.stage("the design flies")
+        """Run the scenario with its reference models and return the recording.
+
+        Errors of a reference model are raised, since there is nothing to compare with then.
+        """
+        self.watch.stage("run with the reference model")
         scenario = self.scenario.copy()
         for name in self.parts:
             latency = latency_of(name, self.latency)
@@ -168,9 +184,9 @@ class Conditions:
         pace: Pace | str | float = MAX,
         recorder: FileRecorder | MemoryRecorder | None = None,
     ) -> LoopRun:
-        """The scenario with ``controllers``, and with the outside inputs of ``baseline``.
+        """Run the scenario with ``controllers`` and the external inputs of ``baseline``.
 
-        A mistake of the scenario's raises; what else goes wrong is in the result.
+        A :class:`ScenarioError` is raised; every other error is part of the result.
         """
         recorder = recorder or MemoryRecorder()
         scenario, started = self.scenario.copy(), dict[str, Controller]()
@@ -196,7 +212,7 @@ class Conditions:
         except OverrunError as problem:
             held_up = True
             what = str(problem).partition("; ")[0]
-            error = f"{what}; leave this host more of its processors, or fly with --pace max"
+            error = f"{what}; end other programs on this host, or run with --pace max"
         except RtsimError as problem:
             error = "\n".join([str(problem), *getattr(problem, "__notes__", ())])
             environment = getattr(problem, "environment", False)
@@ -206,14 +222,14 @@ class Conditions:
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
-    """What was flown; empty where it ended before its first tag."""
+    """The recording of a run; empty if the run ended before its first tag."""
     if isinstance(recorder, FileRecorder):
         return Recording.open(recorder.path) if recorder.started else MemoryRecorder().recording()
     return recorder.recording()
 
 
 def _remembered(name: str, controller: Controller, started: dict[str, Controller]) -> Controller:
-    """One that puts into ``started`` what is started of it: it is needed where the flight fails."""
+    """A copy of ``controller`` that stores in ``started`` what it starts, for runs that fail."""
 
     def kept() -> Controller:
         started[name] = fresh(name, controller)
@@ -223,7 +239,7 @@ def _remembered(name: str, controller: Controller, started: dict[str, Controller
 
 
 def _started_by(controller: Controller, make: Callable[[], Controller]) -> Controller:
-    """Like ``controller``, and ``make`` is its ``fresh``."""
+    """A copy of ``controller`` with ``make`` as its ``fresh``."""
     if not hasattr(controller, "fresh"):
         return controller
     out = copy(controller)

@@ -1,4 +1,4 @@
-"""Controllers started for an open loop and closed after it; what goes wrong is in its result."""
+"""Starts controllers for an open loop, and closes them; their errors are part of the result."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def drive(
     sides: Sides = C_AGAINST_DESIGN,
     labels: Signals | None = None,
 ) -> OpenLoop:
-    """:func:`open_loop` of fresh ones of both, which are closed again.
+    """Start both controllers, run :func:`open_loop` on them, and close them.
 
-    A translation that does not initialise, or does not end well, fails.
+    The arguments are those of :func:`open_loop`.  If the translation fails to initialise, or fails
+    when it is closed, the result has that error.
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))
@@ -67,16 +68,17 @@ def drive(
 
 
 def fresh(name: str, controller: Controller) -> Controller:
+    """A new controller like ``controller``; :class:`ScenarioError` if it has no ``fresh()``."""
     if not isinstance(controller, Fresh):
         raise ScenarioError(
-            f"{name}: a {type(controller).__name__} cannot be started anew (it has no fresh()); "
-            "back to back needs a design that can"
+            f"{name}: a {type(controller).__name__} cannot be started again, as a back-to-back "
+            "test does; give it a method fresh() that returns a new controller in its initial state"
         )
     return controller.fresh()
 
 
 def closed(controller: Controller) -> ControllerError | None:
-    """Close it; what it says where it does not end well."""
+    """Close the controller; the error if that fails, else ``None``."""
     try:
         controller.close()
     except ControllerError as error:
@@ -85,7 +87,7 @@ def closed(controller: Controller) -> ControllerError | None:
 
 
 class _Dead:
-    """Says why there is no controller."""
+    """A controller that could not be started: each step raises the reason."""
 
     outside = False
 

@@ -1,5 +1,6 @@
-"""What a step of the C took, on the host or on a board: observed, so never a bound of what it can
-take.
+"""Execution times of the C's steps, on the host or on a board.
+
+The times were observed.  They are no upper bound of what a step can take.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from rtsim.record.markup import duration
 
 STEP, EXCHANGE = "execution time per step", "time of an exchange"
 HOST, TARGET = "host time", "target clock"
-"""Whose clock: this machine's, or that of the board, whose processor is another one."""
+"""The clock that measured: that of this machine, or that of the board."""
 MODELLED = "modelled by execution, firmware and wire time"
-"""Of an exchange that nobody watched: in real time an answer is taken when it is due."""
+"""For exchanges in real time: an answer is read when it is due, so its arrival is not measured."""
 LABEL = f"{STEP}, {HOST}"
 FEWEST_FOR_P99 = 100
 
 
 def p99(values: NDArray[Any]) -> Any:
-    """Of sorted ``values`` (k,): the least of them that at most one in a hundred exceeds."""
+    """The 99th percentile of sorted ``values`` (k,): the least that at most 1 % of them exceed."""
     return values[math.ceil(0.99 * len(values)) - 1]
 
 
@@ -39,11 +40,11 @@ class Execution:
     min: int
     mean: float
     p99: int | None
-    """``None`` below 100 steps: none of them lies beyond it."""
+    """``None`` for fewer than 100 steps."""
     max: int
-    """The maximum observed."""
+    """The longest observed time."""
     max_step: int
-    """The first step that took as long."""
+    """Index of the first step with the longest time."""
     period_ns: float | None
     took_ns: NDArray[np.int64]
     what: str = STEP
@@ -58,7 +59,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """From the times of all steps (k,); ``None`` where there were none."""
+        """From the times of all steps, ``took_ns`` (k,) in ns; ``None`` if there are no steps."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
@@ -77,15 +78,17 @@ class Execution:
 
     @property
     def label(self) -> str:
+        """What was measured and by which clock."""
         return f"{self.what}, {self.clock}"
 
     @property
     def share(self) -> float | None:
-        """Of the period, by the longest step; ``None`` where the period is not known."""
+        """The longest step as a share of the period; ``None`` if the period is not known."""
         return None if self.period_ns is None else self.max / self.period_ns
 
     @property
     def in_words(self) -> str:
+        """A sentence on the times: min, mean, p99, maximum observed, share of the period."""
         p99 = "" if self.p99 is None else f", p99 {duration(self.p99)}"
         share = "" if self.share is None else f", {100 * self.share:.3g} % of the period"
         return (
@@ -94,7 +97,7 @@ class Execution:
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Text: min, mean, p99, max, its step, share of the period."""
+        """Texts of a table row: min, mean, p99, max, the step of the max, share of the period."""
         return (
             duration(self.min),
             duration(self.mean),
@@ -105,7 +108,7 @@ class Execution:
         )
 
     def to_json(self) -> dict[str, object]:
-        """``clock`` is ``host``, ``target`` or, of an exchange, ``modelled``."""
+        """Plain data; ``clock`` is ``host``, ``target`` or, for an exchange, ``modelled``."""
         return {
             "clock": self.clock.partition(" ")[0],
             "steps": self.steps,
@@ -119,7 +122,7 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """Instrumented builds are not: their times mean nothing."""
+    """False for instrumented builds (sanitize, coverage), whose times mean nothing."""
     return kind_of_build(controller) == PLAIN
 
 
@@ -129,5 +132,5 @@ def clock_of(controller: object) -> str:
 
 
 def on_board(controller: object) -> bool:
-    """Its steps are measured in cycles of another processor."""
+    """True if the controller runs on a board, and counts its steps in processor cycles."""
     return hasattr(controller, "cycles")

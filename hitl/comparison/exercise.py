@@ -1,4 +1,4 @@
-"""What a comparison put to the test, and what it did not: what stood still says nothing."""
+"""What a comparison exercised and what it did not: a signal that never moved proves nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hitl.comparison.sides import displayed
 from rtsim.components.controller import Controller
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.engine.trace import request_topic
@@ -19,7 +20,7 @@ _ENDS = {
     "end": "reached its end at",
     "terminal": "ended at a terminal guard at",
     "interrupted": "was interrupted at",
-    "quit": "was told to quit at",
+    "quit": "was ended by a command to quit at",
     "restored": "went back to a checkpoint at",
     "error": "ended in an error at",
 }
@@ -27,14 +28,14 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Exercise:
-    """What moved in the steps of one controller, by the design's word."""
+    """The inputs and outputs of one controller that moved, according to its reference model."""
 
     still_outputs: tuple[str, ...] = ()
-    """Outputs that never moved, by column."""
+    """Names of the output columns that never moved."""
     still_inputs: tuple[str, ...] = ()
-    """Inputs that never changed."""
+    """Names of the input columns that never changed."""
     any: bool = True
-    """Some output left the value that one has which is never written."""
+    """True if some output had a value that an output which is never written does not have."""
 
     @classmethod
     def of(
@@ -42,24 +43,24 @@ class Exercise:
     ) -> Exercise:
         """From the inputs (k, m) and outputs (k, n) of all steps of ``design``."""
         still = _still(design.outputs.columns, outputs)
-        # A bare 0 is what a C answers that does nothing.
+        # C that does nothing answers 0.
         away = (outputs != 0.0) & (outputs != design.outputs.initial())
         some = len(still) < design.outputs.size or bool(away.any())
         return cls(still, _still(design.inputs.columns, inputs), some)
 
     @property
     def nothing(self) -> str:
-        """Why nothing was exercised, in words."""
+        """A sentence on why nothing was exercised."""
         outputs = ", ".join(self.still_outputs)
         return (
-            f"its design never moves {outputs} in these steps, so that one which does nothing "
-            "agrees too; let the scenario ask something of it, such as by a longer --until or "
-            "another setpoint"
+            f"the reference model never moves {outputs} in these steps, so C that does nothing "
+            "agrees too; change the scenario so that the outputs move, for example with a longer "
+            "--until or another setpoint"
         )
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on what was not exercised; none where all was."""
+        """Sentences on what was not exercised; empty if everything was."""
         out = []
         if self.still_outputs:
             out.append(f"outputs that never moved: {', '.join(self.still_outputs)}")
@@ -76,19 +77,19 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """What became of the answers of one controller in a flight."""
+    """How many answers of one controller took effect in a run."""
 
     asked: int
-    """Requests."""
+    """Number of requests."""
     answered: int
     arrived: int
-    """Answers that took effect before the end."""
+    """Number of answers that took effect before the end."""
     away: bool
-    """The design says something else at some time than what holds before its first answer."""
+    """True if some answer of the reference model differs from the value held before the first."""
 
     @classmethod
     def of(cls, name: str, design: Controller, baseline: Recording, flown: Recording) -> Effects:
-        """Of ``name`` in ``flown``, beside the flight of the design."""
+        """The effects of controller ``name`` in ``flown``; ``baseline`` is the reference's run."""
         answers = flown.tracks.get(f"messages/{name}")
         requests = flown.tracks.get(f"messages/{request_topic(name)}")
         wanted = baseline.tracks.get(f"messages/{name}")
@@ -101,19 +102,20 @@ class Effects:
 
     @property
     def any(self) -> bool:
+        """True if an answer arrived and the reference model moved its outputs."""
         return self.arrived > 0 and self.away
 
     def nothing(self, name: str) -> str:
-        """Why this controller did nothing in the flight; empty where it did something."""
+        """A sentence on why this controller had no effect in the run; empty if it had one."""
         if not self.arrived:
             return (
-                f"no answer of {name} took effect before the end; give it less time to answer "
-                "(--latency), or fly longer (--until)"
+                f"no answer of {name} took effect before the end; use a smaller --latency or a "
+                "later --until"
             )
         if not self.away:
             return (
-                f"every answer of the design of {name} is what holds before the first one, so that "
-                "none has an effect; let the scenario ask something of it"
+                f"every answer of the reference model of {name} equals the value before the first "
+                "answer, so no answer has an effect; change the scenario so that the outputs move"
             )
         return ""
 
@@ -123,19 +125,19 @@ class Effects:
 
 @dataclass(frozen=True)
 class FlightCoverage:
-    """Which rows of a flight were compared, and how both flights ended."""
+    """The rows that were compared in closed loop, and how both runs ended."""
 
     signals: int = 0
     rows: int = 0
     last_ns: int = -1
     endings: Mapping[str, str] = field(default_factory=dict)
-    """By the name of the side."""
+    """How each run ended, by the name of its side."""
 
     @classmethod
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Of the rows that both have, which ``paired`` holds."""
+        """From the rows that both runs have (``paired``) and the recordings by side."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: ended(flight) for side, flight in flights.items()}
@@ -144,8 +146,11 @@ class FlightCoverage:
 
     @property
     def in_words(self) -> str:
+        """A sentence on the compared signals and rows, and on how each run ended."""
         until = short(Tag(max(self.last_ns, 0)))
-        ends = "; ".join(f"the flight with the {side} {how}" for side, how in self.endings.items())
+        ends = "; ".join(
+            f"the run with the {displayed(side)} {how}" for side, how in self.endings.items()
+        )
         return f"{self.signals} signals, {self.rows} rows, 0 s to {until}; {ends}"
 
     def to_json(self) -> dict[str, Any]:
@@ -158,25 +163,25 @@ class FlightCoverage:
 
 
 def ended(recording: Recording) -> str:
-    """How a run ended, by its footer; goes on from the name of the run."""
+    """How a run ended, by its footer: the predicate of a sentence, ``reached its end at 3 s``."""
     footer = recording.footer or {}
     at = short(Tag(int(footer.get("ended", max(recording.end_ns, 0)))))
     return f"{_ENDS.get(str(footer.get('reason', '')), 'was cut off at')} {at}"
 
 
 def reached_the_end(recording: Recording) -> bool:
-    """It came to the end that was asked of it, or to one that it has by itself."""
+    """True if the run reached its end time, or ended at a terminal guard."""
     return (recording.footer or {}).get("reason") in ("end", "terminal")
 
 
 def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
-    """Which of them arrived before the end."""
+    """A mask (n,) of the answers that arrived before the end."""
     arrival = answers.integer("arrival")
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 
 
 def _moves(answers: TrackData, end_ns: int, design: Controller) -> bool:
-    """Something arrives that is not there before."""
+    """True if an answer arrives that differs from the initial outputs."""
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

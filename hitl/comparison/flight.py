@@ -1,4 +1,4 @@
-"""A scenario that was flown with the translation in the loop, held against the flight before it."""
+"""The closed loop: the run with the translation compared with the run of the reference."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from rtsim.record.verdict import Outcome, SignalResult
 
 
 class Spoiled(NamedTuple):
-    """From when on (ns) a flight says nothing of the translation, and why."""
+    """From which time on (ns) a run says nothing about the translation, and why."""
 
     since_ns: int
     why: str
     slow: bool = False
     """This host was too slow."""
     ended: bool = True
-    """So the error that ended the flight, if one did, is no fault of the translation's."""
+    """If an error ended the run, that error is not a failure of the translation."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoopComparison:
-    """The scenario with the translation in the loop, against the one with the design."""
+    """The run of the scenario with the translation, compared with the run of the reference."""
 
     comparison: Comparison
     baseline: Recording
     flown: Recording
     paired: tuple[Recording, Recording]
-    """Of both the rows that were compared."""
+    """The rows of both runs that were compared."""
     error: str = ""
-    """What ended it early."""
+    """The error that ended the run early; else empty."""
     held_up: bool = False
-    """This host did, which fell behind the clock."""
+    """The run ended early because this host fell behind the clock."""
     late: int = 0
     missed: int = 0
     execution: Mapping[str, Execution] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     targets: Mapping[str, OnTarget] = field(default_factory=dict)
-    """What boards measured of themselves, by controller."""
+    """What each board reported and measured, by controller."""
     spoiled: Spoiled | None = None
-    """What was around the controllers, and not they themselves, that spoiled the flight."""
+    """The environment failure that affected the run, if there was one."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
-    """What became of the answers of each controller."""
+    """How many answers of each controller took effect."""
     covered: FlightCoverage = FlightCoverage()
 
     @property
     def outcome(self) -> Outcome:
-        """Failed where the translation does; undecided where something else came between."""
+        """Failed if the translation failed; undecided if only the environment failed."""
         ended = self._excused and (self.spoiled is None or self.spoiled.ended)
         if self._charged or (self.error and not ended):
             return Outcome.FAILED
@@ -68,17 +68,18 @@ class LoopComparison:
 
     @property
     def ok(self) -> bool:
+        """True if the outcome is passed."""
         return self.outcome is Outcome.PASSED
 
     @property
     def slipped(self) -> int:
-        """What emulators of boards in real time lost, ns: this host's doing too."""
+        """Time that emulated boards in real time lost, ns, because this host was too slow."""
         paced = [t.pacing for t in self.targets.values() if t.pacing is not None]
         return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
 
     @property
     def too_slow(self) -> bool:
-        """All that came between is that this host did not keep up with the clock."""
+        """True if this host did not keep up with the clock."""
         return self.held_up or self.slipped > 0 or (self.spoiled is not None and self.spoiled.slow)
 
     @property
@@ -87,11 +88,11 @@ class LoopComparison:
 
     @property
     def _charged(self) -> list[SignalResult]:
-        """Failures that nothing excuses but the translation."""
+        """The failures that belong to the translation."""
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
-        """It fails, by what came between and not by the translation."""
+        """True if ``result`` fails because of the environment, not because of the translation."""
         if result.ok or not self._excused:
             return False
         since = self.flown.end_ns if self.spoiled is None else self.spoiled.since_ns
@@ -100,13 +101,13 @@ class LoopComparison:
 
     @property
     def undecided(self) -> str:
-        """Why nothing can be said, in words; empty where something can."""
+        """A sentence on why the outcome is undecided; else empty."""
         if self.outcome is not Outcome.UNDECIDED:
             return ""
         if self._excused:
             return self.error or (self.spoiled.why if self.spoiled else time_needed(self))
         reasons = [effect.nothing(name) for name, effect in self.effects.items()]
-        return "; ".join(filter(None, reasons)) or "there was no row to compare"
+        return "; ".join(filter(None, reasons)) or "there were no rows to compare"
 
     @property
     def first(self) -> SignalResult | None:
@@ -115,17 +116,17 @@ class LoopComparison:
         return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
 
     def failure(self, result: SignalResult) -> str:
-        """Where a signal fails, and its values there."""
+        """A sentence on where a signal fails first, with the values of both runs there."""
         text = f"{result.name}: {result.reason}"
         pair = self.values(result)
         if pair is None:
             return text
-        text += f"; with the {self.sides.design} {pair[0]}"
+        text += f"; with the {self.sides.reference} {pair[0]}"
         text += f", with the {self.sides.translation} {pair[1]}"
         return f"{text}, allowed {allowance(result)}"
 
     def values(self, result: SignalResult) -> tuple[str, str] | None:
-        """Of both flights, where the signal first fails."""
+        """The values of both runs at the first failure, as text; ``None`` if there are none."""
         name, _, signal = result.name.rpartition(".")
         a, b = (recording.tracks.get(name) for recording in self.paired)
         if result.first_failed is None or a is None or b is None or signal not in a.signals:
@@ -154,24 +155,23 @@ class LoopComparison:
 
 
 def allowance(result: SignalResult) -> str:
-    """The tolerance in words."""
+    """The tolerance as text: ``max(1e-06 V, 1e-09 of the reference's value)``."""
     absolute, relative = result.tolerance
     unit = "" if result.unit in ("", "1") else f" {result.unit}"
     if relative == 0.0:
         return f"{absolute:g}{unit}" if absolute else "no difference"
-    return f"max({absolute:g}{unit}, {relative:g} of the design's)"
+    return f"max({absolute:g}{unit}, {relative:g} of the reference's value)"
 
 
 def time_needed(flight: LoopComparison) -> str:
-    """What to do about answers that are late."""
+    """A sentence on what to do about late answers."""
     if flight.slipped:
         return (
-            f"the emulator could not keep up with the clock and lost {duration(flight.slipped)}, "
-            "which is this host's doing, not the board's: leave it more of the processor, or fly "
-            "with --pace max"
+            f"this host was too slow for the emulator, which lost {duration(flight.slipped)} "
+            "against the clock: end other programs on this host, or run with --pace max"
         )
     exchanges = [t.exchange for t in flight.targets.values() if t.exchange is not None]
-    more = "allow more time (--latency), or fly with --pace max"
+    more = "allow more time (--latency), or run with --pace max"
     if not exchanges:
         return more
     longest = max(exchange.max for exchange in exchanges)

@@ -1,12 +1,12 @@
-"""Two flights of one scenario held against each other: which of their rows belong together.
+"""Compares two runs of one scenario: pairs their rows, then compares the values.
 
-Rows belong together by their tag; messages by that of their request.  A plant's x- stands at every
-committed tag.  Its x+ is there only where a change had an effect, which a difference of one bit
-makes or unmakes: it is compared where both have it.  What else one of them lacks is one failure of
-its track.
+Two rows form a pair if they have the same tag; for messages, if their requests have the same tag.
+A plant's x- is recorded at every committed tag.  Its x+ is recorded only if a change had an effect,
+which can depend on one bit, so it is compared only where both runs have it.  Any other row that
+only one run has is a failure of its track.
 
-A flight that ends early is compared up to there.  One with an answer that was Late is compared up
-to the request of that answer: behind it another experiment was flown.
+A run that ends early is compared up to its end.  A run with a Late answer is compared up to the
+request of that answer, because the inputs of the runs differ from there on.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from rtsim.record.verdict import Index, SignalResult, Tolerance, short
 LATE = "Late"
 """Kind of the event of an answer that was not there when it was due."""
 MISSED = "Missed"
-"""Of a request that was not sent, while the one before it was under way."""
+"""Kind of the event of a request that was not sent because the last one was still pending."""
 OVERLAP = "overlap"
-"""What a flight that is too short fails by."""
+"""Name of the result that a run fails by if it is too short."""
 _STEPS = ("initiated_step", "step")
 _SIDE = "side"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The verdict, and the rows it was taken of: the same tags in both."""
+    """The verdict, and the rows of both runs that it compares: the same tags in both."""
 
     comparison: Comparison
     baseline: Recording
@@ -44,7 +44,7 @@ class Compared:
 
 
 class _Track(NamedTuple):
-    """The rows of a track in both flights that belong together, and why some do not."""
+    """The paired rows of a track in both runs, and the problem if some rows have no pair."""
 
     baseline: TrackData
     flown: TrackData
@@ -58,9 +58,10 @@ def compare_flights(
     controllers: Collection[str],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> Compared:
-    """Hold ``flown`` against ``baseline``; ``controllers`` are those that are others in it.
+    """Compare ``flown`` with ``baseline``; ``controllers`` are the names of those replaced in it.
 
-    ``rules`` are those of :func:`rtsim.record.comparison.compare`.
+    ``rules`` are the tolerances of :func:`rtsim.record.comparison.compare`.  ``sides`` names both
+    runs in texts.
     """
     end, reached = _end(baseline), _end(flown)
     early, cut = reached < end, first_late(flown)
@@ -74,7 +75,7 @@ def compare_flights(
         paired = _paired(track, other, end, cut, sides)
         ours[name], theirs[name] = paired.baseline, paired.flown
         source = name.removeprefix("messages/")
-        # What it was asked stands behind what it answered in the order of names.
+        # In the order of names a controller's answers come before its requests.
         told = source in controllers if early else source.removesuffix(".inputs") not in lacking
         if paired.problem is not None and told:
             problems.append(paired.problem)
@@ -82,12 +83,12 @@ def compare_flights(
     pair = replace(baseline, tracks=ours), replace(flown, tracks=theirs)
     found = compare(*pair, rules)
     kept = [r for r in found.results if r.rows or not _had_rows(baseline, r.name)]
-    held = replace(found, results=[*problems, *kept], undecided=[])  # flights say that themselves
+    held = replace(found, results=[*problems, *kept], undecided=[])  # runs report that themselves
     return Compared(held, *pair)
 
 
 def first_late(flown: Recording) -> int | None:
-    """When the first answer was asked for (ns) that came too late and was not waited for."""
+    """The time (ns) of the first request whose answer was late and was not waited for."""
     asked = [
         e.tag.ns - int(e.values["allowed"])
         for e in flown.events
@@ -97,7 +98,7 @@ def first_late(flown: Recording) -> int | None:
 
 
 def _answered(flown: Recording, controller: str, ns: int) -> bool:
-    """Under the policy that stretches time it is, and nothing differs."""
+    """True if the request at ``ns`` was answered, as under the policy that stretches time."""
     track = flown.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
 
@@ -105,9 +106,9 @@ def _answered(flown: Recording, controller: str, ns: int) -> bool:
 def _overlap(
     end: int, reached: int, flown: Recording, cut: int | None, sides: Sides
 ) -> SignalResult:
-    """One of them is too short."""
+    """The failure of a run that is too short to be compared up to the end."""
     if cut is None:
-        flight = f"the flight with the {sides.translation}"
+        flight = f"the run with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
         return SignalResult(OVERLAP, "s", reason=reason)
     count = sum(e.kind == LATE for e in flown.events)
@@ -120,13 +121,13 @@ def _overlap(
 
 
 def _end(recording: Recording) -> int:
-    """The last time (ns) of what is deterministic; -1 where nothing flew."""
+    """The last time (ns) of the deterministic tracks; -1 if they have no rows."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=-1)
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
-    """Of the track of a result's signal: columns have no dot in their names."""
+    """True if the track of ``signal`` has rows; column names contain no dot."""
     track = recording.tracks.get(signal.rpartition(".")[0])
     return track is not None and len(track) > 0
 
@@ -161,19 +162,19 @@ def _sides(track: TrackData) -> NDArray[np.int64]:
 def _problem(
     a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
 ) -> SignalResult | None:
-    """Rows that only one of them has, other than those of x+."""
+    """The failure of a track in which only one run has some rows, except rows of x+."""
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
     if len(missing):
         tag = _tag(a, missing)
         count = int((_sides(a) == 0).sum())
-        first = f"the first that is missing is that of {short(tag)}"
+        first = f"the first missing row is at {short(tag)}"
         reason = f"{count - len(missing)} of {count} rows; {first}"
         return SignalResult(name, first_failed=tag, reason=reason)
     more = np.setdiff1d(np.arange(len(b)), right)
     if len(more) and _SIDE not in b.integers:
         tag = _tag(b, more)
-        reason = f"{len(more)} rows more than with the {sides.design}, from {short(tag)} on"
+        reason = f"{len(more)} rows more than with the {sides.reference}, from {short(tag)} on"
         return SignalResult(name, first_failed=tag, reason=reason)
     return None
 
@@ -184,7 +185,7 @@ def _tag(track: TrackData, rows: Index) -> Tag:
 
 
 def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]:
-    """Rows with equal keys, in the order of ``a``; the k-th of equal ones goes with the k-th."""
+    """Indices of rows with equal keys, in the order of ``a``; equal keys are paired in order."""
     _, ids = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     ids = ids.reshape(-1)
     most = len(ids) + 1
@@ -195,7 +196,7 @@ def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]
 
 
 def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many equal ones stand before each."""
+    """For each id, the number of equal ids before it."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     starts = np.searchsorted(ordered, ordered)

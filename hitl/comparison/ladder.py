@@ -1,4 +1,4 @@
-"""Several translations, each held against the one before: design, C on the host, C on a board."""
+"""Several levels, each compared with the one before: reference model, C on the host, board."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtsim.record.verdict import Outcome
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The pairs, from the design upwards; each begins with what the one before it ends with."""
+    """Comparisons of neighbouring levels; the first pair begins with the reference model."""
 
     pairs: tuple[BackToBack, ...]
 
@@ -22,39 +22,42 @@ class Ladder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all columns, the design first."""
+        """The names of all levels as in JSON, ``design`` first."""
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     @property
     def outcome(self) -> Outcome:
+        """The outcome of all pairs together."""
         return Outcome.of_all(pair.outcome for pair in self.pairs)
 
     @property
     def ok(self) -> bool:
+        """True if the outcome is passed."""
         return self.outcome is Outcome.PASSED
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the uppermost; the others fly as fast as possible."""
+        """The settings of the last run; the runs before it are as fast as possible."""
         return self.pairs[-1].settings
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """The notes of all pairs, each once."""
         return tuple(dict.fromkeys(note for pair in self.pairs for note in pair.notes))
 
     @property
     def coverage(self) -> list[str]:
-        """What was compared, in sentences; of several pairs each says who it is about."""
+        """Sentences on what was compared, each with the names of its pair."""
         return [f"{pair.sides.gap}, {text}" for pair in self.pairs for text in pair.coverage]
 
     @property
     def unexercised(self) -> list[str]:
-        """Everything that was not put to the test, each once."""
+        """Sentences on everything that was not exercised, each once."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
 
     @property
     def in_words(self) -> str:
-        """The verdict, then the first failures of each pair that fails."""
+        """The verdict, and below it the first failures of each pair that fails."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if self.ok:

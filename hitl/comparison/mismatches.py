@@ -1,10 +1,11 @@
-"""What a design and its translation do not share, in words: said beside figures, never an error."""
+"""Notes on differences between a reference model and its translation that are no errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from hitl.comparison.checks import another_period
+from hitl.comparison.sides import REFERENCE_MODEL
 from hitl.controllers.protocols import interface_of
 from rtsim.components.controller import Controller
 from rtsim.components.latency import Fixed, LatencyModel
@@ -15,31 +16,33 @@ from rtsim.core.tag import Period
 def mismatches(
     name: str, design: Controller, translation: Controller, period: Period | None = None
 ) -> Iterator[str]:
-    """Of controller ``name``; with its ``period``, whether the interface file declares that one.
+    """Sentences on what the two versions of controller ``name`` do not share.
 
-    A comparison asks that as a check of its own (:mod:`hitl.comparison.checks`).
+    With the scenario's ``period``, this includes another period in the interface file.  A
+    comparison leaves ``period`` out, because it has a check for it (:mod:`hitl.comparison.checks`).
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
         yield from filter(None, [another_period(name, interface, period)])
-    # What is set of a parameter that only one of them has reaches that one alone.
+    # A setting of a parameter that only one side has does not reach the other side.
     ours, theirs = (parameters_of(c).names for c in (design, translation))
-    for whose, here, there in (("design", ours, theirs), ("interface", theirs, ours)):
+    sides = ((REFERENCE_MODEL, ours, theirs), ("interface file", theirs, ours))
+    for whose, here, there in sides:
         if alone := [parameter for parameter in here if parameter not in there]:
-            yield f"{name}: only its {whose} has the parameters {', '.join(alone)}"
+            yield f"{name}: only the {whose} has the parameters {', '.join(alone)}"
 
 
 def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterator[str]:
-    """A latency that leaves no time for each sample."""
+    """A sentence on a latency that is longer than the period."""
     if isinstance(latency, Fixed) and period is not None and latency.constant[0] > period.ns:
         yield (
             f"{name}: a latency of {latency.constant[0] / 1e9:g} s is longer than its period of "
-            f"{float(period.ns) / 1e9:g} s: most requests are missed, as the one before is still "
-            "under way; give --latency less than the period"
+            f"{float(period.ns) / 1e9:g} s, so most requests are missed because the last one is "
+            "still pending; give --latency less than the period"
         )
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """What a verdict that all is well has to add; else empty."""
+    """The end of a passed verdict that has reservations: ``; but ...``; else empty."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""

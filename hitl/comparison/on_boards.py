@@ -1,4 +1,4 @@
-"""The two rungs above a design: its C on this host, and the same C on a board."""
+"""The two levels after the reference model: the C on this host, and the same C on a board."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from rtsim.scenario.scenario import Scenario
 
 HOST, BOARD = "host C", "board"
 _PROCESSOR = "avr"
-"""Of the emulated board; another one says at HELLO what it can hold."""
+"""The processor of the emulated board; a real board reports its types when it is connected."""
 
 
 class OnBoards(NamedTuple):
-    """What :func:`rungs` makes."""
+    """The result of :func:`rungs`: both levels, and the firmware images."""
 
     rungs: list[Rung]
     images: dict[str, Firmware]
-    """By controller, of emulated boards whose image was not given."""
+    """By controller, the firmware of emulated boards whose image was not given."""
 
     @property
     def board(self) -> Rung:
+        """The level with the board."""
         return self.rungs[-1]
 
     @property
     def warnings(self) -> dict[str, str]:
-        """What compilers said of the C, by controller and by whose side."""
+        """Compiler warnings about the C, by controller and level; empty if there were none."""
         return {
             f"{name} ({rung.name})": warnings_of(controller)
             for rung in self.rungs
@@ -54,7 +55,7 @@ class OnBoards(NamedTuple):
 
 
 class Met(NamedTuple):
-    """A board that was met, before anything flies."""
+    """The identity of a board that was contacted before the first run, and its time budget."""
 
     board: HelloReply
     budget: Budget
@@ -69,24 +70,26 @@ def rungs(
     firmware: Path | None = None,
     cases: Path | None = CASES,
 ) -> OnBoards:
-    """Interface files by the name of the part whose place each takes, built and not started.
+    """Build the C for this host and for the board at ``url``, without starting anything.
 
-    With ``paced`` the board flies by the wall clock; it steps in lockstep all the same.
-    ``firmware`` is an Intel HEX file for an emulated board.  Raises :class:`InterfaceError` for
-    what the board's processor cannot hold, :class:`ScenarioError` for two on one real board,
-    :class:`BoardError` where an emulated one cannot be paced here.
+    ``controllers`` are interface files by the name of the part that each replaces.  With ``paced``
+    the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
+    case.  ``firmware`` is an Intel HEX file for an emulated board.  Raises :class:`InterfaceError`
+    for types that the board's processor does not have, :class:`ScenarioError` for two controllers
+    on one real board, :class:`BoardError` if an emulated board cannot be paced on this system.
     """
     emulated = parse_url(url).emulated
     if not emulated and len(controllers) > 1:
         raise ScenarioError(
-            f"{url} carries one controller, not {', '.join(controllers)}; give one of them, or "
-            "type: --board board:uno"
+            f"the board at {url} can run one controller only, not {', '.join(controllers)}; give "
+            "one of them, or emulate the boards: --board board:uno"
         )
     if not emulated and firmware is not None:
         raise ScenarioError(
-            f"{firmware} is for an emulated board; {url} runs what was flashed: rtsim flash"
+            f"the image {firmware} is for an emulated board, but {url} is a real board, which runs "
+            f"the firmware that it was flashed with; type: rtsim flash {firmware} --port PORT"
         )
-    if paced and emulated:  # behind a port, which the flight opens last of all
+    if paced and emulated:  # the run opens the board's port last, so check now
         check_posix()
         pyserial()
     interfaces = {name: load_interface(reference) for name, reference in controllers.items()}
@@ -118,7 +121,7 @@ def rungs(
 
 
 def own_values(host: SilController) -> dict[str, object]:
-    """By name the parameters that only the C says: a board is sent what the host's C has."""
+    """The parameters whose values only the C has, by name, to be sent to a board."""
     names = unnamed(host.interface, host.values)
     if not names:
         return {}
@@ -133,7 +136,7 @@ def check_faults(scenario: Scenario, board: Rung, url: str) -> None:
         if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
             raise ScenarioError(
                 f"fault {fault.name}: the board at {url} cannot be {fault.kind.needs} from here; "
-                "fly it on board:uno, or leave the fault out"
+                "run on board:uno, or leave the fault out"
             )
 
 
@@ -162,8 +165,8 @@ def _fitting(interface: Interface) -> list[str]:
 
 
 def in_words(image: Firmware) -> str:
-    """What an image is and takes."""
-    made = "as it ships" if image.prebuilt else "built here"
+    """One line on an image: its origin, its compiler and its size."""
+    made = "shipped with rtsim" if image.prebuilt else "built here"
     return (
         f"{made} ({image.compiler}), {image.flash_bytes} bytes of flash, {image.ram_bytes} bytes "
         f"of RAM beside the stack"
@@ -171,8 +174,9 @@ def in_words(image: Firmware) -> str:
 
 
 def meet(rung: Rung) -> dict[str, Met]:
-    """Start the boards of ``rung`` once and let go of them: one that is absent is told before
-    anything flies.
+    """Connect to each board of ``rung`` once, to find an absent board before the first run.
+
+    Returns the identity and the time budget by controller.  Raises the error of the connection.
     """
     out = {}
     for name, prototype in rung.controllers.items():

@@ -1,4 +1,4 @@
-"""What a board said and measured of one run: who it is, the line's budget, its steps, its stack."""
+"""What a board reported in one run: identity, time budget, execution times, stack, messages."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ class OnTarget:
 
     url: str
     board: HelloReply
-    """What it said at HELLO."""
+    """The board's reply to HELLO."""
     budget: Budget
-    """Of the longest frames, with the longest step that was observed."""
+    """Time budget of the longest protocol frames and the longest observed step."""
     cycles: NDArray[np.int64]
     """(k,): processor cycles of each step."""
     execution: Execution | None
-    """``None`` where no step was answered."""
+    """``None`` if no step was answered."""
     exchange: Execution | None
-    """From a request's first byte to its reply's last: of the board's clock in lockstep, of the
-    host's where it waits for the answer.  In real time an answer is taken when it is due, which
-    says nothing; then it is the step's execution, what the firmware takes beside it and the longest
-    frames on the wire (``MODELLED``), the latency that such a run measured.
+    """Time of an exchange, from the first byte of a request to the last byte of its reply.
+
+    In lockstep the board's clock measures it; the host's clock does so while the host waits for
+    the answer.  In real time an answer is read when it is due, so the time is modelled
+    (``MODELLED``): execution, plus the firmware's own time, plus the longest frames on the wire.
     """
     stack: int
-    """The most bytes of it that were ever in use."""
+    """The most bytes of stack that were ever in use."""
     counts: EventCounts
     pacing: Timing | None = None
-    """How an emulated board in real time kept to the clock."""
+    """How well an emulated board in real time kept up with the clock."""
 
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
-        """What ``controller`` has to say; ``None`` of one that is on no board, or met none."""
+        """From a controller after its run; ``None`` if it was on no board, or never connected."""
         board: HelloReply | None = board_of(controller)
         if board is None:
             return None
@@ -66,17 +67,17 @@ class OnTarget:
 
     @property
     def hello(self) -> str:
-        """Who it is, in one sentence."""
+        """The board's identity in one line."""
         return hello(self.board)
 
     @property
     def wire_ns(self) -> int:
-        """Of the longest request and reply."""
+        """Time of the longest request and reply on the wire, ns."""
         return self.budget.request_ns + self.budget.reply_ns
 
     @property
     def counted(self) -> dict[str, int]:
-        """What came besides answers, where something did."""
+        """Counts of messages besides answers that are not 0, by kind."""
         counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
         counts["garbage"] = sum(self.counts.garbage.values())
         del counts["frames"]
@@ -109,10 +110,10 @@ class OnTarget:
 
 
 def _clock(one: Any) -> str:
-    """Of its exchanges."""
+    """The clock that measures the exchanges of ``one``."""
     if one.paced:
         return MODELLED
-    # An emulated board in lockstep has no other time than its cycles.
+    # The time of an emulated board in lockstep is its cycles.
     return TARGET if one.url.startswith("board:") else HOST
 
 
@@ -126,7 +127,7 @@ def _exchanges(one: Any) -> NDArray[np.int64]:
 
 
 def hello(board: HelloReply) -> str:
-    """What a board said at HELLO, in one sentence."""
+    """A board's reply to HELLO in one line."""
     return (
         f"protocol {board.version}, build {board.build:08x}, schema {board.schema:016x}, "
         f"{board.clock_hz / 1e6:g} MHz, double of {board.double_bytes} bytes, payload up to "

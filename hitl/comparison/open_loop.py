@@ -1,8 +1,8 @@
-"""Open loop: the same inputs, step by step, through a design and through its translation.
+"""Open loop: gives the same inputs, step by step, to a reference model and to its translation.
 
-Each output is held against the design's by ``max(absolute, relative * |design|)``, as recordings
-are (:mod:`rtsim.record.verdict`).  Nothing is fed back, so the first step that differs is where
-the translation goes wrong.
+An output passes if it differs by at most ``max(absolute, relative * |design|)``, as in comparisons
+of recordings (:mod:`rtsim.record.verdict`).  Nothing is fed back, so the first step that differs
+is the step in which the translation goes wrong.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rtsim.record.verdict import Outcome, Tolerance, short
 
 
 class First(NamedTuple):
-    """The earliest step that fails, and the output that does."""
+    """The first step that fails, and the output that fails in it."""
 
     signal: str
     step: int
@@ -51,7 +51,7 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpenLoop:
-    """What came of k steps; ``translation`` is NaN where it gave no answer any more."""
+    """The result of k steps; rows of ``translation`` that were not answered are NaN."""
 
     name: str
     signals: list[OutputResult]
@@ -62,30 +62,30 @@ class OpenLoop:
     tags: NDArray[np.int64]
     """(k, 2): ns and microstep."""
     design: Table
-    """(k, n)."""
+    """(k, n): the outputs of the design."""
     translation: Table
-    """(k, n), in the order of the design's outputs."""
+    """(k, n): the outputs of the translation, in the order of the design's outputs."""
     answered: int
-    """Steps that the translation got through."""
+    """Number of steps that the translation answered."""
     execution: Execution | None = None
-    """``None`` for a build that is not timed, and where nothing was answered."""
+    """``None`` for an instrumented build, and if no step was answered."""
     error: str = ""
-    """Why it stopped answering, or did not end well."""
+    """Why the translation stopped answering, or failed when it was closed; else empty."""
     about: Mapping[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     target: OnTarget | None = None
-    """What a board measured of itself, where the translation ran on one."""
+    """What the board reported, if the translation ran on one."""
     warnings: str = ""
-    """What the compiler said of the translation's C."""
+    """Compiler warnings about the translation's C."""
     environment: bool = False
-    """The error is one of what is around the translation, such as a host without memory."""
+    """The error belongs to the environment, such as a host without memory."""
     checks: tuple[Check, ...] = ()
-    """What was asked of the translation beside its answers."""
+    """The checks of the translation besides its answers."""
     exercise: Exercise = Exercise()
 
     @property
     def outcome(self) -> Outcome:
-        """Failed where an answer or a check is wrong; undecided where nothing can be told."""
+        """Failed if an answer or a check is wrong; undecided if the environment failed."""
         differs = any(not s.ok and (s.step is None or s.step < self.answered) for s in self.signals)
         if differs or any(check.problem for check in self.checks):
             return Outcome.FAILED
@@ -95,31 +95,35 @@ class OpenLoop:
 
     @property
     def ok(self) -> bool:
+        """True if the outcome is passed."""
         return self.outcome is Outcome.PASSED
 
     @property
     def steps(self) -> int:
+        """Number of steps, answered or not."""
         return len(self.inputs)
 
     @property
     def first(self) -> First | None:
-        """The earliest failure; of several outputs in one step the first declared."""
+        """The first failure; of several outputs in one step, the output declared first."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
     @property
     def failures(self) -> list[OutputResult]:
+        """The outputs that fail."""
         return [s for s in self.signals if not s.ok]
 
     def worst_first(self) -> list[OutputResult]:
-        """By the largest difference relative to what is allowed."""
+        """The outputs, sorted by the largest share of the tolerance."""
         return sorted(self.signals, key=lambda s: (s.ok, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
+        """The tag of a step."""
         return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
 
     def moment(self, signal: OutputResult, step: int) -> StepMoment:
-        """All that is known of an output at a step."""
+        """The values, the tolerance and the inputs of an output at a step."""
         column = self.signals.index(signal)
         absolute, relative = signal.tolerance
         size = abs(float(self.design[step, column]))
@@ -136,7 +140,7 @@ class OpenLoop:
 
     @property
     def first_moment(self) -> StepMoment | None:
-        """The earliest failure, with its values."""
+        """The first failure, with its values."""
         first = self.first
         if first is None:
             return None
@@ -144,7 +148,7 @@ class OpenLoop:
 
     @property
     def in_words(self) -> str:
-        """One sentence: agrees, or where it fails first."""
+        """A sentence: the steps agree, or the first failure."""
         if self.error:
             return f"{self.name}: {self.error}"
         if self.failures:
@@ -165,7 +169,7 @@ class OpenLoop:
 
     @property
     def covered(self) -> str:
-        """Which steps of which signals were compared, and from when to when."""
+        """A text on the number of outputs, inputs and steps compared, and their time span."""
         outputs = f"{len(self.signals)} output{'s' * (len(self.signals) != 1)}"
         inputs = f"{len(self.input_names)} input{'s' * (len(self.input_names) != 1)}"
         steps = f"{self.answered} of {self.steps} steps"
@@ -173,7 +177,7 @@ class OpenLoop:
         return f"{self.name}: {outputs}, {inputs}, {steps}, {span}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without the traces."""
+        """Plain data, without the values of each step."""
         first = self.first
         return {
             "ok": self.ok,
@@ -210,13 +214,17 @@ def open_loop(
     sides: Sides = C_AGAINST_DESIGN,
     labels: Signals | None = None,
 ) -> OpenLoop:
-    """Drive two running controllers with ``inputs`` (k, m), in the order of the design's inputs.
+    """Give ``inputs`` (k, m), in the order of the design's inputs, to two running controllers.
 
     ``tags`` (k, 2) are ns and microstep; without them step i happens at tick i of ``period``
-    (default: the translation's own).  ``tolerances``: see :mod:`hitl.comparison.tolerances`; a
-    default depends on the type of the C output.  ``labels`` says units and kinds of the outputs
-    where ``design`` leaves them open, being a translation itself.  What the translation raises
-    (:class:`ControllerError`) is part of the result; what the design raises is not caught.
+    (default: the translation's own).  ``tolerances`` are explained in
+    :mod:`hitl.comparison.tolerances`; the default depends on the type of the C output.  ``labels``
+    gives the units and kinds of the outputs if ``design`` is a translation itself, which leaves
+    them open.  ``observe`` is called after each step.
+
+    Returns the verdict on each output.  A :class:`ControllerError` of the translation is part of
+    the result; errors of the design are raised.  Raises :class:`ShapeError` for inputs or tags of
+    another shape, :class:`ScenarioError` for tolerances that match no output.
     """
     name = name or name_of(translation)
     interface = interface_of(translation)
@@ -265,7 +273,10 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
 
 
 def defaults(translation: Controller, floating: bool = False) -> dict[str, Tolerance]:
-    """The default of each output (``floating``: of these only), by column, as ``by_type`` says."""
+    """The default tolerance by output column, as :func:`by_type` gives it.
+
+    ``floating``: of floating-point outputs only.
+    """
     interface = interface_of(translation)
     fields = () if interface is None else interface.output_fields
     scales = {f.signal.name: f.scale for f in fields}
@@ -299,7 +310,7 @@ def _results(
 
 
 def _about_it(name: str, problem: str) -> str:
-    """A sentence that begins with the controller's name."""
+    """``problem`` with the controller's name in front."""
     return problem if problem.startswith(f"{name}:") else f"{name}: {problem}"
 
 
@@ -315,14 +326,14 @@ def _table(inputs: ArrayLike, layout: Signals) -> Table:
             f"{', '.join(layout.columns)}"
         )
     if not len(table):
-        raise ScenarioError("no step to drive: the inputs have no rows")
+        raise ScenarioError("the inputs have no rows, so there is no step to compare")
     return table
 
 
 def _tags(tags: ArrayLike | None, steps: int, period: Period | None) -> NDArray[np.int64]:
     if tags is None:
         if period is None:
-            raise ScenarioError("when do the steps happen? give tags= (k, 2), or period=")
+            raise ScenarioError("the times of the steps are unknown; give tags= (k, 2), or period=")
         return np.array([(period.tick(k), 0) for k in range(steps)], np.int64)
     given = np.asarray(tags, np.int64)
     if given.shape != (steps, 2):

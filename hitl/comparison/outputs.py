@@ -1,4 +1,4 @@
-"""One output of a translation: how far it is from the design's, where first, and where most."""
+"""The verdict on one output of a translation: its first and its largest difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rtsim.record.schema import TrackSpec
 from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, short
 
 Pairs = tuple[Vector, Vector]
-"""Of the design and of the translation, (n,) each."""
+"""Values of the design and of the translation, (n,) each."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class OutputResult(SignalResult):
     """The verdict on one column of the outputs, over the steps that were answered."""
 
     type: str = "float64"
-    """Of the C output."""
+    """Type of the C output."""
     max_ulp: float = 0.0
     """Largest distance in units in the last place of a float32, or else of a float64."""
     step: int | None = None
-    """The first that fails; its tag is ``first_failed``."""
+    """The first step that fails; its tag is ``first_failed``."""
     worst_step: int | None = None
-    """Where it is farthest off relative to what is allowed; ``None`` where all bits agree."""
+    """The step with the largest share of the tolerance; ``None`` if all bits agree."""
     share: float = 0.0
-    """Of the tolerance, at that step; more than 1 fails."""
+    """The difference at ``worst_step`` as a share of the tolerance; more than 1 fails."""
     first_step: int | None = None
-    """The first that differs at all; its tag is ``first``."""
+    """The first step that differs at all; its tag is ``first``."""
     kind: Kind = "scalar"
-    """``angle`` for what wraps; elements of a quaternion are compared one by one."""
+    """``angle`` for angles, which wrap; elements of a quaternion are compared one by one."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """What measures it at the steps with these tags (n, 2)."""
+        """The object that measures the differences at the steps with these tags (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -58,35 +58,38 @@ class OutputResult(SignalResult):
 
 
 class StepMoment(NamedTuple):
-    """An output at one step; its name is that of controller and column."""
+    """One output at one step; ``signal`` is ``CONTROLLER.COLUMN``."""
 
     signal: str
     step: int
     tag: Tag
     design: float
     translation: float | None
-    """``None`` where there is no answer."""
+    """``None`` if there is no answer."""
     allowed: float
-    """How far off it may be here, in its unit."""
+    """The allowed difference at this step, in the output's unit."""
     inputs: dict[str, float]
     sides: Sides = C_AGAINST_DESIGN
 
     @property
     def where(self) -> str:
+        """The output with its step and time."""
         return f"{self.signal} at step {self.step} ({short(self.tag)})"
 
     @property
     def in_words(self) -> str:
+        """A sentence with both values, the tolerance and the inputs."""
         given = "no answer"
         if self.translation is not None:
             given = f"{self.sides.translation} {self.translation!r}"
         return (
-            f"{self.where}: {self.sides.design} {self.design!r}, {given}, "
+            f"{self.where}: {self.sides.reference} {self.design!r}, {given}, "
             f"allowed {self.allowed:.6g}; inputs {self.inputs_in_words}"
         )
 
     @property
     def inputs_in_words(self) -> str:
+        """The inputs as ``name=value, ...``."""
         return ", ".join(f"{name}={value:.9g}" for name, value in self.inputs.items())
 
     def to_json(self) -> dict[str, Any]:
@@ -102,9 +105,10 @@ def judged(
     tags: NDArray[np.int64],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> OutputResult:
-    """The verdict on ``values`` (n,) each; ``tags`` (k, 2) are those of all steps, k >= n.
+    """The verdict on an output with these ``values``, (n,) of each side.
 
-    Where n < k, the answers that are missing fail.
+    ``type`` is the type of the C output.  ``tags`` (k, 2) are the tags of all steps, k >= n.  If
+    n < k, the missing answers fail.
     """
     kind: Kind = "angle" if signal.kind == "angle" else "scalar"
     n = len(values[0])
@@ -127,7 +131,7 @@ def judged(
         kind=kind,
     )
     if n == len(tags) or step is not None:
-        reason = out.reason.replace("baseline", sides.design)
+        reason = out.reason.replace("baseline", sides.reference)
         reason = reason.replace("candidate", sides.translation)
         return replace(out, reason=reason)
     at = pair.track.tag(n)
@@ -144,20 +148,21 @@ def _pair(
 
 
 def missing(column: str, unit: str) -> OutputResult:
-    """An output that the translation does not have."""
+    """The verdict on an output that the translation does not have."""
     return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Quaternions (n, 4) with the sign that is nearer to what is wanted."""
+    """Quaternions ``given`` (n, 4), each with the sign that is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 
 
 def ulps(a: Vector, b: Vector, type: str) -> Vector:
-    """Distance of ``a`` and ``b`` (n,) in representable numbers of ``float32``, else ``float64``.
+    """Distance of ``a`` and ``b`` (n,), counted in representable numbers of ``type``.
 
-    Infinite where one of them is NaN.
+    ``type`` is ``float32``; any other name counts in ``float64``.  The distance is infinite if one
+    of both is NaN.
     """
     whole = np.int32 if type == "float32" else np.int64
     with np.errstate(over="ignore"):
@@ -172,12 +177,12 @@ def ulps(a: Vector, b: Vector, type: str) -> Vector:
 
 
 def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Their place in the order of all floats; 0 and -0 share one."""
+    """The rank of each value in the order of all floats; 0 and -0 have the same rank."""
     bits = np.ascontiguousarray(values).view(whole).astype(np.int64)
     return np.where(bits < 0, np.int64(np.iinfo(whole).min) - bits, bits)
 
 
 def _shares(gap: Vector, allowed: Vector) -> Vector:
-    """Difference over what is allowed; infinite where nothing is."""
+    """Difference divided by the tolerance; infinite if the tolerance is 0."""
     some = (allowed > 0) & np.isfinite(gap)
     return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

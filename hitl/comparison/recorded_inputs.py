@@ -1,4 +1,4 @@
-"""What a recording says of a controller: the inputs that it was given, and what is compared."""
+"""Reads from a recording the inputs of a controller, and the signals to compare."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from rtsim.record.reading import Recording, TrackData
 def inputs_of(
     recording: Recording, name: str, layout: Signals, until_ns: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """What controller ``name`` was given: inputs (k, m) in the order of ``layout``, tags (k, 2).
+    """The inputs of controller ``name`` up to ``until_ns``: (k, m) in the order of ``layout``.
 
-    Raises :class:`RecordingError` where the recording does not hold them.
+    The second result (k, 2) has the tag of each step: ns and microstep.  Raises
+    :class:`RecordingError` if the recording does not have these inputs.
     """
     topic = f"messages/{request_topic(name)}"
     track = recording.tracks.get(topic)
@@ -31,25 +32,27 @@ def inputs_of(
             if t.startswith("messages/") and t.endswith(".inputs")
         ]
         raise RecordingError(
-            f"{recording.source} holds no inputs of a controller {name}; it has those of: "
-            f"{', '.join(known) or 'none'}"
+            f"{recording.source} has no inputs of a controller {name}; it has the inputs of these "
+            f"controllers: {', '.join(known) or 'none'}"
         )
     for column in layout.columns:
         if column not in track.signals.columns:
             raise RecordingError(
-                f"{recording.source} holds no input {column} of {name}; it has: "
+                f"{recording.source} has no input {column} of {name}; it has: "
                 f"{', '.join(track.signals.columns)}"
             )
     order = [track.signals.columns.index(c) for c in layout.columns]
     tags = np.stack([track.integer("initiated"), track.integer("initiated_step")], axis=1)
     inside = np.ones(len(tags), np.bool_) if until_ns is None else tags[:, 0] <= until_ns
     if not inside.any():
-        raise RecordingError(f"{recording.source}: {name} was given no inputs in that time")
+        raise RecordingError(
+            f"{recording.source} has no inputs of {name} before the end time of the comparison"
+        )
     return track.rows.floats[inside][:, order], tags[inside]
 
 
 def signals_of(recording: Recording) -> list[str]:
-    """The names of all signals that a comparison holds against each other."""
+    """The names of all signals that a comparison compares."""
     return [
         f"{t.name}.{s.name}"
         for t in recording.tracks.values()
@@ -59,7 +62,7 @@ def signals_of(recording: Recording) -> list[str]:
 
 
 def in_terms_of(designs: Mapping[str, Controller], flown: Recording) -> Recording:
-    """Units and kinds that an interface leaves open are those of the design."""
+    """``flown`` with the units and kinds of the reference models, where C leaves them open."""
     tracks = dict(flown.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):

@@ -1,4 +1,4 @@
-"""What came between a flight and a verdict on who flew it: a late host, a killed process."""
+"""Finds failures of the environment that affected a run: a slow host, a killed process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hitl.comparison.flights import LATE, first_late
 from hitl.controllers.protocols import failed_around
 
 _FAILED = "Failed"
-"""Kind of the event of a controller that the flight went on without."""
+"""Kind of the event of a controller that failed while the run continued."""
 
 
 def spoiled_by(flown: LoopRun) -> Spoiled | None:
-    """``None`` where all that happened is the doing of who flew.
+    """The failure of the environment that affected a run; ``None`` if there was none.
 
-    By the wall clock a controller on this host is late where the host is, which says nothing of the
-    target.  One on a board has a processor of its own.
+    In real time a controller on this host is late if the host is slow, which says nothing about
+    the target.  A board has a processor of its own, so its late answers are its own.
     """
     end = flown.recording.end_ns
     if flown.environment:
@@ -37,8 +37,8 @@ def spoiled_by(flown: LoopRun) -> Spoiled | None:
         return None
     count = "1 answer was" if len(late) == 1 else f"{len(late)} answers were"
     why = (
-        f"{count} late by the clock of this host, which ran the C among other things: allow more "
-        "time (--latency), or fly with --pace max"
+        f"{count} late by the clock of this host, which also runs other programs: allow more "
+        "time (--latency), or run with --pace max"
     )
     first = first_late(flown.recording)
     ended = not flown.error or any(e.text in flown.error for e in late)

@@ -1,9 +1,9 @@
-"""How far a translation may be from its design: by default, for all signals, and for some.
+"""Tolerances: how much a translation may differ from its reference model.
 
-A rule is ``(absolute, relative)`` by pattern, as in ``rtsim compare``.  Patterns fit an output by
-its own name (``force``), by controller (``controller.force``) and by track
-(``messages/controller.force``); in the loop also the signals of every track (``plant.*``).
-Where several fit, the last one counts.
+A rule is ``(absolute, relative)`` by a pattern of signal names, as in ``rtsim compare``.  A pattern
+matches an output by its own name (``force``), by controller (``controller.force``) or by track
+(``messages/controller.force``); in the closed loop it also matches the signals of every track
+(``plant.*``).  If several rules match a signal, the last rule applies.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from rtsim.record.verdict import EXACT, LARGE, Tolerance, Values
 Tolerances = Mapping[str, Tolerance | tuple[float, float]]
 
 DOUBLE, SINGLE = Tolerance(1e-12, 1e-9), Tolerance(1e-6, 1e-5)
-"""Of one step on equal inputs, by the type of the C output: of its range, and of each value.
+"""Default tolerances of one step on equal inputs, for C outputs in double and in float.
 
-A double leaves room for another order of a sum and another libm; a float rounds at 6e-8, its
-inputs too, and differences of near values cost two digits more.  Both are shares, so that a verdict
-is the same in N m and in uN m: rounding has the size of the terms that were added, and what a
-signal spans is the best that is known of that size.  What is scaled may be one count off; other
-integers and bool are exact.
+Each is a share of the signal's range, and a share of the value; the larger one applies.  For a
+double they allow another order of a sum and another libm.  A float rounds at 6e-8, and so do its
+inputs; the difference of two near values loses two more digits.  Shares make the verdict the same
+in N m and in uN m: a rounding error is proportional to the terms that were added, and the range is
+the best available estimate of their size.  A scaled integer may differ by one count; other integers
+and bool have to be equal.
 """
 IN_THE_LOOP = 1000.0
-"""So many times as far may a trajectory be, by default: the loop carries what each step adds."""
+"""Factor from the tolerance of one step to that of the closed loop, which accumulates errors."""
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 AT_REST = 1e-12
-"""What spans less than this, in its unit, does not move; what is smaller than this is 0."""
+"""A signal whose range is below this, in its unit, does not move; a smaller value counts as 0."""
 
 
 def span_of(values: Values, signal: Signal) -> float:
-    """How far the widest element of ``signal`` moves in ``values`` (n, size); finite ones count."""
+    """The largest range of an element of ``signal`` in ``values`` (n, size), of finite values."""
     turn = _TURN.get(signal.unit) if signal.kind == "angle" else None
     most = 0.0
     for column in values.T:
@@ -52,10 +53,10 @@ def span_of(values: Values, signal: Signal) -> float:
 
 
 def scale_of(values: Values, signal: Signal) -> float:
-    """What the shares of ``signal`` are taken of: its range in ``values`` (n, size).
+    """The size that the shares of ``signal`` refer to: its range in ``values`` (n, size).
 
-    Of one that does not move, its largest absolute value; 1 where it is 0 throughout, which the
-    verdict lists among what was not exercised.
+    If the signal does not move, this is its largest absolute value; if it is 0 throughout, 1.  The
+    verdict lists such a signal as not exercised.
     """
     span = span_of(values, signal)
     if span >= AT_REST:
@@ -65,7 +66,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """The default of an output of the C; of one in floating point as shares."""
+    """The default tolerance of a C output; for floating-point outputs as shares."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -74,16 +75,16 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 
 
 def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
-    """The default of an output whose design says ``values`` (n, 1): its shares in its unit."""
+    """The shares of ``default`` in the output's unit; ``values`` (n, 1) are the design's."""
     if not signal.type.startswith("float"):
         return default
     return Tolerance(default.absolute * scale_of(values, signal), default.relative)
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """The shares of every signal while controllers fly whose floating outputs have these.
+    """The shares of every signal in closed loop, from those of the floating-point outputs.
 
-    What a count of a scaled integer does to other signals only the user knows.
+    Scaled integers are left out: only the user knows the effect of one count on other signals.
     """
     loosest = Tolerance(*(max(values) for values in zip(DOUBLE, *one_step, strict=True)))
     return Tolerance(*(IN_THE_LOOP * value for value in loosest))
@@ -92,13 +93,14 @@ def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
 def of_signals(
     shares: Tolerance, baseline: Recording, stated: Mapping[str, Tolerance]
 ) -> dict[str, Tolerance]:
-    """The default of each signal of a flight, by its name; ``shares`` are of :func:`in_the_loop`.
+    """The default tolerance of each signal in closed loop, by signal name.
 
-    What the loop makes of a difference is a share of how far the signal moves.  Where an interface
-    file allows its outputs more in one step (``stated``, as :func:`for_tracks` makes it), the share
-    is larger, up to a tenth; or up to what the file itself allows in each step, where an output
-    spans less than ten times its tolerance, as in a short stretch of level flight.  Of the value
-    itself it is what one step rounds: nothing multiplies an offset.
+    ``shares`` are those of :func:`in_the_loop`.  The absolute tolerance is a share of the signal's
+    range.  ``stated`` are the rules of the interface files, as :func:`for_tracks` makes them.  If
+    they allow an output more in one step, the share is larger: 1000 times as much, but at most a
+    tenth.  If the rule itself exceeds a tenth of the output's range, as in a short stretch of level
+    flight, the rule's share is the limit instead.  The relative tolerance is that of one step,
+    because the loop does not multiply an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
@@ -115,7 +117,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Of the range of each message that a rule means, how much it allows."""
+    """For each message that a rule matches: the tolerance as a share of the message's range."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -128,7 +130,7 @@ def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iter
 
 
 def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]:
-    """All of them in order: a pattern that is said again counts where it is said last."""
+    """All rules in order; a pattern that is repeated keeps its last place."""
     out: dict[str, Tolerance] = {}
     for some in rules:
         for pattern, tolerance in some.items():
@@ -138,19 +140,20 @@ def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]
 
 
 def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
-    """As given; :class:`ScenarioError` for what is negative or no number."""
+    """``tolerances`` by pattern; raises :class:`ScenarioError` for a negative or NaN tolerance."""
     out = {}
     for pattern, values in (tolerances or {}).items():
         if len(values) != 2 or any(not v >= 0 for v in values):
             raise ScenarioError(
-                f"the tolerance {tuple(values)} of {pattern!r} is not (absolute, relative) >= 0"
+                f"the tolerance {tuple(values)} of {pattern!r} is not valid; give two numbers "
+                ">= 0: (absolute, relative)"
             )
         out[pattern] = Tolerance(*values)
     return out
 
 
 def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
-    """The rules that interface files state; what a user says of a run comes after them."""
+    """The rules of the controllers' interface files; rules of the command line come after them."""
     out: dict[str, Tolerance] = {}
     for controller in controllers:
         interface = interface_of(controller)
@@ -161,14 +164,14 @@ def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
 
 
 def names_of(controller: str, column: str) -> tuple[str, ...]:
-    """The names by which a rule can mean an output."""
+    """The names by which a rule can match an output."""
     return column, f"{controller}.{column}", f"messages/{controller}.{column}"
 
 
 def of_output(
     rules: Mapping[str, Tolerance], controller: str, column: str, default: Tolerance
 ) -> Tolerance:
-    """The last rule that fits the output, or the default."""
+    """The last rule that matches the output, or the default."""
     names = names_of(controller, column)
     fitting = [t for pattern, t in rules.items() if fnmatch.filter(names, pattern)]
     return fitting[-1] if fitting else default
@@ -191,22 +194,25 @@ def for_tracks(
                 if fnmatch.filter(others, pattern) and full in signals and pattern != "*":
                     meant.append(full)
         for name in meant:
-            out.pop(name, None)  # the last one counts, where it stands
+            out.pop(name, None)  # a repeated name keeps its last place
             out[name] = tolerance
     return out
 
 
 def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, Tolerance]:
-    """Those that mean one of ``names``."""
+    """The rules that match one of ``names``."""
     known = list(names)
     return {pattern: t for pattern, t in rules.items() if fnmatch.filter(known, pattern)}
 
 
 def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """A rule that fits nothing is a typing error; ``where`` it stands is told first."""
+    """Raise :class:`ScenarioError` for a pattern that matches no name; its text begins with
+    ``where``.
+    """
     names = list(dict.fromkeys(known))
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             raise ScenarioError(
-                f"{where}no signal fits {pattern!r}; signals look like {', '.join(names[:3])}"
+                f"{where}no signal matches {pattern!r}; names of signals are, for example, "
+                f"{', '.join(names[:3])}"
             )

@@ -1,4 +1,4 @@
-"""What came of a back-to-back comparison: verdicts, and why it failed."""
+"""The verdict of a back-to-back test, and sentences that explain it."""
 
 from __future__ import annotations
 
@@ -17,56 +17,57 @@ from rtsim.record.fault_marks import Acted
 from rtsim.record.verdict import Outcome, short
 
 _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
-"""In an error: the process, and the tag."""
+"""The process and the tag in an error message."""
 
 
 class Undecided(RtsimError):
-    """A comparison that could not be decided; a failure would be an AssertionError."""
+    """Raised if a comparison is undecided; a failed comparison raises :class:`AssertionError`."""
 
 
 @dataclass(frozen=True, eq=False)
 class BackToBack:
-    """All of it.  ``flight`` is ``None`` where only the open loop was asked for."""
+    """The result of a comparison.  ``flight`` is ``None`` if there was no closed loop."""
 
     scenario: str
     open: dict[str, OpenLoop]
-    """By controller."""
+    """The open loop of each controller, by name."""
     flight: LoopComparison | None = None
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     sides: Sides = C_AGAINST_DESIGN
     faults: tuple[Acted, ...] = ()
-    """What was to go wrong on purpose, and how often it did."""
+    """The faults that were injected, and how often each acted."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """Who was held against whom, one after the other: only these two."""
+        """All comparisons, for symmetry with :class:`Ladder`: only this one."""
         return (self,)
 
     @property
     def outcome(self) -> Outcome:
-        """Of the open loops and of the flight together."""
+        """The outcome of the open loops and of the closed loop together."""
         flown = [] if self.flight is None else [self.flight.outcome]
         return Outcome.of_all([*(loop.outcome for loop in self.open.values()), *flown])
 
     @property
     def ok(self) -> bool:
+        """True if the outcome is passed."""
         return self.outcome is Outcome.PASSED
 
     @property
     def closed(self) -> Comparison | None:
-        """The verdict on each signal of the flight."""
+        """The verdict on each signal in closed loop; ``None`` without one."""
         return None if self.flight is None else self.flight.comparison
 
     @property
     def first_failed(self) -> OpenLoop | None:
-        """The open loop that fails earliest."""
+        """The open loop with the earliest failure."""
         failed = [loop for loop in self.open.values() if loop.outcome is Outcome.FAILED]
         return min(failed, key=_when, default=None)
 
     @property
     def explanation(self) -> str:
-        """Where the closed loop fails, whether the open loop already does; else empty."""
+        """If the closed loop fails: a sentence on whether the open loop fails too; else empty."""
         flight = self.flight
         if flight is None or flight.ok or not (flight.error or flight.comparison.failures):
             return ""
@@ -77,14 +78,15 @@ class BackToBack:
             return f"The open loop already fails: {where}"
         agreed = "; ".join(loop.in_words for loop in self.open.values())
         return (
-            f"The open loop agrees ({agreed}), so look at the loop: {_what_the_loop_adds(flight)}"
+            f"The open loop agrees ({agreed}), so the closed loop causes the difference: "
+            f"{_what_the_loop_adds(flight)}"
         )
 
     @property
     def closed_in_words(self) -> str:
-        """The first thing that fails in the loop; empty where nothing does.
+        """A sentence on the first failure in closed loop; empty if there is none.
 
-        What a process said at its end is left out where the open loop says it already.
+        The last output of a process is left out if the open loop shows the same error.
         """
         flight = self.flight
         if flight is None or flight.ok:
@@ -107,7 +109,7 @@ class BackToBack:
 
     @property
     def statement(self) -> str:
-        """``the C does what its design does``, or does not, or nobody knows."""
+        """The verdict as a clause: ``the C does what its reference model does``."""
         who = f"the {self.sides.translation}"
         if self.outcome is not Outcome.UNDECIDED:
             return f"{who} {'does' if self.ok else 'does not do'} {self.sides.aim}"
@@ -118,7 +120,7 @@ class BackToBack:
 
     @property
     def why(self) -> list[str]:
-        """The first failure of the open and of the closed loop; empty where there is none."""
+        """Sentences on the first failure of the open and of the closed loop; empty if both pass."""
         lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         if self.flight is not None and not self.flight.ok:
             lines += [f"closed loop: {self.closed_in_words}", self.explanation]
@@ -126,7 +128,7 @@ class BackToBack:
 
     @property
     def reserved(self) -> list[str]:
-        """What a verdict that all is well does not cover, and cannot do without saying."""
+        """Reservations that a passed verdict has to mention."""
         out = [
             f"{name}.{column} never moved"
             for name, loop in self.open.items()
@@ -137,12 +139,12 @@ class BackToBack:
         never = [fault.name for fault in self.faults if not fault.activations]
         out += [f"these faults never acted: {', '.join(never)}"] if never else []
         wide = self._wide
-        what = "the tolerance exceeds a tenth of the range and is used"
+        what = "signals differ within a tolerance that exceeds a tenth of their range"
         return [*out, *([f"{what}: {', '.join(wide)}"] if wide else [])]
 
     @property
     def _wide(self) -> list[str]:
-        """Signals that differ, and whose tolerance is large beside their range."""
+        """Names of signals that differ, and whose tolerance exceeds a tenth of their range."""
         out = [
             f"{name}.{signal.name}"
             for name, loop in self.open.items()
@@ -154,7 +156,7 @@ class BackToBack:
 
     @property
     def unexercised(self) -> list[str]:
-        """Everything that was not put to the test, in sentences."""
+        """Sentences on everything that was not exercised."""
         out = [
             f"{name}: {words}"
             for name, loop in self.open.items()
@@ -164,16 +166,16 @@ class BackToBack:
 
     @property
     def coverage(self) -> list[str]:
-        """What was compared, in sentences."""
+        """Sentences on what was compared."""
         out = [f"open loop of {loop.covered}" for loop in self.open.values()]
         if self.flight is not None:
             out.append(f"closed loop: {self.flight.covered.in_words}")
         return out
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` that names signal, step and values.
+        """Raise :class:`AssertionError` if the comparison failed, :class:`Undecided` if undecided.
 
-        :class:`Undecided` where nothing can be said of the translation.
+        The message names the signal, the step and the values.
         """
         refuse(self.outcome, self.in_words)
 
@@ -195,7 +197,7 @@ class BackToBack:
 
 
 def refuse(outcome: Outcome, told: str) -> None:
-    """Raise what belongs to an outcome that is none of success."""
+    """Raise the error of an outcome that is not ``PASSED``, with the text ``told``."""
     __tracebackhide__ = True
     if outcome is Outcome.FAILED:
         raise AssertionError(told)
@@ -204,35 +206,35 @@ def refuse(outcome: Outcome, told: str) -> None:
 
 
 def headline(error: str) -> str:
-    """An error without what the process said, its inputs and its case."""
+    """The first line of an error: without the process's output, its inputs and its case."""
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
 def _alike(error: str, told: str) -> bool:
-    """The same end of the same controller, whichever process and step it was."""
+    """True if both errors are the same, apart from the process and the step."""
     return _WHICH.sub("", error) in _WHICH.sub("", told)
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Why it may fail where each step agrees."""
+    """Why the closed loop may fail although each step agrees in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
-        return f"the flight ended early by this host's doing, not the {who}'s: {flight.error}"
+        return f"this host, not the {who}, ended the run early: {flight.error}"
     if flight.error:
-        return f"the flight ended early, at {short(Tag(flight.flown.end_ns))}"
+        return f"the run ended early, at {short(Tag(flight.flown.end_ns))}"
     if flight.late or flight.missed:
         counts = f"{flight.late} answers were late and {flight.missed} requests missed"
         return f"{counts}; {time_needed(flight)}"
     return (
-        "it makes more of differences that the open loop allows, as a loop near its limit of "
-        "stability does (try less --latency), or the "
-        f"{flight.sides.translation} depends on more than its inputs; hold the open loop to a "
-        "smaller tolerance"
+        "either the loop amplifies differences that the open loop allows, as a loop near its "
+        "stability limit does (try a smaller --latency), or the "
+        f"{flight.sides.translation} depends on more than its inputs (compare the open loop with a "
+        "smaller tolerance)"
     )
 
 
 def _when(loop: OpenLoop) -> tuple[int, int]:
-    """The tag of its first failure; its end, where no step fails."""
+    """The tag of the first failure of ``loop``; that of its last step if no step fails."""
     first = loop.first
     ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
     return ns, microstep

@@ -1,1 +1,1 @@
-"""The runtime's controllers whose law is C on this machine."""
+"""Controllers in C: in a process of their own, in this process, or on a board."""

@@ -1,4 +1,4 @@
-"""A controller on a board: the runtime's Controller over a session of the protocol and a link."""
+"""A controller that runs on a board, behind rtsim's Controller interface."""
 
 from __future__ import annotations
 
@@ -42,23 +42,25 @@ _CLOCKS = {
 class _Answer(NamedTuple):
     outputs: Vector
     modelled_ns: int
-    """Wire, execution and repeats: what it cost where no clock says it."""
+    """Time on the wire, execution and repeats, ns: its cost if no clock measures it."""
     stamps: tuple[int, int, int, int]
 
 
 class BoardController:
-    """The controller of an interface file on a board; :meth:`fresh` opens, connects and starts it.
+    """The controller of an interface file on a board; :meth:`fresh` connects to it and starts it.
 
-    ``values`` are parameters by name.  ``silence`` is how long a request may stay unanswered,
-    ``patience`` how long connecting, starting and stopping may take (s).  ``firmware`` is an Intel
-    HEX file for an emulated board (``None``: that of the interface).  ``link`` opens another line
-    than that of ``url``.  ``build`` is what the board has to say of its firmware's (``None``: at a
-    port, that of the interface's sources).  ``cases`` is where a step that went wrong is saved
-    (``None``: nowhere).  ``warnings`` is what the board's compiler said of the C, for reports.
+    ``values``: parameters by name.  ``url``: the board, ``board:uno`` or ``serial://PORT``.
+    ``firmware``: an Intel HEX file for an emulated board (``None``: the firmware of the interface).
+    ``link``: opens another line than that of ``url``.  ``silence``: longest time in which a request
+    has to be answered, s.  ``patience``: longest time for connecting, starting and stopping, s.
+    ``cases``: folder in which a step that fails is saved (``None``: it is not saved).  ``build``:
+    the build that the board has to report (``None``: at a port, the build of the interface's
+    sources).  ``warnings``: compiler warnings about the C, for reports.  ``kept``: values of the
+    parameters that only the C has, by name.
 
-    With ``paced`` the wall's clock counts, as for any controller outside.  Without it the run is in
-    lockstep, and the board's own time says whether an answer is late (``own_time``): cycles of an
-    emulated board; of another one the execution that it reports and the bytes on the wire.
+    With ``paced`` the wall clock decides whether an answer is late.  Without it the run is in
+    lockstep and the board's own time decides (``own_time``): the cycles of an emulated board; for
+    a real board, the execution time that it reports plus the bytes on the wire.
     """
 
     outside = True
@@ -85,8 +87,8 @@ class BoardController:
         self.parameters: Signals = self.interface.parameters
         self.values: dict[str, object] = dict(values or {})
         self.kept: dict[str, object] = dict(kept or {})
-        """By name the parameters that the C says itself: a board is sent every one, and 0 for those
-        that nobody names."""
+        """Values of the parameters that only the C has, by name.  A board is sent every parameter,
+        and 0 for a parameter without any value."""
         self.p = self.parameters.initial({**self.kept, **self.values})
         self.name = self.interface.name
         self.url, self.firmware, self.link = url, firmware, link
@@ -94,15 +96,17 @@ class BoardController:
         self.own_time = not paced
         self.warnings = warnings
         self._stamped = not paced and parse_url(url).emulated
-        """Each byte says in which cycle it came."""
+        """Each byte is stamped with the cycle in which it arrived."""
         self.took_ns, self.cycles, self.exchange_ns = array("q"), array("q"), array("q")
-        """Of each step: execution, ns of the board's clock; the same in its cycles; from the
-        request's first byte to the reply's last, ns of the time that counts."""
+        """For each step: execution time, ns of the board's clock; the same in cycles; time of the
+        exchange, from the first byte of the request to the last byte of the reply, ns."""
         self.stack = 0
-        """The most bytes of it that were ever in use."""
+        """The most bytes of stack that were ever in use."""
         self.baud = parse_url(url).baud or BAUD
         self._cases, self._build = cases, build
-        self._evidence = Evidence(self.interface, self.p, "board", cases, "again, on the host")
+        self._evidence = Evidence(
+            self.interface, self.p, "board", cases, "to repeat it on the host"
+        )
         self._silence_ns, self._patience_ns = round(silence * NS_PER_S), round(patience * NS_PER_S)
         self._session = Session(
             self.interface,
@@ -120,31 +124,34 @@ class BoardController:
 
     @property
     def board(self) -> HelloReply | None:
-        """What the board said of itself."""
+        """The board's reply to HELLO; ``None`` before it is connected."""
         return self._session.board
 
     @property
     def budget(self) -> Budget:
-        """Of one exchange, with the longest step so far."""
+        """Time budget of one exchange, with the longest step so far."""
         return self._budget
 
     @property
     def counts(self) -> EventCounts:
-        """What came besides answers, since the controller was started."""
+        """Counts of received messages besides answers, since the controller was started."""
         return self._session.counts
 
     @property
     def pacing(self) -> Timing | None:
-        """How an emulated board in real time kept to the clock; ``None`` before it is closed."""
+        """How well an emulated board in real time kept up with the clock; ``None`` until closed."""
         return getattr(self._link, "pacing", None)
 
     @property
     def begun_ns(self) -> list[int]:
-        """When each copy of the latest request began on the line, ns since it was asked for."""
+        """When each copy of the latest request began on the line, ns since the request was sent."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
     def fresh(self) -> BoardController:
-        """One like it, on a board that was met anew, initialised with the parameters."""
+        """A new controller on a new connection, initialised with the parameters.
+
+        Raises :class:`ControllerError` if the board cannot be reached or is not the expected one.
+        """
         build = self._build
         if build is None and self.link is None:
             build = build_of(self.interface, self.url)
@@ -166,7 +173,7 @@ class BoardController:
         return out
 
     def describe(self) -> dict[str, object]:
-        """For a recording's header."""
+        """A description for the header of a recording."""
         return {
             "type": type(self).__name__,
             **self.interface.describe(),
@@ -179,7 +186,7 @@ class BoardController:
         }
 
     def open_link(self) -> BoardLink:
-        """The line that ``url`` stands for: who spoils it wraps this one."""
+        """Open the line of ``url``; a fault on the line wraps it."""
         return link_of(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> None:
@@ -197,12 +204,12 @@ class BoardController:
         session.start(self.p, line.now())
         self._converse(talk, self._patience_ns, "start")
         talk.most_ns = self._budget.period_ns
-        talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # of the first step: nobody knows
+        talk.repeat_ns = max(talk.most_ns, line.repeat_ns)  # the first step may take a whole period
         session.count_anew()
         line.zero()
 
     def spoil(self, line: LineFaults) -> None:
-        """From now on its bytes go through these faults; before its first request."""
+        """Apply faults to the bytes of the line; call this before the first request."""
         talk = self._running()
         assert self._link is not None
         self._spoiled = faulty(self._link, line)
@@ -210,7 +217,7 @@ class BoardController:
         talk.line.zero()
 
     def _converse(self, talk: Conversation, patience_ns: int, what: str) -> None:
-        """Ask outside of the run; raises what goes wrong."""
+        """Send a request outside of the run and wait for its answer; errors are raised."""
         now = talk.line.now()
         talk.ask(now)
         talk.listen(now + patience_ns)
@@ -223,22 +230,25 @@ class BoardController:
             raise error
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Of the latest answer, ns: sent, begun, ended, received; :meth:`describe` says by whom."""
+        """Stamps of the latest answer, ns: sent, begun, ended, received.
+
+        :meth:`describe` says which clock gives each stamp.
+        """
         return self._stamps
 
     def advance(self, tag: Tag) -> None:
-        """Let an emulated board run up to ``tag``; what comes meanwhile is heard."""
+        """Let an emulated board run up to ``tag``, and take the bytes that it sends meanwhile."""
         talk = self._running()
         reach = talk.line.reach(tag)
         if reach is not None:
             talk.drift(reach)
 
     def anchor(self, tag: Tag) -> None:
-        """The board's time is ``tag`` now."""
+        """Set the board's time to ``tag``."""
         self._running().line.anchor(tag)
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Ask for a step; what cannot be sent is told when the answer is asked for."""
+        """Request a step; :meth:`receive` raises the error if the request cannot be sent."""
         talk = self._running()
         self._evidence.add(tag, inputs)
         self._asked, self._answer = tag, None
@@ -254,8 +264,15 @@ class BoardController:
             talk.ask(now)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
+        """The answer (n,) to the request of ``tag``; ``None`` if it is not there in time.
+
+        ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
+        """
         if tag != self._asked:
-            raise ControllerError(f"asked for the answer of {tag}, but {self._asked} is pending")
+            raise ControllerError(
+                f"the answer to the request of {tag} was asked for, but the pending request is "
+                f"that of {self._asked}"
+            )
         talk, allowed_ns = self._running(), round(patience * NS_PER_S)
         if self._answer is None:
             talk.listen(talk.line.until(tag, allowed_ns))
@@ -270,12 +287,14 @@ class BoardController:
         return answer.outputs
 
     def _stepped(self, step: Stepped, ns: int) -> None:
-        """An answer to a step was complete at ``ns``."""
+        """Take an answer to a step that was complete at ``ns``."""
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
         modelled = budget.request_ns + budget.handling_ns + took + budget.reply_ns
-        if modelled < self._waited(talk.repeat_ns):  # lost, not slow: it costs that in cycles
+        if modelled < self._waited(
+            talk.repeat_ns
+        ):  # the request was lost: count the cost of its repeats
             modelled += self._waited(max(2 * budget.exchange_ns, CycleLine.repeat_ns))
         self.cycles.append(step.cycles)
         self.took_ns.append(took)
@@ -284,45 +303,48 @@ class BoardController:
         if took > budget.execution_ns:
             self._budget = budget = self._budgeted(took)
             talk.repeat_ns = max(2 * budget.exchange_ns, talk.line.repeat_ns)
-        # Of one that is taken when it is due, only line and step say when it came.
+        # An answer that is read when it is due: its arrival follows from line and step.
         ended = ns - budget.reply_ns if self._stamped else self._sent_ns + budget.request_ns + took
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
     def _budgeted(self, execution_ns: int = 0) -> Budget:
-        """Of the board that answered."""
+        """The time budget with the clock of the connected board."""
         assert self._session.board is not None
         return Budget.of(self.interface, self.baud, execution_ns, self._session.board.clock_hz)
 
     def _waited(self, first_ns: int) -> int:
-        """For all repeats of the latest request, had the first come after ``first_ns``."""
+        """Time of all repeats of the latest request, if the first came after ``first_ns``."""
         talk = self._running()
         return sum(wait_ns(first_ns, k, talk.most_ns) for k in range(talk.repeats))
 
     def silent(self, tag: Tag) -> ControllerError:
-        """What to say when nothing came in all the time that a request may take."""
-        text = f"the board did not answer within {self.silence:g} s of its time: an endless loop?"
+        """The error for a request that was not answered within ``silence``."""
+        text = (
+            f"the board did not answer within {self.silence:g} s of its time; look for an endless "
+            "loop in the C"
+        )
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` with the inputs at that step, and the case that runs it on the host."""
+        """``error`` with the inputs of its step, and how to repeat the step on the host."""
         if isinstance(error, BoardReset):
-            self._evidence.again = "its inputs once more, on the host, which does not reset"
+            self._evidence.again = "to repeat its inputs on the host, where nothing resets the C"
         by = "" if self._spoiled is None else self._spoiled.reset_by
         if by and isinstance(error, BoardReset) and not self._evidence.failed:
-            text = str(error).rpartition("; ")[0]  # there is nothing to look at
+            text = str(error).rpartition("; ")[0]  # the injected fault is the cause
             error.args = (f"{text}; it was reset by {by}",)
         return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """All steps so far."""
+        """A case with all steps so far, to run them again."""
         return self._evidence.case(error)
 
     def save(self) -> dict[str, Any]:
-        """Every step since the start: the board's memory is not known, what led to it is."""
+        """All steps since the start, since the memory of the board is not known."""
         return self._evidence.history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Feed a board that has just been started every step again, in lockstep."""
+        """Repeat all saved steps on a board that has just been started."""
         feed(saved, self._evidence.history, self.name, self.send, self._again)
         for measured in (self.took_ns, self.cycles, self.exchange_ns):
             del measured[:]
@@ -334,7 +356,7 @@ class BoardController:
         return answer
 
     def close(self) -> None:
-        """Terminate the controller and let go of the line; raises what goes wrong at the end."""
+        """Terminate the controller and close the line; raises an error if terminating fails."""
         talk = self._open
         if talk is None:
             return
@@ -349,5 +371,7 @@ class BoardController:
 
     def _running(self) -> Conversation:
         if self._open is None:
-            raise ControllerError(f"{self.name} is on no board: take fresh(), or build a system")
+            raise ControllerError(
+                f"{self.name} is not connected to a board; use the controller that fresh() returns"
+            )
         return self._open

@@ -1,10 +1,10 @@
-"""The line to a board and the time that counts on it.
+"""The line to a board, and the clock that decides whether an answer is late.
 
 ::
 
-    CycleLine     an emulated board in lockstep: its cycles, which pass when they are asked for
-    WallLine      whatever runs by itself: the host's monotonic clock
-    └── ModelLine the same in lockstep: the step as the board measured it, and the bytes on the wire
+    CycleLine     an emulated board in lockstep: its cycles, which advance only on request
+    WallLine      a board that runs by itself, in real time: the host's monotonic clock
+    └── ModelLine the same in lockstep: the execution time that the board reports, plus wire time
 """
 
 from __future__ import annotations
@@ -17,51 +17,53 @@ from rtsim.core.tag import NS_PER_S, Tag
 
 
 class Piece(NamedTuple):
-    """Bytes that arrived; ``ns`` is when the last of them was complete."""
+    """Bytes that arrived, and the time ``ns`` at which the last byte was complete."""
 
     ns: int
     data: bytes
 
 
 class BoardLine(Protocol):
-    """What a controller on a board needs of its line; ns of the time that counts there."""
+    """The line of a controller on a board; all times are ns of the line's own clock."""
 
     repeat_ns: int
-    """The least time before a request is sent again."""
+    """The shortest time before a request is repeated, ns."""
 
-    def now(self) -> int: ...
+    def now(self) -> int:
+        """The time of the line's clock, ns."""
+        ...
 
     def reached(self, ns: int) -> bool:
-        """Whether it is ``ns``, as near as this line's time is divided."""
+        """True if the time ``ns`` is reached, within the resolution of this line's clock."""
         ...
 
     def zero(self) -> None:
-        """The run begins: it is 0 ns now, where that is for this side to say."""
+        """Set the time to 0 at the start of the run, if the line's clock can be set."""
         ...
 
     def reach(self, tag: Tag) -> int | None:
-        """How far time has to pass up to ``tag``; ``None`` where it passes by itself."""
+        """The time to advance to for ``tag``; ``None`` if the board runs by itself."""
         ...
 
     def anchor(self, tag: Tag) -> None:
-        """It is ``tag`` now."""
+        """Set the time to ``tag``."""
         ...
 
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """When to stop waiting for the answer to ``tag``."""
+        """The time at which to stop waiting for the answer to ``tag``."""
         ...
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:
-        """Whether an answer that is there would have been; ``modelled_ns``: what it cost."""
+        """True if an answer that took ``modelled_ns`` is in time."""
         ...
 
     def send(self, data: bytes) -> None: ...
 
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
-        """What arrives up to ``until_ns``, or up to the first of it.
+        """Let time pass up to ``until_ns``, or up to the first bytes that arrive; return the bytes.
 
-        ``rest_ns``: what comes after a first byte takes so long at least, and may be waited for at
-        once.  ``None``: do not stop at what arrives.
+        ``rest_ns`` is the least time between the first byte and the end of its reply; the line may
+        wait for it at once.  ``None``: continue to ``until_ns`` even if bytes arrive.
         """
         ...
 
@@ -69,7 +71,7 @@ class BoardLine(Protocol):
 
 
 class CycleLine:
-    """A board in lockstep.  0 ns is the cycle at which the run began, or was anchored."""
+    """The line to a board in lockstep.  0 ns is the cycle in which the run began."""
 
     repeat_ns = 2_000_000
 
@@ -82,7 +84,7 @@ class CycleLine:
         return -(-(self._board.cycles - self._origin) * NS_PER_S // self._hz)
 
     def reached(self, ns: int) -> bool:
-        return self._left(ns) <= 0  # between two cycles there is no later one to wait for
+        return self._left(ns) <= 0  # a time between two cycles counts as reached
 
     def zero(self) -> None:
         self._origin = self._board.cycles
@@ -97,7 +99,7 @@ class CycleLine:
         return tag.ns + allowed_ns
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
-        return True  # it ran up to there and no further
+        return True  # the board ran up to this time and no further
 
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
         board = self._board
@@ -119,12 +121,12 @@ class CycleLine:
         return pieces
 
     def _left(self, until_ns: int) -> int:
-        """Cycles up to there."""
+        """Number of cycles up to ``until_ns``."""
         return self._origin + until_ns * self._hz // NS_PER_S - self._board.cycles
 
 
 class WallLine:
-    """A board that runs by itself, in real time."""
+    """The line to a board that runs by itself, in real time."""
 
     repeat_ns = 10_000_000
 
@@ -159,7 +161,7 @@ class WallLine:
 
 
 class ModelLine(WallLine):
-    """A board that runs by itself, in lockstep: how long the host waits is not what counts."""
+    """The line to a board that runs by itself, in lockstep: the host's clock does not count."""
 
     repeat_ns = 50_000_000
 
@@ -175,7 +177,7 @@ class ModelLine(WallLine):
 
 
 def line_to(link: BoardLink, paced: bool, silence_ns: int) -> BoardLine:
-    """The line over ``link``: an emulated board keeps lockstep by its cycles."""
+    """The line over ``link``; ``silence_ns`` is the longest time without an answer, ns."""
     if paced:
         return WallLine(link)
     if hasattr(link, "advance"):

@@ -1,4 +1,4 @@
-"""Opens the line that a controller on a board talks over, with the firmware that belongs to it."""
+"""Opens the line to a controller on a board; an emulated board gets its firmware."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hitl.interface import Interface
 
 
 class ServedLink:
-    """An emulated board in real time, in a process of its own, through its pseudo-terminal."""
+    """The line to an emulated board in real time, which runs in a process of its own."""
 
     def __init__(self, url: str, image: Path) -> None:
         self.pacing: Timing | None = None
-        """How the emulator kept to the clock, once it is closed."""
+        """How well the emulator kept up with the clock; ``None`` until the line is closed."""
         self._served = PacedBoard(url, image)
         try:
             self.baud = round(self._served.baud) or BAUD
@@ -36,13 +36,13 @@ class ServedLink:
 
     @property
     def pid(self) -> int:
-        """Of the process that serves."""
+        """Process id of the emulator."""
         return self._served.pid
 
     def close(self) -> None:
-        """End both."""
+        """Close the port and end the emulator."""
         if self.pacing is None:
-            with suppress(BoardError):  # it has ended, which was told to who spoke to it
+            with suppress(BoardError):  # the emulator has ended, and its error was reported
                 self.pacing = self._served.status().timing
         try:
             self._port.close()
@@ -51,7 +51,11 @@ class ServedLink:
 
 
 def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
-    """The board at ``url``; an emulated one runs ``image``, or the firmware of ``interface``."""
+    """The line to the board at ``url``; an emulated board runs ``image``.
+
+    Without ``image`` an emulated board runs the firmware of ``interface``.  ``paced``: an emulated
+    board runs in real time.
+    """
     at = parse_url(url)
     if not at.emulated:
         return open_link(url)
@@ -61,7 +65,7 @@ def link_of(interface: Interface, url: str, image: Path | None, paced: bool) -> 
 
 
 def build_of(interface: Interface, url: str) -> int | None:
-    """The build that a board at a port has to carry; ``None`` where any will do."""
+    """The build that the board at ``url`` has to report; ``None`` if every build is accepted."""
     if parse_url(url).emulated or not interface.sources:
-        return None  # it runs the image that it is given; this firmware is not of a C controller
+        return None  # it runs the given image; or its firmware is not of a C controller
     return sketch_of(interface, BAUD).build

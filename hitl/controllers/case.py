@@ -1,4 +1,4 @@
-"""A case: the inputs of a step that went wrong, and all before it, so that it can be run again."""
+"""Cases: the inputs of a controller up to a step that failed, saved to repeat the failure."""
 
 from __future__ import annotations
 
@@ -19,52 +19,57 @@ _NO_CASE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What reading a file raises that is something else, or damaged."""
+"""Errors of reading a file that is damaged or not a case."""
 
 
 class CaseError(RtsimError):
-    """A file that is no case."""
+    """Raised for a file that is not a usable case."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Steps of one controller from its start; the last is the one that went wrong."""
+    """Steps of one controller from its start; the last step failed.
+
+    ``parameters`` are values by name.  ``tags`` (k, 2) are ns and microstep, ``inputs`` (k, m) the
+    inputs of each step.  ``error`` is the message of the failure.
+    """
 
     interface: str
     """Path of the interface file, with its variant."""
     kind: str
     names: tuple[str, ...]
-    """Of the inputs, by column."""
+    """Names of the input columns."""
     parameters: dict[str, list[float]]
     tags: NDArray[np.int64]
     inputs: NDArray[np.float64]
     forgotten: int = 0
-    """Steps before the first of these that were not kept."""
+    """Number of steps before these that were not saved."""
     error: str = ""
 
     @property
     def path(self) -> Path:
-        """Of the interface file, without the variant."""
+        """Path of the interface file, without the variant."""
         before, _, _ = self.interface.rpartition(":")
         return Path(before if before.endswith(".toml") else self.interface)
 
     @property
     def tag(self) -> Tag:
+        """The tag of the last step."""
         return Tag(int(self.tags[-1][0]), int(self.tags[-1][1]))
 
     @property
     def last(self) -> dict[str, float]:
-        """The inputs of the last step by name."""
+        """The inputs of the last step, by name."""
         return self.at(-1)
 
     def at(self, row: int) -> dict[str, float]:
-        """The inputs of a step by name."""
+        """The inputs of step ``row``, by name."""
         return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
-        """Write it; numbers keep every bit.
+        """Write the case to ``path``, with every bit of its numbers.
 
-        Not compressed: a loop in real time may be waiting.
+        The file is not compressed, because a loop in real time may be waiting.
         """
         about = {
             "interface": self.interface,
@@ -87,10 +92,10 @@ class Case:
 
     @classmethod
     def load(cls, path: Path) -> Case:
-        """Read one; :class:`CaseError` where it is none."""
+        """Read the case at ``path``; raises :class:`CaseError` if the file is not a case."""
         try:
             if path.is_file() and not zipfile.is_zipfile(path):
-                raise CaseError(f"{path} is not a case of rtsim sil; those are in cases/*.npz")
+                raise CaseError(f"{path} is not a case of rtsim sil; give a file cases/*.npz")
             with path.open("rb") as file, np.load(file) as data:
                 about = json.loads(str(data["about"]))
                 tags, inputs = data["tags"], data["inputs"]
@@ -105,11 +110,13 @@ class Case:
                 error=str(about["error"]),
             )
         except FileNotFoundError:
-            raise CaseError(f"no file {path}") from None
+            raise CaseError(f"the case {path} does not exist") from None
         except _NO_CASE as error:
             raise CaseError(f"{path} is not a case of rtsim sil: {error}") from None
         if tags.shape != (len(inputs), 2) or inputs.shape != (len(tags), len(case.names)):
-            raise CaseError(f"{path}: {len(tags)} tags, inputs of shape {inputs.shape}")
+            raise CaseError(
+                f"{path} is damaged: it has {len(tags)} tags, but inputs of shape {inputs.shape}"
+            )
         if not len(tags):
-            raise CaseError(f"{path} holds no step")
+            raise CaseError(f"{path} has no steps to run")
         return case

@@ -1,4 +1,4 @@
-"""A session on a line: time passes, what was lost is asked for again, the first error is kept."""
+"""A protocol session on a line: sends requests, repeats lost ones, and keeps the first error."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from rtsim.core.tag import NS_PER_S
 
 
 def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
-    """How long a request that was repeated so often is waited for before it is repeated again."""
+    """Time to wait for an answer before the next repeat, ns, after ``repeats`` repeats."""
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
 def told(error: LinkError, before: str = "") -> BoardFailure:
-    """An error of the line as one of the controller behind it."""
+    """An error of the line as an error of the controller; ``before`` begins its text."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out
 
 
 class Conversation:
-    """``stepped`` is told each answer to a step, and when it was complete.
+    """A session with a board over a line; ``stepped`` gets each answer and its time of arrival.
 
-    A request that is not answered after ``repeat_ns`` is sent again, with its sequence: a board
-    that took it sends its answer again.  Each wait is twice the one before, since it may be
-    computing, up to ``most_ns``: a line that was bad for long is soon found to be good again.
+    A request that is not answered after ``repeat_ns`` is sent again, with the same sequence number.
+    A board that has already answered it sends that answer again.  The board may be computing, so
+    each wait is twice as long as the last, but at most ``most_ns``, so that the session soon finds
+    out when a bad line is good again.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class Conversation:
         self.session, self.line, self.repeat_ns = session, line, repeat_ns
         self.most_ns = FAR
         self.error: ControllerError | None = None
-        """What ended it."""
+        """The first error; the session ends with it."""
         self.repeats = 0
-        """Of the latest request."""
+        """Number of repeats of the latest request."""
         self.begun_ns: list[int] = []
-        """When each copy of the latest request began on the line, behind the zeros before it."""
+        """When each copy of the latest request began on the line, after its leading zeros, ns."""
         self._stepped = stepped
         self._byte_ns = self._reply_ns = 0
         self._baud = NS_PER_S
@@ -57,13 +58,13 @@ class Conversation:
         self._reply_bytes = self._rest = 1
 
     def expect(self, budget: Budget, baud: int) -> None:
-        """How long its replies are, on the wire."""
+        """Set the length of replies on the wire, from the time budget."""
         self._reply_bytes, self._reply_ns = budget.reply_bytes, budget.reply_ns
         self._byte_ns = BITS_PER_BYTE * NS_PER_S // baud
         self._baud = baud
 
     def ask(self, now_ns: int) -> None:
-        """Send the request that the session was just given."""
+        """Send the request that the session has prepared."""
         self.repeats, self._again_ns = 0, now_ns + self.repeat_ns
         self._rest = self._reply_bytes
         self.begun_ns.clear()
@@ -73,11 +74,11 @@ class Conversation:
             self.error = told(error)
 
     def listen(self, until_ns: int) -> None:
-        """Until the request is answered, something is wrong, or it is ``until_ns``."""
+        """Let time pass until the request is answered, an error occurs, or it is ``until_ns``."""
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
-        """Let time pass up to ``until_ns``, answered or not, unless something is wrong."""
+        """Let time pass up to ``until_ns``, answered or not, unless an error occurs."""
         self._pass(until_ns, stop=False)
 
     def _pass(self, until_ns: int, stop: bool) -> None:
@@ -87,7 +88,7 @@ class Conversation:
                 rest_ns = (self._rest - 1) * self._byte_ns if stop else None
                 for ns, data in line.run(min(until_ns, self._next_ns()), rest_ns):
                     self._rest -= len(data)
-                    self._again_ns = max(self._again_ns, ns + self._reply_ns)  # it is speaking
+                    self._again_ns = max(self._again_ns, ns + self._reply_ns)  # a reply is arriving
                     self._hear(data, ns)
                 if session.waiting:
                     self._urge()
@@ -97,13 +98,13 @@ class Conversation:
             self.error = told(error)
 
     def _next_ns(self) -> int:
-        """When to speak again though nothing comes."""
+        """The time of the next repeat if nothing arrives."""
         if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR
 
     def _urge(self) -> None:
-        """Repeat a request whose reply is overdue; give up when the session's patience ends."""
+        """Repeat a request whose reply is overdue; fail after the session's timeout."""
         session, now = self.session, self.line.now()
         for event in session.poll(now):
             assert isinstance(event, Failed)

@@ -1,4 +1,4 @@
-"""What a controller that lives outside was asked: to explain a failure, and to reproduce it."""
+"""The request log of a controller outside this process, to explain and to repeat a failure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rtsim.core.tag import Tag
 
 
 class Evidence:
-    """All steps of one run with their inputs; of several failures the first is explained.
+    """The steps of one run with their inputs; only the first of several failures is explained.
 
-    ``p`` (k,): the parameters.  ``kind`` of build stands in the case and in its file's name.
-    ``cases`` is the folder for it (``None``: nowhere).  ``again`` is told before the command that
-    runs it once more.
+    ``p`` (k,) are the parameters.  ``kind`` is the kind of build, which is part of the case and of
+    its file name.  ``cases`` is the folder for the case (``None``: no case is saved).  ``again`` is
+    the text in front of the command that repeats the steps.
     """
 
     def __init__(
         self, interface: Interface, p: Vector, kind: str, cases: Path | None, again: str = "again"
     ) -> None:
         self.failed = False
-        """A failure was explained."""
+        """True after a failure was explained."""
         self._interface, self._p, self._kind = interface, p, kind
         self.again = again
         self._cases = cases
@@ -39,7 +39,7 @@ class Evidence:
         return latest
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` with the inputs at that step, and the case that reproduces it."""
+        """``error`` with the inputs of its step, and the command that repeats the failure."""
         if self.failed or not self.history.steps:
             return error
         self.failed = True
@@ -50,18 +50,18 @@ class Evidence:
         return error
 
     def _saved(self, tag: Tag, case: Case) -> list[str]:
-        """How to run the case again."""
+        """Save the case; lines on how to run it again."""
         if self._cases is None:
             return []
         path = self._cases / f"{self._interface.name}-{tag.ns}-{self._kind}.npz"
         try:
             case.save(path)
         except OSError as problem:
-            return [f"its case cannot be written to {path}: {problem.strerror}"]
+            return [f"the case cannot be written to {path}: {problem.strerror}"]
         return [f"{self.again}: rtsim sil case {path}"]
 
     def case(self, error: str = "") -> Case:
-        """All steps so far."""
+        """A case with all steps so far."""
         interface, parameters = self._interface, self._interface.parameters
         tags, inputs = self.history.tags, self.history.inputs
         return Case(

@@ -1,7 +1,7 @@
-"""The fast path: the same generated C, loaded into this process.
+"""A controller in C that is loaded into this process, which is fast but not isolated.
 
-What crashes there takes this process with it, and an endless loop is one here too: try a controller
-as a :class:`hitl.controllers.sil.SilController` first.
+If the C crashes, this process crashes; if the C loops endlessly, so does this process.  Test a
+controller as a :class:`hitl.controllers.sil.SilController` first.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 
 _OWN_NAMES_FIRST = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
-"""A controller's function called ``index`` is meant, not the C library's."""
+"""The names of the controller come before those of the C library, such as ``index``."""
 
 _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
-"""Linked with one of these, a library changes the processor's mode when it is loaded."""
+"""A library that was linked with one of these flags changes the processor's mode when loaded."""
 
 
 class InProcess:
-    """The C of an interface file (or of a :class:`Build`); :meth:`fresh` loads it.
+    """The C of an interface file or of a :class:`Build`, in this process; :meth:`fresh` loads it.
 
-    ``values`` are parameters by name.  Each :meth:`fresh` has statics of its own.  The memory of
-    the C is not known here: what is saved is every step since the start, to be fed again.
+    ``values`` are parameters by name; ``kind`` is the kind of build, which has to be plain.  Each
+    controller that :meth:`fresh` returns has its own static variables.  Since the memory of the C
+    is not known, :meth:`save` returns all steps since the start, and :meth:`restore` repeats them.
     """
 
     outside = False
@@ -60,27 +61,30 @@ class InProcess:
         self.p = self.given.values
         self.name = self.interface.name
         self.took_ns = array("q")
-        """Execution time of each step, on the host, the call from Python included."""
+        """Execution time of each step on the host, ns, including the call from Python."""
         self._u, self._y = np.zeros(self.inputs.size), np.zeros(self.outputs.size)
         self._library: ctypes.CDLL | None = None
         self._pending: Tag | None = None
         self._left = False
-        """It has called exit(): as its process would have ended there, it is not terminated."""
+        """The C has called exit(), which would have ended its process, so it is not terminated."""
         self._history = RequestLog(self.inputs.size)
 
     def fresh(self) -> InProcess:
-        """One like it, loaded anew and initialised with the parameters."""
+        """A new controller, loaded again and initialised with the parameters.
+
+        Raises :class:`ControllerError` if the C cannot be loaded or initialised.
+        """
         out = type(self)(self.build, self.values)
         out._load()
         return out
 
     @property
     def warnings(self) -> str:
-        """What the compiler said of its C."""
+        """Compiler warnings about the C; empty if there were none."""
         return self.build.warnings
 
     def describe(self) -> dict[str, object]:
-        """For a recording's header."""
+        """A description for the header of a recording."""
         return {"type": type(self).__name__, **self.build.describe()}
 
     def _load(self) -> None:
@@ -101,11 +105,11 @@ class InProcess:
 
     @property
     def own(self) -> Vector | None:
-        """(k,): the parameters that the C had by itself; ``None`` before it was loaded."""
+        """(k,): the values that the C gives its parameters; ``None`` before it is loaded."""
         return self.given.own
 
     def restart(self) -> bool:
-        """As :meth:`hitl.controllers.sil.SilController.restart`."""
+        """Initialise again, as :meth:`hitl.controllers.sil.SilController.restart` does."""
         if not self.interface.initialize or self._library is None:
             return False
         library, status = self._library, self._library.rtsim_guarded_terminate()
@@ -116,8 +120,11 @@ class InProcess:
         return True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
+        """Run one step; raises :class:`ControllerError` if the C fails."""
         if self._library is None:
-            raise ControllerError(f"{self.name} is not loaded: take fresh(), or build a system")
+            raise ControllerError(
+                f"{self.name} is not loaded; use the controller that fresh() returns"
+            )
         if len(inputs) != len(self._u):
             self.inputs.check(inputs, self.name)
         self._u[:] = inputs
@@ -132,14 +139,18 @@ class InProcess:
         self._history.add(tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
+        """The outputs (n,) of the step that was sent with ``tag``."""
         if self._pending != tag:
-            raise ControllerError(f"asked for the answer of {tag}, but {self._pending} is pending")
+            raise ControllerError(
+                f"the answer to the request of {tag} was asked for, but the pending request is "
+                f"that of {self._pending}"
+            )
         self._pending = None
         self._history.heard(self._y)
         return self._y
 
     def close(self) -> None:
-        """Terminate the controller and unload it."""
+        """Terminate the controller and unload it; raises an error if terminating fails."""
         if self._library is None:
             return
         status = 0 if self._left else self._library.rtsim_guarded_terminate()
@@ -149,7 +160,7 @@ class InProcess:
 
     def _say_how_it_ended(self, status: int) -> NoReturn:
         text = refusal(self.name, status, self.inputs, self._u, self.outputs)
-        raise ControllerError(f"{self.name} failed at its end: {text}")
+        raise ControllerError(f"{self.name} failed when it was terminated: {text}")
 
     def _unload(self) -> None:
         library, self._library = self._library, None
@@ -158,11 +169,11 @@ class InProcess:
             _ctypes.dlclose(library._handle)
 
     def save(self) -> dict[str, Any]:
-        """Every step since the start."""
+        """All steps since the start."""
         return self._history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Feed what has just been loaded every step again."""
+        """Repeat all saved steps on a controller that has just been loaded."""
         feed(saved, self._history, self.name, self.send, lambda tag: self.receive(tag, 0.0))
         del self.took_ns[:]
 
@@ -171,22 +182,21 @@ def _check_loadable(made: Build) -> None:
     name = made.interface.name
     if made.kind != PLAIN:
         raise ControllerError(
-            f"a {made.kind} build of {name} cannot be loaded into this process; use "
-            f"SilController, or kind={PLAIN!r}"
+            f"a {made.kind} build of {name} cannot be loaded into this process; use SilController "
+            f"instead of InProcess, or kind={PLAIN!r}"
         )
     for flag in made.interface.flags:
         if flag in _FLUSHING:
             raise ControllerError(
-                f"{name} is built with {flag}, which would flush denormals to zero in all of this "
-                "process; use SilController"
+                f"{name} is built with the flag {flag}, which would flush denormal numbers to zero "
+                "in this whole process; use SilController instead of InProcess"
             )
 
 
 def _private(library: Path) -> ctypes.CDLL:
-    """A copy of its own, with statics of its own; the file is gone when this returns.
+    """Load a private copy of ``library``, with its own static variables, and delete the copy.
 
-    It lies beside the build, where programs may be run from; a folder for temporary files may be
-    mounted otherwise.
+    The copy is written beside the build, since a folder for temporary files may be mounted noexec.
     """
     handle, name = tempfile.mkstemp(prefix="loaded-", suffix=".so", dir=library.parent.parent)
     try:

@@ -1,4 +1,4 @@
-"""A saved case once more: its steps through a fresh worker."""
+"""Runs the steps of a saved case again, in a new worker."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from rtsim.record.verdict import Outcome
 
 @dataclass(frozen=True)
 class Rerun:
-    """What came of it."""
+    """The result of running a case again."""
 
     case: Case
     kind: str
-    """Of the build."""
+    """The kind of build."""
     tag: Tag
-    """Of the last step that was begun."""
+    """The tag of the last step that was begun."""
     steps: int
     outputs: dict[str, float]
-    """The answer to the last step, by name; empty where there is none."""
+    """The outputs of the last step, by name; empty if there is no answer."""
     error: str
-    """Why it failed, or could not be run; empty where it did neither."""
+    """Why the case failed or could not be run; else empty."""
     environment: bool = False
-    """What failed was around the C, such as a host without memory."""
+    """The error belongs to the environment, such as a host without memory."""
 
     @property
     def outcome(self) -> Outcome:
-        """Undecided where the error is not the C's."""
+        """Undecided if the error belongs to the environment and not to the C."""
         if not self.error:
             return Outcome.PASSED
         return Outcome.UNDECIDED if self.environment else Outcome.FAILED
 
     @property
     def failed(self) -> bool:
-        """The C failed."""
+        """True if the C failed again."""
         return self.outcome is Outcome.FAILED
 
     def to_json(self) -> dict[str, Any]:
@@ -63,22 +63,23 @@ class Rerun:
 
 
 def rerun_case(case: Case, kind: str | None = None, silence: float = 10.0) -> Rerun:
-    """Every step of ``case`` through a fresh worker of ``kind`` (the one it was saved from).
+    """Run all steps of ``case`` in a new worker; a failure of the C is part of the result.
 
-    Raises :class:`CaseError` where the interface file is gone or has other signals now; what the
-    C does wrong is in the result.
+    ``kind`` is the kind of build (default: the kind that the case was saved from).  ``silence`` is
+    the longest time that a step may take, s.  Raises :class:`CaseError` if the interface file no
+    longer exists or has other inputs now.
     """
     if not case.path.is_file():
         raise CaseError(
-            f"the interface file of the case is gone: {case.path}; put it back to run the case"
+            f"the interface file {case.path} of the case does not exist; restore it to run the case"
         )
     kind = kind or (case.kind if case.kind in FLAGS else PLAIN)
     values: dict[str, object] = dict(case.parameters)
     controller = SilController(case.interface, values, kind=kind, silence=silence, cases=None)
     if controller.inputs.columns != case.names:
         raise CaseError(
-            f"{case.interface} has inputs {', '.join(controller.inputs.columns)} now; the case "
-            f"has {', '.join(case.names)}"
+            f"{case.interface} now has the inputs {', '.join(controller.inputs.columns)}, but the "
+            f"case has {', '.join(case.names)}; restore the interface file of the case"
         )
     return _run(case, kind, controller)
 
@@ -113,7 +114,10 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
 
 
 def load_and_rerun(path: Path, kind: str | None = None, silence: float = 10.0) -> Rerun:
-    """:func:`rerun_case` of a file; :class:`TrustError` where it names C that may not be run."""
+    """Run the case in file ``path``, as :func:`rerun_case` does.
+
+    Raises :class:`TrustError` if the case names C that may not be compiled and run.
+    """
     case = Case.load(path)
     if case.path.is_file():
         check_c_of_now(case.interface, str(path))

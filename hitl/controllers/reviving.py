@@ -1,4 +1,4 @@
-"""Controllers started again from what a recording says of them."""
+"""Starts controllers again from their description in a recording."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ _THE_RUN = "the recorded run"
 
 
 def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
-    """What :meth:`SilController.describe` told of, built again with parameters ``values``."""
+    """The controller that :meth:`SilController.describe` described, with parameters ``values``.
+
+    Raises :class:`CheckpointError` if it cannot be built again, :class:`TrustError` for C that may
+    not be run.
+    """
     if "endpoint" in about:
         raise CheckpointError(
-            f"{about['interface']} was served at {about['endpoint']}, with keys that no recording "
-            "holds; go on from Python: simulate(scenario, start=checkpoint)"
+            f"{about['interface']} was served at {about['endpoint']}, with keys that are not in "
+            "the recording; continue the run from Python: simulate(scenario, start=checkpoint)"
         )
     return SilController(_reference(about), values, kind=_kind(about))
 
 
 def in_process(about: Mapping[str, Any], values: Mapping[str, object]) -> InProcess:
-    """The same for :class:`InProcess`."""
+    """The same as :func:`sil` for :class:`InProcess`."""
     return InProcess(_reference(about), values, kind=_kind(about))
 
 
 def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardController:
-    """The same for :class:`BoardController` in lockstep, with the firmware of its interface."""
+    """The same as :func:`sil` for a :class:`BoardController` in lockstep."""
     if about.get("paced"):
         raise CheckpointError(
-            f"{about['url']} is a board in real time, whose own clock went on; go on from Python: "
-            "simulate(scenario, start=checkpoint)"
+            f"the board {about['url']} ran in real time, and its clock cannot be set back; "
+            "continue the run from Python: simulate(scenario, start=checkpoint)"
         )
     url = str(about["url"])
     if not parse_url(url).emulated:
@@ -46,7 +50,7 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
 
 
 def _reference(about: Mapping[str, Any]) -> str:
-    """Of the interface file, where its C may be compiled and run."""
+    """The interface file with its variant; raises :class:`TrustError` if its C may not be run."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
     check_c(reference, _THE_RUN, about.get("sha256"))
@@ -57,6 +61,6 @@ def _kind(about: Mapping[str, Any]) -> str:
     kind = str(about.get("build"))
     if kind not in FLAGS:
         raise CheckpointError(
-            f"{about['interface']} was flown as a {kind} build, which cannot be made again"
+            f"the recorded run used a {kind} build of {about['interface']}, which cannot be rebuilt"
         )
     return kind

@@ -1,4 +1,4 @@
-"""A controller that is C in a process of its own: the runtime's Controller over a worker."""
+"""A controller in C that runs in a process of its own, behind rtsim's Controller interface."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 CASES = Path("cases")
-"""Where a step that went wrong is saved, below the current folder."""
+"""The folder in which failed steps are saved, below the current folder."""
 
 
 _DURATIONS = "begun and ended are of another clock: only their difference means anything"
 SERVED = "served"
-"""The kind of build that another machine has made."""
+"""The kind of a build that another machine has made."""
 
 
 class SilController:
-    """The C of an interface file (or of a :class:`Build`); :meth:`fresh` starts a process.
+    """The C of an interface file or of a :class:`Build`; :meth:`fresh` starts a process.
 
-    ``values`` are parameters by name.  ``silence`` is how long (wall s) it may say nothing in
-    lockstep, ``patience`` how long it may take to start and to initialise.  ``cases`` is where a
-    step that went wrong is saved (``None``: nowhere).  ``command`` replaces the built worker.
-    With ``endpoint`` (``tcp://HOST:PORT``) nothing is built: ``rtsim sil serve`` runs the C there,
-    and ``keys`` are those of the file that it wrote.
+    ``values``: parameters by name.  ``kind``: the kind of build.  ``silence``: longest time without
+    an answer in lockstep, s of the wall clock.  ``patience``: longest time to start and to
+    initialise, s.  ``cases``: folder in which a step that fails is saved (``None``: it is not
+    saved).  ``command``: the worker's command line, instead of the built worker.  With ``endpoint``
+    (``tcp://HOST:PORT``) nothing is built, since ``rtsim sil serve`` runs the C there; ``keys`` are
+    those of the client file that it wrote.
     """
 
     outside = True
@@ -78,9 +79,9 @@ class SilController:
         self.name = self.interface.name
         self.endpoint = endpoint
         self.garbage = 0
-        """Messages that were none."""
+        """Number of malformed messages."""
         self.took_ns = array("q")
-        """Execution time of each step, on the host."""
+        """Execution time of each step on the host, ns."""
         self._keys = keys
         self._stamps = (0, 0, 0, 0)
         self._cases = cases
@@ -91,10 +92,13 @@ class SilController:
         self._unsent = False
         self._evidence = Evidence(self.interface, self.p, self.build.kind, cases)
         self.environment = False
-        """What failed was around the C, such as a host without memory."""
+        """The failure belongs to the environment, such as a host without memory."""
 
     def fresh(self) -> SilController:
-        """One like it, with a new process, initialised with the parameters."""
+        """A new controller in a new process, initialised with the parameters.
+
+        Raises :class:`ControllerError` if the process cannot be started or initialised.
+        """
         out = SilController(
             self.build, self.values, silence=self.silence, patience=self.patience,
             cases=self._cases, command=self._command, endpoint=self.endpoint, keys=self._keys,
@@ -109,11 +113,11 @@ class SilController:
 
     @property
     def warnings(self) -> str:
-        """What the compiler said of its C."""
+        """Compiler warnings about the C; empty if there were none."""
         return self.build.warnings
 
     def _started(self) -> Peer:
-        """A process, here or there.  One that never came to run the C says nothing of the C."""
+        """Start a process, here or elsewhere; a failure to start is no failure of the C."""
         try:
             if self.endpoint is not None:
                 return RemoteWorker(self.interface, self.endpoint, self._keys, self.patience)
@@ -124,12 +128,14 @@ class SilController:
 
     @property
     def own(self) -> Vector | None:
-        """(k,): the parameters that the C had by itself; ``None`` where they are not known."""
+        """(k,): the values that the C gives its parameters; ``None`` if they are not known."""
         return self.given.own
 
     def restart(self) -> bool:
-        """Initialise it again, on the memory that its steps have used; False where it has no such
-        entry point.  A step that goes wrong afterwards is no case: its start is another one.
+        """Initialise the C again, on the memory that its steps have used.
+
+        Returns False if the C has no such entry point.  A step that fails afterwards is not saved
+        as a case, because a case starts from new memory.
         """
         if not self.interface.initialize:
             return False
@@ -138,12 +144,13 @@ class SilController:
         return True
 
     def describe(self) -> dict[str, object]:
-        """For a recording's header."""
+        """A description for the header of a recording."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
         return {"type": type(self).__name__, **self.build.describe(), **served}
 
     @property
     def pid(self) -> int:
+        """Process id of the worker; 0 if there is none."""
         return self._worker.pid if self._worker else 0
 
     def _initialize(self, worker: Peer) -> None:
@@ -155,7 +162,8 @@ class SilController:
             raise
         if heard is None:
             raise ControllerError(
-                f"{self.name} did not initialise within {self.patience:g} s: an endless loop?"
+                f"{self.name} did not initialise within {self.patience:g} s; look for an endless "
+                "loop in its initialize"
             )
         if not isinstance(heard, Heard) or heard.kind is not WorkerMessageKind.READY:
             said = heard.why if isinstance(heard, MalformedMessage) else heard.kind.name
@@ -167,18 +175,20 @@ class SilController:
 
     def _running(self) -> Peer:
         if self._worker is None:
-            raise ControllerError(f"{self.name} has no process: take fresh(), or build a system")
+            raise ControllerError(
+                f"{self.name} has no process; use the controller that fresh() returns"
+            )
         return self._worker
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Of the latest answer, ns of the monotonic clock: sent, begun, ended, received.
+        """Stamps of the latest answer, ns of the monotonic clock: sent, begun, ended, received.
 
-        Over TCP begun and ended are those of the other machine's clock.
+        Over TCP, begun and ended are times of the other machine's clock.
         """
         return self._stamps
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Ask for a step; what cannot be sent is told when the answer is asked for."""
+        """Request a step; :meth:`receive` raises the error if the request cannot be sent."""
         worker = self._running()
         self._sequence += 1
         self._evidence.add(tag, inputs)
@@ -186,6 +196,10 @@ class SilController:
         self._unsent = not worker.send(WorkerMessageKind.STEP, self._sequence, tag, inputs)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
+        """The answer (n,) to the request of ``tag``; ``None`` if it is not there in time.
+
+        ``patience`` is the time to wait, s.  Raises :class:`ControllerError` if the step fails.
+        """
         worker = self._running()
         until = stopwatch() + int(patience * NS_PER_S)
         while True:
@@ -206,22 +220,28 @@ class SilController:
     def _not_taken(self, worker: Peer) -> ControllerError:
         if worker.gone():
             return worker.why_gone()
-        return ControllerError(f"{worker.about} takes no request")
+        return ControllerError(f"{worker.about} does not accept requests")
 
     def _answer(self, tag: Tag, heard: Heard) -> Vector:
         received = stopwatch()
         expected = self.outputs.size
         if heard.kind is not WorkerMessageKind.ANSWER:
-            raise self.explained(tag, ControllerError(f"{self.name} said {heard.kind.name}"))
+            raise self.explained(
+                tag,
+                ControllerError(
+                    f"{self.name} sent the message {heard.kind.name}; expected an answer"
+                ),
+            )
         if heard.sequence != self._sequence or heard.tag != tag or self._answered == self._sequence:
             again = " again" if heard.sequence <= self._answered else ""
             text = f"{self.name} answered step {heard.sequence} ({heard.tag}){again}"
-            raise self.explained(tag, ControllerError(f"{text}, expected {self._sequence} ({tag})"))
+            text = f"{text}; expected step {self._sequence} ({tag})"
+            raise self.explained(tag, ControllerError(text))
         if heard.status:
             text = self._refused(heard.status, self.inputs, self._evidence.latest)
             raise self.explained(tag, ControllerError(text))
         if len(heard.values) != expected:
-            text = f"{self.name} answered {len(heard.values)} values, expected {expected}"
+            text = f"{self.name} answered {len(heard.values)} values; expected {expected}"
             raise self.explained(tag, ControllerError(text))
         self._answered = self._sequence
         self._evidence.history.heard(heard.values)
@@ -234,27 +254,28 @@ class SilController:
         return refusal(self.name, status, given, values, self.outputs)
 
     def silent(self, tag: Tag) -> ControllerError:
-        """What to say when nothing came in lockstep: an endless loop, or a lost message."""
-        heard = f" (and {self.garbage} messages that were none)" if self.garbage else ""
-        text = f"{self.name} did not answer within {self.silence:g} s{heard}: an endless loop?"
+        """The error for a request that was not answered within ``silence``; ends the process."""
+        heard = f" (it sent {self.garbage} malformed messages)" if self.garbage else ""
+        text = f"{self.name} did not answer within {self.silence:g} s{heard}; look for an endless "
+        text += "loop in its step"
         self._running().kill()
         return self.explained(tag, ControllerError(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """``error`` with the inputs at that step, and the case that reproduces it."""
+        """``error`` with the inputs of its step, and the command that repeats the failure."""
         self.environment = self.environment or error.environment
         return self._evidence.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """All steps so far."""
+        """A case with all steps so far, to run them again."""
         return self._evidence.case(error)
 
     def save(self) -> dict[str, Any]:
-        """Every step since the start: the memory of the C is not known, what led to it is."""
+        """All steps since the start, since the memory of the C is not known."""
         return self._evidence.history.save()
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Feed a process that has just been started every step again, in lockstep."""
+        """Repeat all saved steps in a process that has just been started."""
         feed(saved, self._evidence.history, self.name, self.send, self._again)
         del self.took_ns[:]
 
@@ -265,7 +286,7 @@ class SilController:
         return answer
 
     def close(self) -> None:
-        """End the process; raises :class:`ControllerError` where it did not end well."""
+        """End the process; raises :class:`ControllerError` if the process fails at its end."""
         worker, self._worker = self._worker, None
         if worker is None:
             return

@@ -1,5 +1,7 @@
-"""C that a recording, a checkpoint or a case names: what ships runs, and what is known to be the
-user's own."""
+"""Checks whether C that a recording, a checkpoint or a case names may be compiled and run.
+
+C that ships with rtsim may be run, and C that is known to be the user's own.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,21 @@ from rtsim.scenario.trust import check_compiled
 
 
 def check_c(reference: str, source: str, recorded: object) -> None:
-    """Raises :class:`TrustError` where the C of interface ``reference`` may not be compiled.
+    """Raise :class:`TrustError` if the C of interface file ``reference`` may not be compiled.
 
-    ``recorded`` is the hash of what it was.
+    ``source`` names the file that refers to the C.  ``recorded`` is the hash of the recorded C.
     """
     if not ships(path := _file(reference)):
         check_compiled(path, source, recorded, lambda _: load_interface(reference).sha256)
 
 
 def check_c_of_now(reference: str, source: str) -> None:
-    """The same where it may have changed since, to be run as it is now."""
+    """The same as :func:`check_c` for C that is run as it is now, whatever was recorded."""
     if not ships(path := _file(reference)):
         check_compiled(path, source)
 
 
 def _file(reference: str) -> Path:
-    """Without its variant."""
+    """The path of the interface file, without its variant."""
     path, dot, _ = reference.rpartition(".toml")
     return Path(path + dot or reference)

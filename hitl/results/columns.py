@@ -1,4 +1,4 @@
-"""Rows of the tables, for a terminal and for the page: of one pair, or of several side by side."""
+"""Columns and rows of the result tables, for one comparison or for several side by side."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
     """Columns and rows of one controller's open loop, the worst output first."""
     if len(loops) == 1:
         return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
-    names = [loops[0].sides.design, *(loop.sides.translation for loop in loops)]
+    names = [loops[0].sides.reference, *(loop.sides.translation for loop in loops)]
     columns = (
         Column("output"),
         Column("unit", drop=6),
@@ -54,11 +54,11 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
 
 
 def _gap_columns(loop: OpenLoop) -> tuple[Column, Column]:
-    return Column(loop.sides.gap), Column("of tolerance", number=True, drop=2)
+    return Column(loop.sides.heading), Column("of tolerance", number=True, drop=2)
 
 
 def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
-    """The largest difference and the first step that differs; of that how much is allowed."""
+    """The largest difference with the first step that differs, and its share of the tolerance."""
     if not loop.answered:
         return "no answer", ""
     if result.first_step is None:
@@ -67,7 +67,7 @@ def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
 
 
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
-    """What fails first, then what differs most between the last two."""
+    """Output names: failures first, then by the difference between the last two levels."""
     order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
     failed = {s.name for loop in loops for s in loop.failures}
     return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
@@ -90,7 +90,7 @@ def _open_row(loops: Sequence[OpenLoop], name: str) -> tuple[str, ...]:
 
 
 def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
-    """What each of them said at a step, the design first."""
+    """The values of all levels at ``step`` as texts, the reference model first."""
     out = []
     for i, loop in enumerate(loops):
         column = [s.name for s in loop.signals].index(name)
@@ -101,10 +101,10 @@ def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
 
 
 def closed_table(flights: Sequence[LoopComparison]) -> tuple[tuple[Column, ...], Cells]:
-    """Columns and rows of the closed loop: what fails, the worst first, then what differs most."""
+    """Columns and rows of the closed loop: failures first, then by the size of the difference."""
     if len(flights) == 1:
         return _CLOSED, [closed_cells(r) for r in flights[0].comparison.worst_first()]
-    gaps = [flight.sides.gap for flight in flights]
+    gaps = [flight.sides.heading for flight in flights]
     columns = (
         Column("signal"),
         Column("unit", drop=1),
@@ -141,7 +141,7 @@ def _closed_row(flights: Sequence[LoopComparison], name: str) -> tuple[str, ...]
 
 
 def _gap_cell(result: SignalResult) -> str:
-    """The largest difference, and the tag from which on there is one."""
+    """The largest difference, and the tag of the first difference."""
     if not result.rows:
         return ""
     if result.first is None:
@@ -150,26 +150,28 @@ def _gap_cell(result: SignalResult) -> str:
 
 
 def count_failed(flights: Sequence[LoopComparison]) -> tuple[int, int]:
-    """Signals that fail in any pair, and all of them."""
+    """Number of signals that fail in any comparison, and number of all signals."""
     failed = {r.name for flight in flights for r in flight.comparison.failures}
     return len(failed), len({r.name for flight in flights for r in flight.comparison.results})
 
 
 def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
+    """The closed loops of ``pairs``."""
     return [pair.flight for pair in pairs if pair.flight is not None]
 
 
 def verdicts(told: Sequence[tuple[str, str]]) -> str:
-    """``ok``, or what is wrong with whom."""
+    """``ok``, or the failures with the names of their sides."""
     return "; ".join(f"{who}: {why}" for who, why in told if why != "ok") or "ok"
 
 
 def tolerance(result: SignalResult) -> str:
+    """The absolute and the relative tolerance as text."""
     return f"{result.tolerance.absolute:g}, {result.tolerance.relative:g}"
 
 
 def open_cells(result: OutputResult) -> tuple[str, ...]:
-    """Text: output, unit, type, differences, ULP, share of the tolerance, worst step, verdict."""
+    """Texts: output, unit, type, differences, ULP, share of the tolerance, worst step, verdict."""
     worst = "" if result.worst_step is None else str(result.worst_step)
     return (
         result.name,
@@ -185,13 +187,13 @@ def open_cells(result: OutputResult) -> tuple[str, ...]:
 
 
 def closed_cells(result: SignalResult) -> tuple[str, ...]:
-    """Text: signal, unit, differences, tolerance, verdict."""
+    """Texts: signal, unit, differences, tolerance, verdict."""
     numbers = f"{result.max_abs:.6g}", f"{result.max_rel:.6g}"
     return result.name, result.unit, *numbers, tolerance(result), result.verdict
 
 
 def verdict(result: OutputResult) -> str:
-    """``ok``, with a remark where there is one, or the step from which on it fails."""
+    """``ok``, with its remark if it has one, or the first step that fails."""
     if result.ok:
         return result.verdict
     if result.step is None or "step" in result.reason:
@@ -200,4 +202,5 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
+    """A share in percent; ``beyond`` if it is infinite, as for a tolerance of 0."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"

@@ -1,4 +1,4 @@
-"""What was to go wrong on purpose while the uppermost translation flew: how often each acted."""
+"""The injected faults of the last comparison, and how often each acted."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rtsim.record.fault_marks import Acted
 
 
 def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
-    """Of the uppermost; empty without faults."""
+    """The faults of the last comparison; empty without faults."""
     return list(pairs[-1].faults)
 
 
 def all_acted(pairs: Sequence[BackToBack]) -> bool:
-    """What ``--strict`` asks for."""
+    """True if every fault acted, as ``--strict`` demands."""
     return all(fault.activations for fault in faults_of(pairs))
 
 
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
-    """As in the summary of a run; nothing where there are no faults."""
+    """Plain data as in the summary of a run; empty without faults."""
     told = {
         fault.name: {
             "kind": fault.kind,
@@ -35,7 +35,7 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:
-    """A line each for those that could do nothing, and for those that never came to it."""
+    """Lines on faults that could have no effect, and on faults that never acted."""
     faults = faults_of(pairs)
     idle = {fault.name: fault.idle for fault in faults if fault.idle}
     return fault_marks.notes(idle, [f.name for f in faults if not f.activations])

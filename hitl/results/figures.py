@@ -1,4 +1,4 @@
-"""The page's plots: a signal of design and C, and how far they are apart; C and board likewise."""
+"""Plots for the HTML page: a signal of both sides, and their difference."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rtsim.record.thinning import thin
 _HEIGHT = 380
 GREEN, PURPLE = "#1b7f4b", "#7a3fb0"
 _STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
-"""Of each further trace its colour and dash, and the colour of its difference."""
+"""Colour and dash of each further trace, and the colour of its difference."""
 
 
 @dataclass(frozen=True)
 class Traces:
-    """A signal twice over the same times: all (n,), NaN where there is nothing."""
+    """A signal of both sides at the same times; all vectors are (n,), NaN where data is missing."""
 
     name: str
     unit: str
@@ -30,30 +30,33 @@ class Traces:
     design: Vector
     translation: Vector
     gap: Vector
-    """Their distance, the way the verdict takes it."""
+    """Their difference, as the verdict measures it."""
     allowed: Vector
     first_failed: float | None = None
-    """s."""
+    """Time of the first failure, s; ``None`` if there is none."""
     held: bool = True
-    """Between two points it stays as it was, as what a controller answers does."""
+    """True if the signal is constant between two points, as the outputs of a controller are."""
     sides: Sides = C_AGAINST_DESIGN
     then: Traces | None = None
-    """Of who is held against this translation, in the same flight or steps."""
+    """The same signal of the next level, which is compared with this translation."""
 
     @property
     def chain(self) -> list[Traces]:
-        """This pair, and those that are held against it."""
+        """This pair of traces and the pairs of the next levels."""
         return [self, *(self.then.chain if self.then is not None else ())]
 
 
 def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
-    """All traces, below them their distances on a log axis with what is allowed."""
+    """A plot of all traces, with the differences and the tolerance below on a log axis.
+
+    ``when_opened``: the page draws the plot when its section is opened.
+    """
     unit = "" if traces.unit in ("", "1") else f" [{traces.unit}]"
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.58, 0.42], vertical_spacing=0.06)
     shape = "hv" if traces.held else "linear"
     chain = traces.chain
     line = {"color": BLUE, "width": 2.6, "dash": "solid", "shape": shape}
-    _add(figure, 1, traces.seconds, traces.design, traces.sides.design, line=line)
+    _add(figure, 1, traces.seconds, traces.design, traces.sides.reference, line=line)
     for pair, (color, dash, _) in zip(chain, _STYLES, strict=False):
         line = {"color": color, "width": 1.3, "dash": dash, "shape": shape}
         _add(figure, 1, pair.seconds, pair.translation, pair.sides.translation, line=line)
@@ -85,7 +88,7 @@ def _add_gap(figure: go.Figure, pair: Traces, color: str, name: str) -> None:
 
 
 def _add(figure: go.Figure, row: int, t: Vector, y: Vector, name: str, **style: object) -> None:
-    """A trace, thinned; what is not finite is a gap."""
+    """Add a thinned trace; values that are not finite are gaps."""
     some = np.isfinite(y).any()
     x, shown = thin(t, y) if some else (t[:0], y[:0])
     style.setdefault("mode", "lines" if len(x) > 2 else "lines+markers")
@@ -93,12 +96,12 @@ def _add(figure: go.Figure, row: int, t: Vector, y: Vector, name: str, **style: 
 
 
 def _mark(figure: go.Figure, seconds: float) -> None:
-    """The first divergence."""
+    """Mark the time of the first failure."""
     line = {"color": RED, "width": 1.4, "dash": "dash"}
     for row in (1, 2):
         figure.add_vline(x=seconds, line=line, row=row, col=1)
     figure.add_annotation(
-        x=seconds, y=1.0, xref="x", yref="y domain", text=f"first divergence, {seconds:.9g} s",
+        x=seconds, y=1.0, xref="x", yref="y domain", text=f"first failure, {seconds:.9g} s",
         showarrow=False, xanchor="left", yanchor="top", font={"color": RED, "size": 12},
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Result files: written over older ones of their kind, and over nothing else."""
+"""Writes result files; an existing file is overwritten only if it is of the same kind."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ _LOOKED_AT = 4096
 
 
 def check_result(path: Path, mark: bytes, kind: str) -> None:
-    """Refuse, before anything flies, a file that is something else, or cannot be written.
+    """Raise :class:`RecordingError` before a run if ``path`` cannot take its result.
 
-    ``mark`` is what a result of this kind has near its start.
+    An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes.  ``kind``
+    names the file in the error, such as "a report".
     """
     if not path.parent.is_dir():
-        raise RecordingError(f"no folder {path.parent} for {path.name}; make it, or give another")
+        raise RecordingError(
+            f"the folder {path.parent} for {path.name} does not exist; create it, or give another"
+        )
     if path.is_dir():
-        raise RecordingError(f"{path} is a folder; give the name of a file")
+        raise RecordingError(f"{path} is a folder; give the name of a file in it")
     if not path.exists():
         return
     with path.open("rb") as file:
         start = file.read(_LOOKED_AT)
     if start and mark not in start:
         raise RecordingError(
-            f"{path} is not {kind} of rtsim sil and is not written over; give another name"
+            f"{path} exists and is not {kind} of rtsim sil, so it is not overwritten; give another "
+            "name"
         )
 
 
 def write(path: Path, text: str) -> None:
+    """Write ``text`` in UTF-8; raises :class:`RecordingError` if that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -1,9 +1,9 @@
-"""JUnit XML for continuous integration: a test case for each signal, in open and in closed loop,
-and one in each for what ended it early.
+"""JUnit XML for continuous integration.
 
-Written with the standard library: it is four kinds of element, and the packages that write JUnit
-XML add no check to that.  The dialect is Jenkins' (junit-10.xsd of its xUnit plugin), which GitLab
-and others read too.
+Each signal is a test case, in open and in closed loop; further test cases say whether the steps
+were answered and whether the run reached its end.  The standard library writes the file, because
+the format has only four kinds of element.  The dialect is that of Jenkins (junit-10.xsd of its
+xUnit plugin), which GitLab and others read too.
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ from hitl.results.target import facts
 from rtsim.record.verdict import SignalResult
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, such as the colours of a sanitizer's report."""
+"""Characters that XML 1.0 does not allow, such as the colour codes of a sanitizer's report."""
 
 
 def write_junit(result: BackToBack | Ladder, path: str | Path, strict: bool = False) -> None:
-    """Write it; :class:`RecordingError` where the file cannot be written."""
+    """Write the file of :func:`junit_xml`; raises :class:`RecordingError` if that fails."""
     write(Path(path), junit_xml(result, strict))
 
 
 def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
-    """The document as text.  With ``strict`` a fault that never acted is a failure."""
+    """The XML document.  With ``strict``, a fault that never acted is a failure."""
     root = ET.Element("testsuites", name=_clean(f"back to back: {result.scenario}"))
     for pair in result.pairs:
-        # One pair is known by its file; of several each says who it is about.
-        who = "" if len(result.pairs) == 1 else pair.sides.gap
+        several = len(result.pairs) > 1  # each suite then names its pair
         for name, loop in pair.open.items():
-            _open(root, pair, name, loop, who)
+            _open(root, pair, name, loop, several)
         if pair.flight is not None:
-            _closed(root, pair, pair.flight, who)
+            _closed(root, pair, pair.flight, several)
     _faults(root, result, strict)
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, 0)) for suite in root)))
@@ -50,14 +49,14 @@ def junit_xml(result: BackToBack | Ladder, strict: bool = False) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
 
 
-def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, who: str) -> None:
+def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, several: bool) -> None:
     properties = {**result.settings, **loop.about, "steps": loop.steps, "compared": loop.covered}
     properties |= _unexercised(loop.exercise.in_words)
     if loop.execution is not None:
         properties["execution"] = loop.execution.in_words
     if loop.target is not None:
         properties |= _of_target(name, loop.target)
-    title, prefix = _titles(result, who)
+    title, prefix = _titles(result, several)
     suite = _Suite(root, f"{title}: open loop of {name}", properties)
     classname = f"{prefix}.open_loop.{name}"
     for signal in loop.signals:
@@ -80,7 +79,7 @@ def _open(root: ET.Element, result: BackToBack, name: str, loop: OpenLoop, who: 
     if not loop.exercise.any:
         suite.error(moved, f"{name}: {loop.exercise.nothing}")
     if loop.warnings:
-        suite.says(f"The compiler warns of {name}:\n{loop.warnings}")
+        suite.says(f"Compiler warnings about {name}:\n{loop.warnings}")
     suite.done()
 
 
@@ -89,7 +88,7 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None:
-    """A case for each fault: skipped where it never acted, and a failure where that is a no."""
+    """A test case for each fault: skipped if it never acted, or failed with ``strict``."""
     found = faults_of(result.pairs)
     if not found:
         return
@@ -108,11 +107,12 @@ def _faults(root: ET.Element, result: BackToBack | Ladder, strict: bool) -> None
     suite.done()
 
 
-def _titles(result: BackToBack, who: str) -> tuple[str, str]:
-    """Of suites, and what their class names begin with."""
-    if not who:
+def _titles(result: BackToBack, several: bool) -> tuple[str, str]:
+    """The title of a suite, and the beginning of its class names, which never change."""
+    if not several:
         return result.scenario, result.scenario
-    return f"{result.scenario}: {who}", f"{result.scenario}.{who.replace(' ', '_')}"
+    key = result.sides.key.replace(" ", "_")
+    return f"{result.scenario}: {result.sides.gap}", f"{result.scenario}.{key}"
 
 
 def _of_target(name: str, target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
@@ -123,7 +123,7 @@ def _of_target(name: str, target: OnTarget, late: int = 0, missed: int = 0) -> d
 
 
 def _where(loop: OpenLoop, signal: OutputResult) -> str:
-    """Signal, step, tag, values, tolerance and inputs."""
+    """Lines on the first failure: signal, step, tag, values, tolerance and inputs."""
     if signal.step is None:
         return signal.reason
     moment = loop.moment(signal, signal.step)
@@ -132,7 +132,7 @@ def _where(loop: OpenLoop, signal: OutputResult) -> str:
         "signal": f"{moment.signal} [{signal.unit}]",
         "step": moment.step,
         "tag": moment.tag,
-        loop.sides.design: repr(moment.design),
+        loop.sides.reference: repr(moment.design),
         loop.sides.translation: given,
         "allowed": f"{moment.allowed:.17g} = {allowance(signal)}",
         "largest difference": f"{signal.max_abs:.6g}, {signal.max_ulp:.6g} ULP of {signal.type}",
@@ -141,14 +141,14 @@ def _where(loop: OpenLoop, signal: OutputResult) -> str:
     return "\n".join(f"{key}: {value}" for key, value in lines.items())
 
 
-def _closed(root: ET.Element, result: BackToBack, flight: LoopComparison, who: str) -> None:
+def _closed(root: ET.Element, result: BackToBack, flight: LoopComparison, several: bool) -> None:
     properties = {**result.settings, "late": flight.late, "missed": flight.missed}
     properties |= {"compared": flight.covered.in_words, **_unexercised(result.reserved)}
     for name, target in flight.targets.items():
         properties |= _of_target(name, target, flight.late, flight.missed)
     for name, execution in flight.execution.items():
         properties[f"execution of {name}"] = execution.in_words
-    title, prefix = _titles(result, who)
+    title, prefix = _titles(result, several)
     suite = _Suite(root, f"{title}: closed loop", properties)
     classname = f"{prefix}.closed_loop"
     for signal in flight.comparison.results:
@@ -160,10 +160,10 @@ def _closed(root: ET.Element, result: BackToBack, flight: LoopComparison, who: s
             suite.failure(case, f"{signal.name}: {signal.reason}", text)
         elif signal.remark:
             suite.remark(case, signal.remark)
-    end = suite.case(classname, "(it flies to the end)")
+    end = suite.case(classname, "(the run reaches its end)")
     if flight.error:
         suite.error(end, flight.error)
-    decided = suite.case(classname, "(it could be decided)")
+    decided = suite.case(classname, "(the outcome is decided)")
     if flight.undecided:
         suite.error(decided, flight.undecided)
     suite.done()
@@ -175,7 +175,7 @@ def _details(flight: LoopComparison, signal: SignalResult) -> str:
         lines["tag"] = signal.first_failed
     values = flight.values(signal)
     if values is not None:
-        lines[flight.sides.design], lines[flight.sides.translation] = values
+        lines[flight.sides.reference], lines[flight.sides.translation] = values
     lines["allowed"] = allowance(signal)
     lines["largest difference"] = f"{signal.max_abs:.6g}"
     return "\n".join(f"{key}: {value}" for key, value in lines.items())
@@ -207,7 +207,7 @@ class _Suite:
         ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
 
     def says(self, text: str) -> None:
-        """Beside all cases, of which it fails none; said last, where the schema has it."""
+        """Add text that belongs to no test case; the schema has it after all test cases."""
         ET.SubElement(self._element, "system-out").text = _clean(text)
 
     def skipped(self, case: ET.Element, text: str) -> None:
@@ -215,7 +215,7 @@ class _Suite:
         ET.SubElement(case, "skipped", message=_clean(text))
 
     def remark(self, case: ET.Element, text: str) -> None:
-        """Of one that passes."""
+        """Add a remark to a test case that passes."""
         ET.SubElement(case, "system-out").text = _clean(text)
 
     def done(self) -> None:

@@ -1,4 +1,4 @@
-"""The page's part about boards: what they said, and how long exchanges and steps took."""
+"""The section on boards of the HTML page: identity, times of exchanges and steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BINS = 40
 
 
 def boards_html(pairs: Sequence[BackToBack]) -> str:
-    """Empty where nothing ran on a board."""
+    """The HTML of the section; empty if nothing ran on a board."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     out = ""
@@ -31,7 +31,7 @@ def boards_html(pairs: Sequence[BackToBack]) -> str:
 
 
 def distributions_html(target: OnTarget) -> str:
-    """Histograms of the time of an exchange and of the cycles of a step, with their bounds."""
+    """HTML of the histograms: time of an exchange, and processor cycles of a step."""
     exchange = target.exchange
     if exchange is None or not len(target.cycles):
         return ""
@@ -40,7 +40,7 @@ def distributions_html(target: OnTarget) -> str:
     budget = target.budget.exchange_ns / 1e6
     _bars(figure, 1, exchange.took_ns / 1e6, BLUE, seen=(budget,))
     _bars(figure, 2, target.cycles, ORANGE)
-    _line(figure, 1, budget, "wire time and longest step", GREY)
+    _line(figure, 1, budget, "wire time plus longest step", GREY)
     _line(figure, 1, exchange.max / 1e6, "maximum observed", RED)
     _line(figure, 2, float(target.cycles.max()), "maximum observed", RED)
     figure.update_xaxes(title="ms", row=1, col=1)
@@ -59,7 +59,7 @@ def _bars(
     color: str,
     seen: tuple[float, ...] = (),
 ) -> None:
-    """Equal bins; where all values are the same, one bar a thousandth of it wide."""
+    """Add equal bins; if all values are equal, add one bar of a thousandth of the value's width."""
     rows = histogram(values, _BINS, seen)
     low, high, count = (np.array(part) for part in zip(*rows, strict=True))
     width = np.where(high > low, high - low, np.maximum(np.abs(low), 1e-9) / 1000)
@@ -71,7 +71,7 @@ def _bars(
 
 
 def _line(figure: go.Figure, column: int, x: float, name: str, color: str) -> None:
-    """A bound, as an upright line with its name in the legend once."""
+    """Add a vertical line at ``x``; its name is in the legend once."""
     shown = column == 1
     line = {"color": color, "width": 1.5, "dash": "dash"}
     figure.add_trace(

@@ -1,4 +1,4 @@
-"""One HTML page about one comparison, with everything in it: no network, no other files."""
+"""One HTML page about one comparison.  The page needs no network and no other files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rtsim.record.thinning import BUCKETS
 from rtsim.record.verdict import Outcome, short
 
 MOST_PLOTS = 12
-"""Signals of the loop that are drawn: what fails, outputs of the C, then what differs most."""
+"""Most signals of the closed loop that are drawn: failures, C outputs, largest differences."""
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }
 .undecided { color: #9a6700; font-weight: 600; }
@@ -38,12 +38,12 @@ Pairs = Sequence[BackToBack]
 
 
 def write_page(result: BackToBack | Ladder, path: str | Path) -> None:
-    """Write it; :class:`RecordingError` where the file cannot be written."""
+    """Write the page to ``path``; raises :class:`RecordingError` if that fails."""
     write(Path(path), render(result))
 
 
 def render(result: BackToBack | Ladder) -> str:
-    """The page as text.  What comes from names, errors and files is escaped."""
+    """The page as HTML text.  Names, errors and texts from files are escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
     for i, name in enumerate(pairs[0].open):
@@ -61,7 +61,7 @@ def render(result: BackToBack | Ladder) -> str:
 
 
 MARK = "rtsim sil test"
-"""By which an older page is known again."""
+"""The text by which :func:`hitl.results.files.check_result` recognises an older page."""
 
 
 def _facts(result: BackToBack | Ladder) -> str:
@@ -89,15 +89,15 @@ def _verdict(result: BackToBack | Ladder) -> str:
 
 
 def _open(loops: Sequence[OpenLoop]) -> str:
-    """Tables first; below them each output, the worst first."""
+    """The table of an open loop, and below it a plot of each output, the worst first."""
     columns, rows = open_table(loops)
     results = table([c.name for c in columns], rows)
     plots = "".join(_plot(loops, row[0]) for row in rows)
     counts = [f"{loop.answered:,} by the {loop.sides.translation}" for loop in loops]
     answered = "all" if all(loop.answered == loop.steps for loop in loops) else ", ".join(counts)
     notes = (
-        f"{loops[0].steps:,} steps on the same inputs, {answered} answered. The largest "
-        "difference relative to its tolerance comes first."
+        f"{loops[0].steps:,} steps on the same inputs, {answered} answered. Outputs are sorted by "
+        "their share of the tolerance."
     )
     errors = "".join(f"<pre>{text(loop.error)}</pre>" for loop in loops if loop.error)
     costs = "".join(_cost(loop, len(loops) > 1) for loop in loops)
@@ -108,8 +108,8 @@ def _plot(loops: Sequence[OpenLoop], output: str) -> str:
     signal = next(s for s in loops[0].signals if s.name == output)
     traces = stepped_traces(loops, output)
     thinned = (
-        f" Thinned for display: of each of {BUCKETS} equal parts of the time the first, least, "
-        "greatest and last value are drawn."
+        f" The plot is thinned: for each of {BUCKETS} equal parts of the time it shows the first, "
+        "the smallest, the largest and the last value."
         if len(traces.seconds) > 5 * BUCKETS
         else ""
     )
@@ -119,13 +119,13 @@ def _plot(loops: Sequence[OpenLoop], output: str) -> str:
 
 
 def _cost(loop: OpenLoop, several: bool) -> str:
-    """Where the C's arithmetic costs most: of each output the worst step, and what went in."""
+    """A table of the worst step of each output, with its inputs."""
     rows = [_worst(loop, s, s.worst_step) for s in loop.worst_first() if s.worst_step is not None]
     who = f"{text(loop.sides.gap)}: " if several else ""
     if not rows:
-        return f"<p class=soft>{who}Every output of every step has the same bits.</p>"
-    heads = ("output", "type", "of tolerance", "step", "at", *loop.sides, "inputs")
-    return f"<h3>{who}Where it costs most: the worst step of each output</h3>{table(heads, rows)}"
+        return f"<p class=soft>{who}All outputs of all steps are equal bit for bit.</p>"
+    heads = ("output", "type", "of tolerance", "step", "time", *loop.sides.shown, "inputs")
+    return f"<h3>{who}Worst step of each output</h3>{table(heads, rows)}"
 
 
 def _worst(loop: OpenLoop, signal: OutputResult, step: int) -> tuple[object, ...]:
@@ -164,8 +164,8 @@ def _faults(pairs: Pairs) -> str:
     if not faults:
         return ""
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
-    who = pairs[-1].sides.translation if pairs[-1].flight is not None else pairs[0].sides.design
-    about = f"In the flight with the {who}."
+    who = pairs[-1].sides.translation if pairs[-1].flight is not None else pairs[0].sides.reference
+    about = f"In the run with the {who}."
     told = "".join(f"<div class=warn>{text(note)}</div>" for note in notes(pairs))
     return f"<p class=soft>{text(about)}</p>{table(heads, faults, numeric=4)}{told}"
 
@@ -177,21 +177,22 @@ def _long(head: str) -> str:
 def _execution(pairs: Pairs) -> str:
     known = list(executions(pairs))
     if not known:
-        return "<p class=soft>Not taken: only plain builds are timed.</p>"
+        return "<p class=soft>Not measured: execution times are measured for plain builds only.</p>"
     labels = sorted({e.label for *_, e in known})
     said = {"open": "open loop", "closed": "in the loop"}
     named = {f"{name}, {said[loop]}": e for name, loop, e in known}
     heads = ("controller", "clock", "min", "mean", "p99", "max observed", "at step")
     rows = [(name, e.clock, *e.cells()) for name, e in named.items()]
     if labels == [LABEL]:
-        about = f"{LABEL[:1].upper()}{LABEL[1:]}: on this machine, not on the target, and observed"
+        about = f"{LABEL}, measured on this machine and not on the target"
     else:
-        about = f"{'; '.join(labels)}: each by its own clock, and observed"
+        about = f"{'; '.join(labels)}, each measured by its own clock"
     samples = {
         name: (e.took_ns.astype(np.float64), np.ones(len(e.took_ns))) for name, e in named.items()
     }
     return (
-        f"<p class=soft>{text(about[:1].upper() + about[1:])}, so no bound.</p>"
+        f"<p class=soft>{text(about[:1].upper() + about[1:])}. "
+        "The maximum is the longest observed time, which is no upper bound.</p>"
         f"{table((*heads, 'of the period'), rows, numeric=2)}"
         f"{figures.timing_histograms(samples, 'steps')}"
     )

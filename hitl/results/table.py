@@ -1,4 +1,4 @@
-"""The comparison on a terminal: names are never cut, what matters least goes first."""
+"""The result tables on a terminal: narrow terminals lose columns, but names are never cut."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rtsim.cli.faults import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.tables import Column, fitted
 
 MOST = 12
-"""So many signals of the loop are shown where all agree, and twice as many of what fails."""
+"""Most signals of the closed loop that are shown if all agree; twice as many if some fail."""
 
 _TIMES = (
     Column("controller"),
@@ -42,7 +42,7 @@ Part = tuple[RenderableType, int]
 
 
 class Tables:
-    """All of a comparison, as a renderable; print it with ``crop=False``."""
+    """All tables of a comparison, as a renderable; print it with ``crop=False``."""
 
     def __init__(self, result: BackToBack | Ladder) -> None:
         self.result = result
@@ -66,40 +66,40 @@ class Tables:
         yield from _times(pairs, width)
         yield from _on_boards(pairs, width)
         for name, text in warnings_of(pairs).items():
-            yield from _lines(f"The compiler warns of {name}:", text.rstrip())
+            yield from _lines(f"Compiler warnings about {name}:", text.rstrip())
         yield from _lines(*self.result.notes, *(pair.explanation for pair in pairs))
         yield from _lines(*(f"compared: {text}" for text in self.result.coverage))
         yield from _lines(*(f"not exercised: {text}" for text in self.result.unexercised))
 
 
 def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
-    """What fails, the worst first; where all agree, what differs most."""
+    """The table of the closed loop: failures first, or else the largest differences."""
     failed, count = count_failed(flights)
     columns, rows = closed_table(flights)
-    # Stamps and counts have no unit and no tolerance: they are told where they differ.
+    # Stamps and counts have no unit and no tolerance: show them only if they differ.
     meant = [row for row in rows if row[-1] != "ok" or (not failed and row[1])]
     shown = meant[: 2 * MOST if failed else MOST]
     yield fitted("Closed loop", columns, shown, width)
     rest = len(meant) - len(shown)
     state = f"{failed} of {count} signals fail" if failed else f"all {count} signals agree"
     if not failed and any(flight.error for flight in flights):
-        state = f"{count} signals agree up to where the flight ended"
+        state = f"{count} signals agree up to the end of the run"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
 
 
 def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """How often each acted; a line for those that could not, or never came to it."""
+    """The table of faults, and lines on faults that could not act or never acted."""
     rows = [(f.name, f.kind, f.where, str(f.activations)) for f in faults_of(pairs)]
     if rows:
         flown = pairs[-1].flight is not None
-        who = pairs[-1].sides.translation if flown else pairs[0].sides.design
-        where = f"Faults, in the flight with the {who}"
+        who = pairs[-1].sides.translation if flown else pairs[0].sides.reference
+        where = f"Faults in the run with the {who}"
         yield fitted(where, FAULT_COLUMNS, rows, width)
         yield from _lines(*notes(pairs))
 
 
 def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """Execution on the host and on the target beside each other; then exchanges with boards."""
+    """The tables of execution times and of exchanges with boards."""
     exchanges = [
         (name, loop, target.exchange)
         for name, loop, target in targets_of(pairs)
@@ -122,12 +122,12 @@ def _times(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
 
 
 def whose(clock: str) -> str:
-    """In a column that says what it is: ``host``, ``target``."""
+    """The first word of a clock's name, for a column headed "clock": ``host``, ``target``."""
     return clock.partition(" ")[0]
 
 
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
-    """Controller, loop and times; of several pairs with the name of the side."""
+    """Controller (with several pairs also its side), loop (``open``, ``closed``) and times."""
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""
         for name, loop in pair.open.items():
@@ -139,7 +139,7 @@ def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Executio
 
 
 def _on_boards(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
-    """What each board said, and how long exchanges took."""
+    """The table of what each board reported, and histograms of its exchanges."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     found = last_of(pairs)

@@ -1,4 +1,4 @@
-"""What a board said and measured, in words and as a small histogram."""
+"""Texts and small histograms of what a board reported and measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BINS, _BAR = 10, 40
 
 
 def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget]]:
-    """Controller, loop (``open``, ``closed``) and what its board measured there."""
+    """Controller, loop (``open``, ``closed``) and what its board reported there."""
     for pair in pairs:
         for name, loop in pair.open.items():
             if loop.target is not None:
@@ -28,21 +28,24 @@ def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget
 
 
 def last_of(pairs: Sequence[BackToBack]) -> dict[str, OnTarget]:
-    """By controller: of the flight, where it flew."""
+    """What each board reported last, by controller: in closed loop if it ran there."""
     return {name: target for name, _, target in targets_of(pairs)}
 
 
 def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
-    """What a reader wants to know of a run on a board, in lines."""
+    """Facts about a run on a board, as texts by topic.
+
+    ``late`` and ``missed`` are the counts of the closed loop.
+    """
     out = {"board": target.url, "HELLO": target.hello, "time budget": str(target.budget)}
-    wire = f"{duration(target.wire_ns)} of the longest request and reply"
+    wire = f"{duration(target.wire_ns)} for the longest request and its reply"
     if target.exchange is not None and target.exchange.clock == MODELLED:
-        wire += "; when an answer came is not known, it is taken when it is due"
+        wire += "; in real time an answer is read when it is due, so its arrival is not measured"
     elif target.exchange is not None:
         share = 100 * target.exchange.max / target.budget.exchange_ns
         wire += (
             f"; the longest exchange observed took {duration(target.exchange.max)}, "
-            f"{share:.3g} % of wire time and longest step"
+            f"{share:.3g} % of the wire time plus the longest step"
         )
     out["wire"] = wire
     if target.pacing is not None:
@@ -52,7 +55,7 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
             f"{target.cycles.min()} to {target.cycles.max()} cycles, maximum observed at step "
             f"{target.cycles.argmax()}"
         )
-    out["stack"] = f"at most {target.stack} bytes of it were in use"
+    out["stack"] = f"at most {target.stack} bytes were in use"
     counts = {"late": late, "missed": missed, "repeated": target.counts.repeated}
     more = {k: v for k, v in target.counted.items() if k != "repeated"}
     out["counts"] = ", ".join(f"{name} {number}" for name, number in {**counts, **more}.items())
@@ -62,9 +65,10 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
 def histogram(
     values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = (), logarithmic: bool = False
 ) -> list[tuple[float, float, int]]:
-    """Equal parts of the range, which holds what is ``seen`` too: from, to, how many.
+    """Bins as (from, to, count); the range also includes the values in ``seen``.
 
-    One part where all are the same.  ``logarithmic``: of values above 0, parts of equal ratio.
+    Bins have equal widths; ``logarithmic``: equal ratios, for values above 0.  If all values are
+    equal, there is one bin.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):
@@ -79,7 +83,7 @@ def histogram(
 
 
 def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> Iterator[str]:
-    """A histogram of durations [ns] as lines of text; a bin that holds any is seen."""
+    """A histogram of durations [ns] as lines of text; a bin that is not empty has a bar."""
     rows = histogram(values_ns, logarithmic=logarithmic)
     most = max((count for *_, count in rows), default=0)
     digits = _digits((rows[0][1] - rows[0][0]) / 1e6 if rows else 0.0)
@@ -91,5 +95,5 @@ def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> 
 
 
 def _digits(width: float) -> int:
-    """Behind the point, so that the edges of bins of this width differ."""
+    """Number of decimals with which the edges of bins of this width differ."""
     return 3 if width <= 0 else min(max(3, 1 - math.floor(math.log10(width))), 6)

@@ -1,4 +1,4 @@
-"""What compilers said of the C that was held against its design: by controller, once each."""
+"""Compiler warnings about the C of a comparison, by controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hitl.comparison.verdict import BackToBack
 
 
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
-    """By controller, of several pairs with the name of the side, where there is something."""
+    """Compiler warnings by controller; with several pairs also by side.  No entry without any."""
     out: dict[str, str] = {}
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""

@@ -1,4 +1,4 @@
-"""Suites for users' own parts in the loop; none of it imports pytest."""
+"""Conformance suites for users' own links to boards; they do not import pytest."""
 
 from hitl.testing.links import check_link
 

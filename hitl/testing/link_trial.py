@@ -1,4 +1,4 @@
-"""How well a link carries: who is at its far end, what gets lost, how long it takes, its clock."""
+"""Tests a link to a board: its identity, lost messages, round-trip times and clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rtsim.core.tag import NS_PER_S
 
 Now = Callable[[], int]
 Watch = Callable[[int, int], None]
-"""Told how many of how many requests were made."""
+"""Called after each request with the number of requests done and of all requests."""
 
 _LOOK_S = 0.05
 _PATIENCE_NS = NS_PER_S // 4
@@ -32,7 +32,7 @@ _Wanted = TypeVar("_Wanted", bound=Event)
 
 
 def clock_of(link: BoardLink) -> Now:
-    """ns: a board in lockstep lives in its own time, everything else by the wall."""
+    """A function that returns the time in ns: a board's own in lockstep, else the wall clock's."""
     if not hasattr(link, "cycles"):
         return stopwatch
     board = cast(Board, link)
@@ -41,42 +41,43 @@ def clock_of(link: BoardLink) -> Now:
 
 @dataclass(frozen=True)
 class LinkTrial:
-    """What came of it.  Times are ns, of the clock of :func:`clock_of`."""
+    """The result of a link test.  Times are ns of the clock of :func:`clock_of`."""
 
     board: HelloReply
     baud: int
     sent: int
-    """Requests, PING; each has one answer, or is lost."""
+    """Number of PINGs sent; each has one answer, or is lost."""
     trips: tuple[RoundTrip, ...]
     counts: EventCounts
     clock: ClockFit | None
-    """``None`` where too few came back."""
+    """The board's clock; ``None`` if there were too few answers."""
 
     @property
     def lost(self) -> int:
+        """Number of PINGs without an answer."""
         return self.sent - len(self.trips)
 
     @property
     def repeated(self) -> int:
-        """Answers that came once more, or after they were given up.
+        """Number of answers that arrived twice, or after the time limit.
 
-        Not those to a HELLO that was itself repeated while the board booted.
+        Answers to a HELLO that was repeated while the board booted do not count.
         """
         return max(0, self.counts.duplicate + self.counts.stale - self.counts.repeated)
 
     @property
     def garbage(self) -> int:
-        """Pieces between two delimiters that are no frame, or a frame that means nothing."""
+        """Number of received pieces that are no valid protocol frame."""
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     @property
     def ok(self) -> bool:
-        """Every request had its one answer, and nothing else came."""
+        """True if every request had exactly one answer, and nothing else arrived."""
         return not (self.lost or self.repeated or self.garbage)
 
     @property
     def wire_ns(self) -> int:
-        """Of a PING and its answer, 10 bits a byte; the least that a round trip can take."""
+        """Time of a PING and its answer on the wire, ns: the least that a round trip can take."""
         both = wire_size(LAYOUTS[MessageKind.PING][1].size) + wire_size(
             LAYOUTS[MessageKind.PONG][1].size
         )
@@ -84,15 +85,18 @@ class LinkTrial:
 
     @property
     def delays_ns(self) -> Vector:
-        """Shape (answers,), sorted: from before a PING is sent until its answer is whole."""
+        """(answers,), sorted: ns from before a PING is sent until its answer is complete."""
         return np.sort(np.array([trip.delay_ns for trip in self.trips], float))
 
 
 def meet(
     link: BoardLink, interface: Interface | None = None, build: int | None = None
 ) -> tuple[Session, HelloReply]:
-    """Ask who is there.  Raises the error of :mod:`hitl.protocol.errors` that names what is wrong;
-    without ``interface`` any board will do."""
+    """Ask the board at ``link`` for its identity; return the session and the board's reply.
+
+    Without ``interface`` every board is accepted, and without ``build`` every build.  Raises an
+    error of :mod:`hitl.protocol.errors` if no board answers or if it is another board.
+    """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)
     session.connect(now())
@@ -109,12 +113,13 @@ def try_link(
     count: int,
     watch: Watch | None = None,
 ) -> LinkTrial:
-    """PING who was met ``count`` times, each after the answer to the one before.
+    """Send ``count`` PINGs to the board that :func:`meet` found, one after the other.
 
-    One that is not answered within 0.25 s, and four times what it takes on the wire, is lost.
+    ``met`` is the result of :func:`meet`, ``baud`` the bit rate of the line, bit/s.  A PING is lost
+    if it is not answered within 0.25 s plus four times its time on the wire.
     """
     (session, board), now = met, clock_of(link)
-    # An answer of another trial must not pass as one of this; in lockstep there is none.
+    # An answer to an older test must not count here; in lockstep there is no older test.
     first = secrets.randbits(32) if now is stopwatch else 0
     trips: list[RoundTrip] = []
     patience = _PATIENCE_NS + 4 * LinkTrial(board, baud, 0, (), session.counts, None).wire_ns
@@ -137,7 +142,7 @@ def try_link(
 def _next(
     session: Session, link: BoardLink, now: Now, wanted: type[_Wanted], most_s: float = _LOOK_S
 ) -> _Wanted | None:
-    """What comes of the next bytes, or of a moment without any, ``most_s`` at most."""
+    """The event of type ``wanted`` in the next bytes; ``None`` if none arrives in ``most_s`` s."""
     if data := session.outgoing():
         link.send(data)
     events: list[Event] = []

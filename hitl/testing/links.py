@@ -1,4 +1,4 @@
-"""What every :class:`hitl.boards.contract.BoardLink` keeps, checked on one that anybody brings."""
+"""The conformance suite of :class:`hitl.boards.contract.BoardLink`, for users' own links."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from hitl.boards.contract import BoardError, BoardLink
 
 _PATIENCE_S = 5.0
 _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(range(256)))
-"""What terminals eat or translate, among others: flow control, line ends, end of file."""
+"""Bytes that terminals drop or translate, among others: flow control, line ends, end of file."""
 
 
 def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
-    """Assert the contract on a link from ``make()`` whose far end sends back what it receives.
+    """Check the contract of a link on one that ``make()`` returns.
 
-    ``patience``: seconds, in the link's time, for an answer.  Raises :class:`AssertionError`.
+    The other end of the link has to send back every byte that it receives.  ``patience`` is the
+    longest time to wait for a byte, s of the link's time.  Raises :class:`AssertionError` with the
+    rule that the link breaks.
     """
     link = make()
     try:
@@ -29,25 +31,29 @@ def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> 
 
 
 def _quiet(link: BoardLink) -> None:
-    """Nothing comes that was not asked for, and neither call waits for it."""
-    assert link.wait(0.0) is False, "wait(0) answers at once: there is nothing yet"
-    assert link.receive() == b"", "receive() is empty where nothing has arrived"
+    """Nothing arrives that was not sent, and neither call waits."""
+    assert link.wait(0.0) is False, "wait(0) must return False at once while no byte has arrived"
+    assert link.receive() == b"", "receive() must return b'' while no byte has arrived"
 
 
 def _echoed(link: BoardLink, sent: bytes, patience: float) -> None:
     link.send(sent)
     got = _collect(link, len(sent), patience)
-    assert got == sent, f"every byte arrives, unchanged and in order; sent {sent!r}, got {got!r}"
+    assert got == sent, (
+        f"every byte must arrive, unchanged and in order; sent {sent!r}, got {got!r}"
+    )
 
 
 def _in_order(link: BoardLink, patience: float) -> None:
-    """What is sent in parts arrives as one stream, and an empty part is none."""
+    """Bytes that are sent in parts arrive as one stream; an empty part adds nothing."""
     parts = [bytes([k, 255 - k]) for k in range(20)]
     for part in parts:
         link.send(part)
         link.send(b"")
     got = _collect(link, 2 * len(parts), patience)
-    assert got == b"".join(parts), f"parts arrive in the order they were sent; got {got!r}"
+    assert got == b"".join(parts), (
+        f"parts must arrive in the order in which they were sent; got {got!r}"
+    )
 
 
 def _collect(link: BoardLink, count: int, patience: float) -> bytes:
@@ -56,16 +62,16 @@ def _collect(link: BoardLink, count: int, patience: float) -> bytes:
         assert link.wait(patience), (
             f"wait() ended after {patience:g} s without a byte; {len(got)} of {count} had arrived"
         )
-        assert link.wait(0.0), "wait() is True until what has arrived is taken"
+        assert link.wait(0.0), "wait() must return True until the arrived bytes were taken"
         part = link.receive()
-        assert isinstance(part, bytes), f"receive() returns bytes, not {type(part).__name__}"
-        assert part, "after wait() was True receive() has at least one byte"
+        assert isinstance(part, bytes), f"receive() must return bytes, not {type(part).__name__}"
+        assert part, "after wait() returned True, receive() must return at least one byte"
         got += part
     return got
 
 
 def _closed(link: BoardLink) -> None:
-    link.close()  # a second time
+    link.close()  # a second call must do nothing
     calls: list[Callable[[], object]] = [
         lambda: link.send(b"x"),
         link.receive,
@@ -76,4 +82,4 @@ def _closed(link: BoardLink) -> None:
             call()
         except BoardError:
             continue
-        raise AssertionError("after close() send, receive and wait raise BoardError")
+        raise AssertionError("after close(), send, receive and wait must raise BoardError")

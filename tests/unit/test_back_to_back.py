@@ -122,7 +122,9 @@ def test_a_sign_is_found_in_both_and_the_open_loop_is_blamed(tmp_path: Path) -> 
     assert first is not None
     assert first.first_failed == Tag(1_200_000_000)
     assert "open loop already fails: controller.force at step 12 (1.2 s)" in out.explanation
-    with pytest.raises(AssertionError, match=r"controller\.force at step 12 \(1\.2 s\): design"):
+    with pytest.raises(
+        AssertionError, match=r"controller\.force at step 12 \(1\.2 s\): reference model"
+    ):
         out.assert_ok()
 
 
@@ -265,7 +267,7 @@ def test_tolerances_mean_outputs_and_trajectories(good: Build) -> None:
     assert out.open["controller"].ok
     assert out.closed is not None
     assert {r.name for r in out.closed.failures} >= {"plant.x", "plant.v"}
-    with pytest.raises(ScenarioError, match="no signal fits 'plnt"):
+    with pytest.raises(ScenarioError, match="no signal matches 'plnt"):
         held(good, tolerances={"plnt.x": (1.0, 0.0)})
 
 
@@ -297,15 +299,15 @@ def test_a_period_that_differs_fails(tmp_path: Path) -> None:
     out = held(built(tmp_path, period="1/20"), closed=False)
     assert out.outcome is Outcome.FAILED
     assert [s.ok for s in out.open["controller"].signals] == [True], "by the period alone"
-    said = "its interface declares a period of 0.05 s, the scenario samples it every 0.1 s"
-    assert f"controller: {said}" in out.in_words
+    said = "the interface file declares a period of 0.05 s, but the scenario samples the controller"
+    assert f"controller: {said} every 0.1 s" in out.in_words
     assert "any_period = true in law.toml" in out.in_words
 
 
 def test_a_latency_longer_than_the_period_is_told(good: Build) -> None:
     for latency, count in ((0.25, 1), (0.1, 0)):
         notes = held(good, latency=latency).notes
-        said = f"controller: a latency of {latency:g} s is longer than its period of 0.1 s: most"
+        said = f"controller: a latency of {latency:g} s is longer than its period of 0.1 s, so most"
         assert sum(note.startswith(said) for note in notes) == count
 
 
@@ -317,8 +319,8 @@ def test_a_parameter_that_only_one_of_them_has_is_told(tmp_path: Path) -> None:
     )
     names = ", ".join(controller().parameters.names)
     assert out.notes == (
-        f"controller: only its design has the parameters {names}",
-        "controller: only its interface has the parameters gian",
+        f"controller: only the reference model has the parameters {names}",
+        "controller: only the interface file has the parameters gian",
     )
 
 
@@ -328,9 +330,9 @@ def test_what_cannot_be_compared_is_refused(good: Build) -> None:
         back_to_back(scenario(), {"pilot": law})
     with pytest.raises(ScenarioError, match="plant is not a controller"):
         back_to_back(scenario(), {"plant": law})
-    with pytest.raises(ScenarioError, match="nothing to hold"):
+    with pytest.raises(ScenarioError, match="no controller is given"):
         back_to_back(scenario(), {})
-    with pytest.raises(ScenarioError, match=r"no time to answer; type --latency"):
+    with pytest.raises(ScenarioError, match=r"needs time to answer in real time; type --latency"):
         back_to_back(scenario(), {"controller": law}, pace=1.0)
     with pytest.raises(ScenarioError, match="latency"):
         back_to_back(scenario(), {"controller": law}, latency=-1)
@@ -372,7 +374,11 @@ def test_the_stages_are_told_and_the_flight_is_recorded(good: Build, tmp_path: P
     with FileRecorder(path, stopwatch) as recorder:
         out = held(good, recorder=recorder, watch=ProgressWatch(stages.append))
     assert out.ok
-    assert stages == ["the design flies", "controller: C step by step", "the C flies"]
+    assert stages == [
+        "run with the reference model",
+        "controller: C step by step",
+        "run with the C",
+    ]
     recorded = Recording.open(path)
     assert recorded.truncated is None
     assert recorded.end_ns == UNTIL * 1_000_000_000

@@ -93,7 +93,7 @@ def test_a_rule_of_the_loop_means_the_tracks_that_there_are() -> None:
     [(math.nan, 0.0), (0.0, math.nan), (-1e-9, 0.0), (0.0, -1.0), (1.0,), (1.0, 0.0, 0.0), ()],
 )
 def test_what_is_no_tolerance_is_refused(wrong: tuple[float, ...]) -> None:
-    with pytest.raises(ScenarioError, match=r"of 'force' is not \(absolute, relative\) >= 0"):
+    with pytest.raises(ScenarioError, match=r"of 'force' is not valid; give two numbers >= 0"):
         checked({"x": (0.0, 0.0), "force": wrong})  # type: ignore[dict-item]
 
 
@@ -137,6 +137,7 @@ def test_a_rule_that_fits_nothing_is_refused_and_others_are_sorted_out() -> None
     assert fitting(rules, ["force", "torque"]) == {"force": LOOSE}
     refuse_unknown(rules, ["force", "plant.x"])
     with pytest.raises(
-        ScenarioError, match=r"no signal fits 'plant\.\*'; signals look like a, b, c$"
+        ScenarioError,
+        match=r"no signal matches 'plant\.\*'; names of signals are, for example, a, b, c$",
     ):
         refuse_unknown({"a": LOOSE, **rules, "force": LOOSE}, ["a", "a", "b", "c", "d", "force"])

@@ -27,8 +27,8 @@ from rtsim.record.verdict import SignalResult, Tolerance
         ("N", (0.5, 0.0), "0.5 N"),
         ("1", (0.5, 0.0), "0.5"),
         ("", (0.5, 0.0), "0.5"),
-        ("N", (0.5, 0.25), "max(0.5 N, 0.25 of the design's)"),
-        ("1", (0.0, 0.25), "max(0, 0.25 of the design's)"),
+        ("N", (0.5, 0.25), "max(0.5 N, 0.25 of the reference's value)"),
+        ("1", (0.0, 0.25), "max(0, 0.25 of the reference's value)"),
     ],
 )
 def test_what_was_allowed(unit: str, tolerance: tuple[float, float], text: str) -> None:
@@ -75,7 +75,7 @@ def test_the_values_of_a_failure_are_those_at_its_tag_that_differ() -> None:
     assert found.values(replace(failed, name="q.x")) is None
     assert found.values(replace(failed, name="p.y")) is None
     text = found.failure(failed)
-    assert text.startswith("p.x: beyond; with the design 3.0")
+    assert text.startswith("p.x: beyond; with the reference model 3.0")
     assert "4.0, allowed no difference" in text
 
 

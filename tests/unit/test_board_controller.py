@@ -203,7 +203,7 @@ def test_a_reset_ends_the_run(notice: bool, allowed_ms: int, tmp_path: Path) -> 
     assert lines[0].startswith("faulty failed at 0.0")
     assert "the board has reset after step" in lines[0]
     assert lines[1].startswith("inputs: fault=")
-    once_more = "its inputs once more, on the host, which does not reset: rtsim sil case "
+    once_more = "to repeat its inputs on the host, where nothing resets the C: rtsim sil case "
     assert lines[2].startswith(f"{once_more}{tmp_path}/cases/faulty-")
     case = Case.load(Path(lines[2].rpartition(" ")[2]))
     assert (case.kind, case.names) == ("board", ("fault", "x"))
@@ -332,10 +332,10 @@ def test_the_rate_of_the_line_is_the_one_that_is_named(tmp_path: Path) -> None:
 
 def test_what_is_not_on_a_board_says_so(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
-    with pytest.raises(ControllerError, match="faulty is on no board: take fresh"):
+    with pytest.raises(ControllerError, match="faulty is not connected to a board; use"):
         rig.controller.send(Tag(0), np.zeros(2))
     controller = rig.controller.fresh()
-    with pytest.raises(ControllerError, match="asked for the answer of"):
+    with pytest.raises(ControllerError, match="was asked for, but the pending request"):
         controller.receive(Tag(0), 0.0)
     controller.close()
 

@@ -55,5 +55,5 @@ def test_a_board_is_met_again_as_it_is_described() -> None:
     again = board(about, {})
     assert (again.url, again.paced) == ("board:uno?backend=simavr", False)
     assert again.interface.describe() == f16().describe()
-    with pytest.raises(CheckpointError, match="is a board in real time, whose own clock went on"):
+    with pytest.raises(CheckpointError, match="ran in real time, and its clock cannot be set back"):
         board({**about, "paced": True}, {})

@@ -111,9 +111,9 @@ def test_a_loop_is_a_link() -> None:
     [
         (Translates, "unchanged and in order"),
         (EatsFlowControl, "ended after 5 s without a byte"),
-        (Reverses, "in the order they were sent"),
-        (Chatters, "empty where nothing has arrived"),
-        (WaitsForever, "answers at once"),
+        (Reverses, "in the order in which they were sent"),
+        (Chatters, "must return b'' while no byte has arrived"),
+        (WaitsForever, "must return False at once"),
         (OutlivesClose, "raise BoardError"),
         (TextOut, "not str"),
     ],

@@ -48,7 +48,7 @@ def shown(result: Ladder) -> str:
 def test_a_table_says_what_each_did_in_the_flight_with_the_board(tmp_path: Path) -> None:
     result = climbed(tmp_path, LOST, BYTES, FAR)
     text, page = shown(result), render(result)
-    assert "Faults, in the flight with the board" in text
+    assert "Faults in the run with the board" in text
     assert ROW in [line.split() for line in text.splitlines()]
     for told in (text, page):
         assert "these do nothing here: bytes (controller has no line here" in told
@@ -80,7 +80,9 @@ def test_what_ended_a_flight_is_told_once(tmp_path: Path) -> None:
     assert told.count("the supply is gone") == 1
     assert page.count("the supply is gone") == 2, "in the verdict, and in its section"
     assert "this was the scenario's controller 'controller'" in told
-    assert "so look at the loop: the flight ended early, at 0.5 s" in " ".join(told.split())
+    assert "so the closed loop causes the difference: the run ended early, at 0.5 s" in " ".join(
+        told.split()
+    )
     assert "11 steps on the same inputs, all answered." in page
 
 

@@ -136,7 +136,7 @@ def test_a_real_difference_is_told_with_its_first_tag_and_its_size() -> None:
     assert failed["messages/law.force"].first_failed == Tag(40 * MS)
     assert out.flight is not None
     assert out.flight.first is failed["messages/law.force"]
-    assert "with the design 12.0, with the C 12.49999" in out.in_words
+    assert "with the reference model 12.0, with the C 12.49999" in out.in_words
 
 
 def test_x_plus_of_both_is_compared() -> None:
@@ -157,8 +157,8 @@ def test_a_flight_that_ends_early_has_one_line_for_each_of_its_controllers() -> 
     assert not out.ok
     failed = failures(out)
     assert {name: r.reason for name, r in failed.items()} == {
-        "overlap": "the flight with the C ends at 0.04 s of 0.1 s",
-        "messages/law (rows)": "4 of 11 rows; the first that is missing is that of 0.04 s",
+        "overlap": "the run with the C ends at 0.04 s of 0.1 s",
+        "messages/law (rows)": "4 of 11 rows; the first missing row is at 0.04 s",
     }
     assert "other tags" not in out.in_words
 
@@ -180,9 +180,9 @@ def test_a_controller_that_dies_while_the_flight_goes_on_fails() -> None:
 @pytest.mark.parametrize(
     ("track", "row", "text"),
     [
-        ("messages/law", 3, "10 of 11 rows; the first that is missing is that of 0.03 s"),
-        ("messages/law.inputs", 3, "10 of 11 rows; the first that is missing is that of 0.03 s"),
-        ("plant", 5, "50 of 51 rows; the first that is missing is that of 0.008 s"),
+        ("messages/law", 3, "10 of 11 rows; the first missing row is at 0.03 s"),
+        ("messages/law.inputs", 3, "10 of 11 rows; the first missing row is at 0.03 s"),
+        ("plant", 5, "50 of 51 rows; the first missing row is at 0.008 s"),
     ],
 )
 def test_a_row_that_is_missing_fails(track: str, row: int, text: str) -> None:

@@ -58,9 +58,9 @@ def test_link_test_at_a_port() -> None:
         "controller  f16_control",
         "500000 baud (+0.0 %); 16 MHz divides well to 9600, ",
         "and not to 115200 (+2.1 %)",
-        "200 sent, 200 answered, 0 lost, 0 repeated, 0 garbage",
-        "ms by the wall; 0.560 ms of it on the wire",
-        "ppm; ways that take different times",
+        "200 sent, 200 answered, 0 lost, 0 repeated, 0 damaged",
+        "ms by the wall clock; 0.560 ms of it on the wire",
+        "ppm; unequal delays of request and reply",
         "request 96 bytes 1.920 ms",
     ):
         assert text in done.output
@@ -94,8 +94,8 @@ def test_another_controller_is_a_no_and_its_facts_are_told_all_the_same() -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["board:uno"], "is an empty chip; name its image or its controller: --firmware FILE.hex"),
-        (["serial:///dev/nowhere", "--paced"], "is in real time already; leave --paced out"),
+        (["board:uno"], "has no firmware; give an image or a controller: --firmware FILE.hex"),
+        (["serial:///dev/nowhere", "--paced"], "runs in real time already; leave out --paced"),
         (["serial:///dev/nowhere", "--firmware", "a.hex"], "rtsim flash a.hex --port /dev/nowhere"),
         (["serial:///dev/nowhere"], "cannot open serial port /dev/nowhere"),
         (["usb:3"], "'usb:3' is no board"),
@@ -119,7 +119,7 @@ def test_a_rate_that_is_not_the_firmwares_is_guessed() -> None:
 def test_serve_is_for_emulated_boards(words: list[str]) -> None:
     done = rtsim("board", "serve", "serial:///dev/ttyS0", *words)
     assert done.exit_code == 2
-    said = "serial:///dev/ttyS0 runs what it was flashed with; emulated is: board:uno"
+    said = "serial:///dev/ttyS0 is not an emulated board; an emulated board is: board:uno"
     assert said in done.output
 
 
@@ -167,11 +167,11 @@ def test_serve_says_where_and_sums_up_when_it_is_interrupted(number: int) -> Non
         assert os.path.exists(port)
         greeting = [line_of(server) for _ in range(3)]
         assert f"rtsim link-test '{at}'" in greeting[1]
-        assert greeting[2] == "Ctrl-C ends it.\n"
+        assert greeting[2] == "Ctrl-C stops the board.\n"
         server.send_signal(number)
         out, err = server.communicate(timeout=20)
     assert server.returncode == 0, err
-    assert "opened 0 times; 0 bytes to the board, 0 from it" in out
+    assert "port opened 0 times; 0 bytes to the board, 0 bytes from the board" in out
     assert "board seconds a second" in out
     assert err == ""
     assert not os.path.exists(port)
@@ -192,7 +192,7 @@ def test_serve_for_machines(tmp_path: Path) -> None:
 def test_serve_wants_firmware() -> None:
     done = rtsim("board", "serve")
     assert done.exit_code == 2
-    assert "board:uno is an empty chip" in done.output
+    assert "board:uno has no firmware" in done.output
 
 
 # flash
@@ -269,8 +269,11 @@ def test_flash_takes_the_image_of_the_rate_that_the_port_says() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--port", "board:uno"), "is emulated and runs any image that it is given"),
-        (("--port", "serial://COM3?baud=500000", "--baud", "9600"), "leave one of them out"),
+        (("--port", "board:uno"), "board:uno is an emulated board, which needs no flashing"),
+        (
+            ("--port", "serial://COM3?baud=500000", "--baud", "9600"),
+            "leave one of the two rates out",
+        ),
         (("--port", "COM3", "--baud", "2000000"), "300<=x<=1000000"),
     ],
 )
@@ -292,7 +295,7 @@ def test_flash_says_what_went_wrong(
     monkeypatch.setenv("PATH", str(tmp_path))
     done = rtsim("flash", ECHO, "--port", "/dev/nowhere")
     assert done.exit_code == 2
-    assert "avrdude, which is not there; type: sudo apt install avrdude" in done.output
+    assert "avrdude, which is not installed; type: sudo apt install avrdude" in done.output
 
 
 def test_an_image_that_reaches_into_the_boot_loader_is_not_flashed(
@@ -320,8 +323,8 @@ def test_a_board_that_is_silent_after_it_was_flashed_is_told(
         done = rtsim("flash", ECHO, "--port", port)
     assert avrdude.exists()
     assert done.exit_code == 2
-    assert "flashed, but no board answered within" in done.output
-    assert "--no-verify for firmware that does not speak to rtsim" in done.output
+    assert "the firmware was written, but no board answered within" in done.output
+    assert "--no-verify for firmware that does not use rtsim's protocol" in done.output
 
 
 # with the firmware of a controller

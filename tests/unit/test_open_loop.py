@@ -64,7 +64,13 @@ def test_a_sign_is_found_at_its_step_with_values_and_inputs() -> None:
     assert moment is not None
     assert moment.translation == -moment.design == -out.design[7, 0]
     assert moment.inputs == {"x": out.inputs[7, 0], "v": out.inputs[7, 1]}
-    for part in ("loop.force at step 7 (0.7 s)", f"design {moment.design!r}", "C ", "x=", "v="):
+    for part in (
+        "loop.force at step 7 (0.7 s)",
+        f"reference model {moment.design!r}",
+        "C ",
+        "x=",
+        "v=",
+    ):
         assert part in out.in_words, part
 
 
@@ -108,7 +114,10 @@ def test_the_earliest_step_comes_first_and_then_the_first_output() -> None:
 def test_nan_on_one_side_fails_and_on_both_agrees() -> None:
     nan = math.nan
     assert passed([[nan], [1]], [[nan], [1]], "a").ok
-    for wanted, returned, who in (([[1], [1]], [[1], [nan]], "C"), ([[nan]], [[1]], "design")):
+    for wanted, returned, who in (
+        ([[1], [1]], [[1], [nan]], "C"),
+        ([[nan]], [[1]], "reference model"),
+    ):
         out = passed(wanted, returned, "a")
         assert not out.ok
         assert f"NaN in the {who} only" in out.signals[0].reason
@@ -231,7 +240,7 @@ def test_defaults_go_by_the_type_of_the_c() -> None:
 def test_mistakes_are_told() -> None:
     law = design()
     same = Stand(law, lambda step, y: y)  # noqa: ARG005
-    with pytest.raises(ScenarioError, match="no signal fits 'froce'"):
+    with pytest.raises(ScenarioError, match="no signal matches 'froce'"):
         open_loop(law, same, inputs(), period=TENTH, tolerances={"froce": (1.0, 0.0)})
     with pytest.raises(ScenarioError, match=">= 0"):
         open_loop(law, same, inputs(), period=TENTH, tolerances={"force": (-1.0, 0.0)})

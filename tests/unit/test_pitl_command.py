@@ -58,12 +58,13 @@ def test_the_f16_flies_on_a_board_with_nothing_else_typed() -> None:
     result = run("f16", "--set", "case=13.1", "--until", 0.2)
     assert result.exit_code == 0, result.output
     for part in (
-        "autopilot on board:uno: protocol 1", "firmware as it ships", "double of 4 bytes",
+        "autopilot on board:uno: protocol 1", "firmware shipped with rtsim", "double of 4 bytes",
         "500000 baud (+0.0 %)\nbefore the first step: request 96 bytes",
         "fits the period of 20.000 ms", "bit-identical", "autopilot (host C)",
         "autopilot (board)", "max observed",
         "time of an exchange, target clock", "late 0, missed 0, repeated 0",
-        "the host C does what its design does, and the board does what the host C does, in open",
+        "the host C does what its reference model does, and the board does what the host C does, "
+        "in open",
     ):  # fmt: skip
         assert part in result.output, part
     assert "WCET" not in result.output
@@ -171,15 +172,18 @@ def test_what_a_board_opens_is_closed_with_it() -> None:
             ("f16", "-c", "autopilot=firmware/core/f16_control.toml"),
             "type: f16_control.toml:single",
         ),
-        (("f16", "-c", "firmware/core/f16_control.toml:single"), "for which of"),
-        (("f16", "--pace", 1), "type --latency 0.01 (latency=0.01), or fly with --pace max"),
+        (("f16", "-c", "firmware/core/f16_control.toml:single"), "names no controller, and the"),
+        (("f16", "--pace", 1), "type --latency 0.01 (latency=0.01), or run with --pace max"),
         (("unstable", "--pace", 1), "type --latency 0.05 (latency=0.05)"),
         (("f16", "--board", ABSENT), "cannot open serial port /dev/rtsim-none"),
         (("f16", "--board", "board:mega"), "type: board:uno"),
-        (("f16", "--board", ABSENT, "--firmware", "a.hex"), "runs what was flashed: rtsim flash"),
+        (
+            ("f16", "--board", ABSENT, "--firmware", "a.hex"),
+            "is a real board, which runs the firmware that it was flashed with",
+        ),
         (("f16", "--firmware", "no.hex"), "no.hex"),
         (("valves",), "-c valve21=pid.toml"),
-        (("f16", "--html", "no/r.html"), "no folder no"),
+        (("f16", "--html", "no/r.html"), "the folder no for"),
         (("f16", "--open-only", "-o", "r.mcap"), "--open-only"),
         (("f16", "--faults", "no.toml"), "no.toml"),
     ],
@@ -201,8 +205,8 @@ def test_a_reset_that_a_real_board_cannot_be_made_to_do_is_told_before_anything_
     Path("f.toml").write_text("[[fault]]\n" + "".join(f"{k} = {v!r}\n" for k, v in reset.items()))
     result = run("f16", "--board", ABSENT, "--faults", "f.toml", "--until", 1)
     assert result.exit_code == 2, result.output
-    assert f"fault r: the board at {ABSENT} cannot be reset from here" in result.output
-    with pytest.raises(ScenarioError, match="fly it on board:uno"):
+    assert f"fault r: rtsim cannot reset the real board at {ABSENT}" in result.output
+    with pytest.raises(ScenarioError, match="run on board:uno"):
         pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, board=ABSENT,
              faults=reset)  # fmt: skip
 
@@ -268,7 +272,7 @@ def test_a_board_that_is_gone_when_it_is_to_fly_is_a_result(tmp_path: Path) -> N
 
 def test_one_real_board_carries_one_controller() -> None:
     two = dict.fromkeys(("left", "right"), LAW["controller"])
-    with pytest.raises(ScenarioError, match=r"carries one controller, not left, right"):
+    with pytest.raises(ScenarioError, match=r"can run one controller only, not left, right"):
         rungs(two, ABSENT)
 
 
@@ -283,7 +287,7 @@ def test_an_interrupt_leaves_the_recording(tmp_path: Path) -> None:
     stage = [""]
 
     def interrupt(progress: Progress) -> None:
-        if stage[0] == "the board flies" and progress.ns > 500_000_000:
+        if stage[0] == "run with the board" and progress.ns > 500_000_000:
             signal.raise_signal(signal.SIGINT)
 
     path = tmp_path / "flight.mcap"

@@ -77,14 +77,14 @@ def test_each_is_held_against_the_one_before(wrong: Ladder) -> None:
         wrong.assert_ok()
     assert "board - host C, open loop: controller.force at step 9 (0.9 s): host C " in str(e.value)
     assert "board - host C, closed loop: " in str(e.value)
-    assert "the host C does what its design does" in str(e.value)
+    assert "the host C does what its reference model does" in str(e.value)
 
 
 def test_what_all_agree_in_is_said(equal: Ladder) -> None:
     equal.assert_ok()
     assert equal.in_words.endswith(
-        "the host C does what its design does, and the board does what the host C does, in open "
-        "and in closed loop"
+        "the host C does what its reference model does, and the board does what the host C does, "
+        "in open and in closed loop"
     )
     host, board = (pair.open["controller"].signals[0] for pair in equal.pairs)
     assert host.first_step is not None
@@ -108,7 +108,7 @@ def test_a_board_that_dies_is_a_result(folder: Path) -> None:
     assert "SIGFPE" in board.flight.error
     assert board.flight.targets["controller"].stack == 123, "of a flight that an error ended"
     assert "SIGFPE" in junit_xml(result)
-    assert "the flight with the board ends" in shown(result)
+    assert "the run with the board ends" in shown(result)
 
 
 def test_a_tolerance_holds_for_both_pairs(folder: Path) -> None:
@@ -198,7 +198,7 @@ def test_whose_clock_an_exchange_is_of(folder: Path) -> None:
         assert target.exchange is not None
         assert target.execution is not None
         assert (target.exchange.clock, target.execution.clock) == (clock, "target clock")
-        taken = "it is taken when it is due" in facts(target)["wire"]
+        taken = "an answer is read when it is due" in facts(target)["wire"]
         assert taken == paced
         alone = target.wire_ns + target.budget.handling_ns
         assert target.exchange.max == (60_000 + alone if paced else 50_000_000)
@@ -242,7 +242,7 @@ def test_late_in_real_time_is_not_blamed_on_the_longest_wait(
     alone = duration(target.wire_ns + target.budget.handling_ns + took)
     told = facts(target).get("pacing", "")
     if pacing is not None and pacing.slips:
-        assert "could not keep up with the clock and lost 412 ms" in slow.explanation
+        assert "too slow for the emulator, which lost 412 ms against the clock" in slow.explanation
         assert "slipped 3 times, 412.0 ms in all" in told
         assert target.to_json()["pacing"]["slips"] == 3
     else:
@@ -283,7 +283,7 @@ def test_an_overrun_of_this_host_is_not_the_boards(folder: Path, wrong: bool) ->
     assert (result.ok, flight.held_up, flight.late) == (False, True, 1)
     said = "this host was too slow to say whether the board does what the host C does"
     assert result.in_words.splitlines()[0].endswith(said) != wrong
-    explained = "by this host's doing, not the board's: 1.1 s began 30 ms late; leave this host"
+    explained = "this host, not the board, ended the run early: 1.1 s began 30 ms late; end other"
     assert explained in result.pairs[-1].explanation
 
 
@@ -313,14 +313,14 @@ def test_the_table_names_all_three(wrong: Ladder, width: int) -> None:
     assert "…" not in text
     if width >= 80:
         assert max(map(len, text.splitlines())) <= width
-        for head in ("host C - design", "board - host C", "from"):
+        for head in ("host C - reference", "board - host C", "from"):
             assert head in text, head
     assert "WCET" not in text
 
 
 def test_the_table_has_a_column_for_each(equal: Ladder) -> None:
     heads, force = shown(equal).splitlines()[1:3]
-    for head in ("design ", "host C ", "board ", "tolerance", "verdict"):
+    for head in ("reference model ", "host C ", "board ", "tolerance", "verdict"):
         assert head in heads, head
     loop = equal.pairs[0].open["controller"]
     step = loop.signals[0].worst_step
@@ -368,7 +368,7 @@ def test_junit_has_suites_for_each_pair(wrong: Ladder) -> None:
     names = [suite.attrib["name"] for suite in root]
     assert names == [
         f"unstable: {who}: {what}"
-        for who in ("host C - design", "board - host C")
+        for who in ("host C - reference model", "board - host C")
         for what in ("open loop of controller", "closed loop")
     ]
     failures = [suite.attrib["failures"] for suite in root]
@@ -390,8 +390,8 @@ def test_the_page_draws_all_three_and_what_the_board_took(wrong: Ladder) -> None
                  "by its own clock", "target clock"):  # fmt: skip
         assert part in text, part
     names = re.findall(r'"name":"([^"]+)"', page)
-    for name in ("design", "host C", "board", "host C - design", "board - host C",
-                 "maximum observed", "wire time and longest step"):  # fmt: skip
+    for name in ("reference model", "host C", "board", "host C - reference model", "board - host C",
+                 "maximum observed", "wire time plus longest step"):  # fmt: skip
         assert name in names, name
-    assert "first divergence, 0.9 s" in page
+    assert "first failure, 0.9 s" in page
     assert "processor cycles of a step, target clock" in page

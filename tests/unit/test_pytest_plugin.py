@@ -163,7 +163,7 @@ def test_mistakes_of_a_step_are_told(repository: Path) -> None:
             controller.step(speed=[1.0, 2.0])
         with pytest.raises(ShapeError, match=r"takes \(k, 2\): setpoint, speed"):
             controller.run([[1.0]])
-        with pytest.raises(ScenarioError, match="arrays of one length"):
+        with pytest.raises(ScenarioError, match="arrays of the same length"):
             controller.run({"speed": [1.0], "setpoint": [1.0, 2.0]})
         with pytest.raises(AttributeError, match="did you mean voltage"):
             _ = controller.step().volt
@@ -215,7 +215,7 @@ def test_a_plant_may_be_a_name_a_scenario_or_a_function() -> None:
 def test_an_interface_file_without_the_name_of_its_controller_is_told(repository: Path) -> None:
     """The command may leave the name out; here it is always given."""
     alone: Any = "motor.toml"
-    told = "which controller does 'motor.toml' replace"
+    told = "'motor.toml' does not say which controller it replaces"
     with plant(repository / "scenario.py") as motor, pytest.raises(ScenarioError, match=told):
         motor.fly(alone)
     with pytest.raises(ScenarioError, match=told):

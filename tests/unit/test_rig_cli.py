@@ -58,9 +58,9 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
     assert done.exit_code == 0, done.output
     assert "Rig illumination at board:uno" in done.output
     assert (
-        "3 steps, 0 late, 0 missed, 0 requests repeated; the watchdog drove the safe values 0 times"
-        in done.output
-    )
+        "3 steps, 0 late, 0 missed, 0 requests repeated; "
+        "the watchdog drove the fail-safe values 0 times"
+    ) in done.output
     assert "500000 baud (+0.0 %); request 34 bytes 0.680 ms, step" in done.output
     assert "fits the period of 20.000 ms" in done.output
     for name, pin in (("light", "D3"), ("lamp", "D2"), ("lamp_on_at", "D2")):
@@ -75,7 +75,7 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
         (("--board", "serial:///dev/none", "--pace", "2"), "runs by its own clock, at rate 1"),
         (("--board", "bord:uno"), "is no board"),
         (("-c", "swich"), "unknown controller 'swich'"),
-        (("--latency", "0"), "needs time to answer; allow it some"),
+        (("--latency", "0"), "needs time to answer; allow a latency"),
     ],
 )
 def test_what_cannot_be_done_is_said(more: tuple[str, ...], said: str) -> None:

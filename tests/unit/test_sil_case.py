@@ -85,7 +85,7 @@ def test_a_worker_that_is_killed_from_outside_is_no_failure_of_the_c(
     monkeypatch.setattr(SilController, "send", killing)
     done = case(path)
     assert done.exit_code == 2, done.output
-    assert "could not be decided: faulty failed at 0.000000000 s: " in done.output
+    assert "could not decide whether the C fails: faulty failed at 0.000000000 s: " in done.output
     told = json.loads(case(path, "--json").output)
     assert (told["outcome"], told["failed"]) == ("undecided", False)
 
@@ -103,10 +103,10 @@ def test_it_does_not_fail_any_more(plain: Build, tmp_path: Path) -> None:
     done = case(mended.save(tmp_path / "mended.npz"))
     assert done.exit_code == 0, done.output
     assert "  -> y = 5.0" in done.output, "all steps since the start were taken"
-    assert "does not fail; it was saved with: the worker of faulty" in done.output
+    assert "does not fail; the saved error is: the worker of faulty" in done.output
     shorter = Case(**{**kept.__dict__, "inputs": np.zeros((5, 2)), "forgotten": 7})
     done = case(shorter.save(tmp_path / "shorter.npz"))
-    assert "the 7 steps before them were not kept" in done.output
+    assert "the 7 steps before these were not saved" in done.output
 
 
 def test_its_parameters_are_those_of_the_run(plain: Build, tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ def test_an_interface_that_is_gone_or_changed(plain: Build, tmp_path: Path) -> N
     gone = Case(**{**kept.__dict__, "interface": str(tmp_path / "gone.toml:fast")})
     done = case(gone.save(tmp_path / "gone.npz"))
     assert done.exit_code == 2
-    assert f"the interface file of the case is gone: {tmp_path}/gone.toml; put it" in done.output
+    assert f"the interface file {tmp_path}/gone.toml of the case does not exist" in done.output
     changed = write_faulty(tmp_path)
     changed.write_text(changed.read_text().replace("x = {}", "x = {}\nz = {}"))
     other = Case(**{**kept.__dict__, "interface": str(changed)})
     done = case(other.save(tmp_path / "other.npz"))
     assert done.exit_code == 2
-    assert "has inputs fault, x, z now; the case has fault, x" in done.output
+    assert "now has the inputs fault, x, z, but the case has fault, x" in done.output
 
 
 def test_round_trip(plain: Build, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_round_trip(plain: Build, tmp_path: Path) -> None:
 
 def test_files_that_are_no_cases(tmp_path: Path) -> None:
     path = tmp_path / "bad.npz"
-    with pytest.raises(CaseError, match="no file"):
+    with pytest.raises(CaseError, match="does not exist"):
         Case.load(path)
     np.savez(path, tags=np.zeros((1, 2)))
     with pytest.raises(CaseError, match="is not a case"):
@@ -167,7 +167,7 @@ def test_files_that_are_no_cases(tmp_path: Path) -> None:
     path.write_text('name = "pid"\n', encoding="utf-8")
     with pytest.raises(CaseError) as told:
         Case.load(path)  # what NumPy says of it is about pickles
-    assert str(told.value) == f"{path} is not a case of rtsim sil; those are in cases/*.npz"
+    assert str(told.value) == f"{path} is not a case of rtsim sil; give a file cases/*.npz"
 
 
 def test_c_outside_the_project_takes_the_users_word(

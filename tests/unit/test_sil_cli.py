@@ -68,7 +68,7 @@ def test_init_writes_nothing_where_a_file_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "motor.toml").write_text("mine")
     told = rtsim("sil", "init", tmp_path)
     assert told.exit_code == 2
-    assert "has motor.toml already" in told.stderr
+    assert "contains motor.toml already" in told.stderr
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
@@ -110,10 +110,13 @@ def test_a_name_may_be_left_out_where_there_is_one() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([], r"which C is meant\? type: -c inner=pid.toml   \(controllers: inner, outer\)"),
-        (["c.toml"], "for which of inner, outer.* -c inner=c.toml"),
+        (
+            [],
+            r"no interface file is given; type: -c inner=pid.toml   \(controllers: inner, outer\)",
+        ),
+        (["c.toml"], "names no controller, and the scenario has inner, outer.* -c inner=c.toml"),
         (["iner=c.toml"], "did you mean inner"),
-        (["inner="], "names no file"),
+        (["inner="], "names no interface file"),
         (["inner=a.toml", "inner=b.toml"], "inner is given twice"),
     ],
 )
@@ -188,9 +191,11 @@ def test_what_does_not_reach_the_c_is_told(motor: Path) -> None:
     told = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", *late)
     assert told.exit_code == 0
     said = " ".join(told.output.split())
-    assert "controller: only its design has the parameters gain" in said
-    assert "controller: only its interface has the parameters gian" in said
-    assert "its interface declares a period of 0.02 s, the scenario samples it every 0.01 s" in said
+    assert "controller: only the reference model has the parameters gain" in said
+    assert "controller: only the interface file has the parameters gian" in said
+    assert (
+        "declares a period of 0.02 s, but the scenario samples the controller every 0.01 s" in said
+    )
     assert "controller: a latency of 0.05 s is longer than its period of 0.01 s" in said
 
 
@@ -247,7 +252,7 @@ def test_timing_is_shown_of_plain_builds_only(kind: str) -> None:
     slow = rtsim("sil", "fly", "scenario.py", "-c", "motor.toml", "--no-record", "--build", kind)
     assert slow.exit_code == 0, slow.output
     assert "maximum observed" not in slow.stdout
-    assert f"execution times are not taken of a {kind} build" in slow.stdout
+    assert f"execution times are not measured for a {kind} build" in slow.stdout
     assert flown("--no-record", "--build", kind)["controllers"]["controller"]["execution"] is None
 
 

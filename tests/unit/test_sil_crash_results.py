@@ -107,7 +107,7 @@ def test_a_crash_fails_although_every_value_agrees() -> None:
     assert flight.comparison.ok
     assert not flight.ok
     assert not crashed.ok
-    assert "does not do what its design does" in crashed.statement
+    assert "does not do what its reference model does" in crashed.statement
     assert "exit status 1" in crashed.in_words
     assert flight.to_json()["ok"] is False
     assert crashed.to_json()["ok"] is False
@@ -233,7 +233,7 @@ def test_where_every_process_crashes_the_result_is_told_before_coverage(motor: P
     before, _, after = result.output.partition("no coverage: ")
     assert "no answer from step 4 on" in before
     assert "nothing of motor ran to its end" in after
-    assert "motor: the C does not do what its design does" in after
+    assert "motor: the C does not do what its reference model does" in after
     told = sil_test("--build", "coverage", "--json")
     assert told.exit_code == 1
     data = json.loads(told.stdout)

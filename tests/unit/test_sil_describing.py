@@ -51,11 +51,11 @@ def test_the_header_is_written_over_nothing_else(motor: Path) -> None:
     before = mine.read_text()
     told = rtsim_sil("header", motor, "-o", mine)
     assert told.exit_code == 2
-    assert "not written over" in told.stderr
+    assert "not overwritten" in told.stderr
     assert mine.read_text() == before
     told = rtsim_sil("header", motor, "-o", motor.with_name("no") / "signals.h")
     assert told.exit_code == 2
-    assert "no folder" in told.stderr
+    assert "does not exist; create it" in told.stderr
 
 
 # -- check
@@ -155,7 +155,7 @@ def test_without_the_boards_compiler_it_is_not_said_to_fit(
     assert told.exit_code == 2, told.output
     *checked, not_checked = told.stdout.splitlines()
     assert checked == [
-        "motor: it could not be decided whether it fits avr",
+        "could not decide whether motor fits avr",
         "checked: the types of its signals for avr; compiled and linked for this host by "
         + find_toolchain().version,
     ]

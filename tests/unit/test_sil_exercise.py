@@ -74,10 +74,12 @@ def test_a_loop_without_an_effect_is_undecided_though_the_steps_agree() -> None:
     assert "no answer of controller took effect" in result.in_words
     root = errors_alone(result)
     assert [c.attrib["name"] for c in root.iter("testcase") if c.find("error") is not None] == [
-        "(it could be decided)"
+        "(the outcome is decided)"
     ]
     alone = back_to_back(scenario(), {"controller": Fresh()}, until=0.15, latency=0.2, closed=False)
-    said = "the C does what its design does, in open loop; but controller.force never moved"
+    said = (
+        "the C does what its reference model does, in open loop; but controller.force never moved"
+    )
     assert alone.in_words == f"unstable: {said}", "of one step there is none after it"
 
 
@@ -89,8 +91,8 @@ def test_a_pass_says_what_it_covers() -> None:
     opened, closed = told["covered"]
     assert opened == "open loop of controller: 1 output, 2 inputs, 301 of 301 steps, 0 s to 3 s"
     assert closed.startswith("closed loop: 21 signals, ")
-    assert "0 s to 3 s; the flight with the design reached its end at 3 s" in closed
-    assert "the flight with the C reached its end at 3 s" in closed
+    assert "0 s to 3 s; the run with the reference model reached its end at 3 s" in closed
+    assert "the run with the C reached its end at 3 s" in closed
     rows = told["closed"]["covered"]["rows"]
     assert rows > 301
     assert f"closed loop: 21 signals, {rows} rows, " in closed

@@ -130,7 +130,7 @@ def test_in_this_process_it_ends_the_controller_alone(where: str, how: str, made
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     begins = {"initialize": "", "step": "c failed at 0.020000000 s: "}.get(
-        where, "c failed at its end: "
+        where, "c failed when it was terminated: "
     )
     status = 7 if "7" in how else 0
     wanted = f"{begins}c called exit({status}), where it is to return\nalive\n"

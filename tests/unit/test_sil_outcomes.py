@@ -27,7 +27,7 @@ from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.verdict import Outcome
 
-UNDECIDED = "it could not be decided whether the C does what its design does"
+UNDECIDED = "it could not be decided whether the C does what its reference model does"
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,9 @@ def test_answers_that_were_late_by_this_hosts_clock_are_no_verdict(late: str) ->
     assert result.flight.late == 1
     assert result.outcome is Outcome.UNDECIDED
     said = result.in_words.splitlines()
-    assert said[0].endswith("this host was too slow to say whether the C does what its design does")
+    assert said[0].endswith(
+        "this host was too slow to say whether the C does what its reference model does"
+    )
     assert (
         "1 answer was late by the clock of this host" in result.flight.undecided or late == "fail"
     )

@@ -172,12 +172,12 @@ def test_a_junit_failure_names_signal_step_tag_and_values(wrong: BackToBack) -> 
     assert moment is not None
     for part in (
         "controller.force", "step: 7", "tag: 0.7", repr(moment.design), repr(moment.translation),
-        "x=", "1e-09 of the design's",
+        "x=", "1e-09 of the reference's value",
     ):  # fmt: skip
         assert part in (failure.text or ""), part
     failure = cases(root, "closed_loop")["plant.x"].find("failure")
     assert failure is not None
-    for part in ("tag: 0.", "design: ", "C: ", "The open loop already fails"):
+    for part in ("tag: 0.", "reference model: ", "C: ", "The open loop already fails"):
         assert part in (failure.text or ""), part
     assert failure.attrib["type"] == "difference"
 
@@ -226,8 +226,10 @@ def test_the_page_needs_nothing_else_and_says_it_all(wrong: BackToBack) -> None:
     page = outside_scripts(render(wrong))
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)
     assert "url(" not in page
-    for part in ("does not do what its design does", "controller.force at step 7", "max observed",
-                 "The open loop already fails", "Where it costs most", "plant.x"):  # fmt: skip
+    for part in (
+        "does not do what its reference model does", "controller.force at step 7", "max observed",
+        "The open loop already fails", "Worst step of each output", "plant.x",
+    ):  # fmt: skip
         assert part in page, part
     moment = wrong.open["controller"].first_moment
     assert moment is not None
@@ -240,12 +242,12 @@ def test_the_page_needs_nothing_else_and_says_it_all(wrong: BackToBack) -> None:
 def test_each_output_is_drawn_with_its_difference_and_first_divergence(wrong: BackToBack) -> None:
     drawn = plots(render(wrong))
     (force, *_) = [p for p in drawn if "force [N/kg]" in p["layout"]["yaxis"]["title"]["text"]]
-    assert [t["name"] for t in force["data"]] == ["design", "C", "difference", "allowed"]
+    assert [t["name"] for t in force["data"]] == ["reference model", "C", "difference", "allowed"]
     assert force["layout"]["yaxis2"]["type"] == "log"
     lines = [s["x0"] for s in force["layout"]["shapes"]]
     assert lines == [0.7, 0.7]
     texts = [a["text"] for a in force["layout"]["annotations"]]
-    assert texts == ["first divergence, 0.7 s"]
+    assert texts == ["first failure, 0.7 s"]
     assert any(t["name"] == "controller, open loop" for p in drawn for t in p["data"])
 
 

@@ -108,7 +108,7 @@ def test_a_tolerance_that_is_larger_than_the_signal_is_told_beside_it() -> None:
     assert told in render(out)
     text = json.dumps(out.to_json())
     assert told in text
-    assert "exceeds a tenth of the range and is used: law.torque, " in out.in_words
+    assert "tolerance that exceeds a tenth of their range: law.torque, " in out.in_words
     assert held(as_float).open["law"].signals[0].remark == ""
     assert "exceeds" not in held(as_float).in_words
 
@@ -200,8 +200,8 @@ def test_a_rule_of_the_file_that_fits_nothing_is_an_error_with_its_line(loose: P
     line = loose.read_text().splitlines().index("froce = 0.5") + 1
     result = sil_test("-c", loose)
     assert result.exit_code == 2, result.output
-    assert f"law.toml:{line}: no signal fits 'froce'" in result.output
+    assert f"law.toml:{line}: no signal matches 'froce'" in result.output
     loose.write_text(text.replace("force = 0.5", '"plant.x" = 0.5'))
     assert sil_test("-c", loose, "--open-only").exit_code == 0, "a signal of the loop"
-    with pytest.raises(ScenarioError, match=r"no signal fits 'plnt\.x'"):
+    with pytest.raises(ScenarioError, match=r"no signal matches 'plnt\.x'"):
         held(as_float, tolerances={"plnt.x": (1.0, 0.0)})

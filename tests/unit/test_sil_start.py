@@ -121,12 +121,13 @@ def test_a_right_one_passes_every_check(tmp_path: Path) -> None:
     result = held(written(tmp_path))
     result.assert_ok()
     assert [check.what for check in result.open["law"].checks] == [
-        "its period is that of the scenario", "its own parameters are those of its design",
-        "initialised a second time, it starts the same",
+        "the period is that of the scenario",
+        "the parameters of the C are those of the reference model",
+        "a second initialisation gives the same answers",
     ]  # fmt: skip
     root = valid(ET.fromstring(junit_xml(result)))
     names = {case.attrib["name"] for case in root.iter("testcase")}
-    assert "(initialised a second time, it starts the same)" in names
+    assert "(a second initialisation gives the same answers)" in names
 
 
 # -- its own values
@@ -138,7 +139,7 @@ def test_a_wrong_constant_of_its_own_is_a_failure(tmp_path: Path, kind: type) ->
     assert result.outcome is Outcome.FAILED
     assert all(signal.ok for signal in result.open["law"].signals), "what was set is right"
     (problem,) = problems(result)
-    assert problem.startswith("law: gain is 3.0 in the C by itself, and 2.0 in its design")
+    assert problem.startswith("law: parameter gain is 3.0 in the C and 2.0 in the reference model")
     assert problem in result.in_words
     root = valid(ET.fromstring(junit_xml(result)))
     assert [f.attrib["message"] for f in root.iter("failure")] == [problem]
@@ -204,7 +205,7 @@ def test_another_period_is_a_failure_unless_it_is_declared(tmp_path: Path) -> No
     result = held(written(tmp_path / "a", period="1/20"))
     assert result.outcome is Outcome.FAILED
     (problem,) = problems(result)
-    assert "declares a period of 0.05 s, the scenario samples it every 0.1 s" in problem
+    assert "period of 0.05 s, but the scenario samples the controller every 0.1 s" in problem
     assert "write any_period = true in law.toml" in problem
     root = valid(ET.fromstring(junit_xml(result)))
     assert [f.attrib["message"] for f in root.iter("failure")] == [problem]
@@ -220,9 +221,9 @@ def test_a_forgotten_reset_is_a_failure(tmp_path: Path, kind: type) -> None:
     assert result.outcome is Outcome.FAILED
     assert all(signal.ok for signal in result.open["law"].signals)
     (problem,) = problems(result)
-    assert problem.startswith("initialised a second time, it answers y = ")
-    assert "at step 0 (0 s), and the first time" in problem
-    assert problem.endswith("its initialize does not reset all that a run changes")
+    assert problem.startswith("after a second initialisation, y is ")
+    assert "at step 0 (0 s); after the first it was" in problem
+    assert problem.endswith("initialize does not reset everything that a run changes")
     assert f"law: {problem}" in result.in_words
 
 
@@ -230,7 +231,9 @@ def test_one_that_fails_when_it_is_initialised_again_is_told(tmp_path: Path) -> 
     once = "static int begun; if (begun++) __builtin_abort(); c->sum = 0.0;"
     result = held(written(tmp_path, reset=once))
     (problem,) = problems(result)
-    assert problem.startswith("initialised a second time, it fails: law failed in its initialize")
+    assert problem.startswith(
+        "the C fails when it is initialised a second time: law failed in its initialize"
+    )
     assert "SIGABRT" in problem
 
 
@@ -239,7 +242,7 @@ def test_one_without_an_initialize_is_not_asked(tmp_path: Path) -> None:
     text = path.read_text().replace('initialize = "law_init(&c)"\n', "")
     path.write_text(text.replace("shape = 46", f"shape = 46, initial = {TABLE}"))
     checks = {check.what for check in held(path).open["law"].checks}
-    assert "initialised a second time, it starts the same" not in checks
+    assert "a second initialisation gives the same answers" not in checks
 
 
 def test_an_output_that_is_not_written_yet_begins_anew(tmp_path: Path) -> None:

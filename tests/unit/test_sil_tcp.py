@@ -280,7 +280,7 @@ def test_the_command(plain: Build, tmp_path: Path) -> None:
     ):
         undo.callback(server.kill)
         assert server.stdout is not None
-        assert "Ctrl-C ends it" in server.stdout.readline()
+        assert "Ctrl-C ends the server" in server.stdout.readline()
         controller = client(plain, endpoint, tmp_path).fresh()
         assert stepped(controller, 1) == [1.0]
         pid = int(server.stdout.readline().rpartition(" ")[2])

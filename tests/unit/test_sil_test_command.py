@@ -38,7 +38,7 @@ def test_the_command_passes_and_writes_what_is_asked(law: Callable[..., Path]) -
         "--html", "r.html", "-o", "r.mcap",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "the C does what its design does, in open and in closed loop" in result.output
+    assert "the C does what its reference model does, in open and in closed loop" in result.output
     valid(ET.fromstring(Path("r.xml").read_text()))
     assert Path("r.html").read_text().startswith("<!DOCTYPE html>")
     recorded = Recording.open("r.mcap")
@@ -96,12 +96,12 @@ def test_mistakes_have_status_2_before_anything_flies(law: Callable[..., Path]) 
     path = law()
     Path("notes.html").write_text("<html>mine</html>")
     for arguments, text in (
-        ((), "which C is meant"),
-        (("-c", path, "--html", "notes.html"), "not written over"),
-        (("-c", path, "--junit", "no/r.xml"), "no folder no"),
+        ((), "no interface file is given"),
+        (("-c", path, "--html", "notes.html"), "not overwritten"),
+        (("-c", path, "--junit", "no/r.xml"), "the folder no for"),
         (("-c", path, "--open-only", "-o", "a.mcap"), "--open-only"),
         (("-c", path, "--tolerance", "force"), "--tol"),
-        (("-c", path, "--tolerance", "froce=1"), "no signal fits 'froce'"),
+        (("-c", path, "--tolerance", "froce=1"), "no signal matches 'froce'"),
         (("-c", path, "--seed", -1), "--seed"),
         (("-c", path, "--pace", 1), "--latency 0.005"),
         (("-c", f"pilot={path}"), "pilot"),

@@ -38,12 +38,12 @@ def test_a_comparison_shows_them_everywhere(motor: Path) -> None:
     asked = ("sil", "test", "scenario.py", "-c", motor, "--until", 0.2)
     told = rtsim(*asked, "--junit", "r.xml", "--html", "r.html")
     assert told.exit_code == 0, told.output
-    assert "The compiler warns of controller:" in told.stdout
+    assert "Compiler warnings about controller:" in told.stdout
     assert told.stdout.count(f"{UNUSED} 'forgotten'") == 1
     root = valid(ET.fromstring(Path("r.xml").read_text()))
     (said,) = root.iter("system-out")
     assert said.text is not None
-    assert said.text.startswith("The compiler warns of controller:\n")
+    assert said.text.startswith("Compiler warnings about controller:\n")
     assert UNUSED in said.text
     page = Path("r.html").read_text()
     assert MARK in page
@@ -120,7 +120,7 @@ def test_a_board_shows_those_of_both_compilers(motor: Path) -> None:
     told = rtsim(*asked)
     assert told.exit_code == 0, told.output
     for side in ("host C", "board"):
-        assert f"The compiler warns of controller ({side}):" in told.stdout
+        assert f"Compiler warnings about controller ({side}):" in told.stdout
     told = rtsim(*asked, "--warnings", "error")
     assert told.exit_code == 1
     assert "the compiler warns of controller (host C), controller (board)" in told.stderr

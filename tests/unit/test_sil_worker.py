@@ -62,13 +62,13 @@ def test_the_fake_one_keeps_the_protocol(interface: Interface, tmp_path: Path) -
 
 
 LIES = {
-    "another step": "faulty answered step 6 (0.040000000 s), expected 5 (0.040000000 s)",
-    "an old step": "faulty answered step 4 (0.030000000 s) again, expected 5 (0.040000000 s)",
-    "another tag": "faulty answered step 5 (0.040000001 s), expected 5 (0.040000000 s)",
-    "no values": "faulty answered 0 values, expected 1",
+    "another step": "faulty answered step 6 (0.040000000 s); expected step 5 (0.040000000 s)",
+    "an old step": "faulty answered step 4 (0.030000000 s) again; expected step 5 (0.040000000 s)",
+    "another tag": "faulty answered step 5 (0.040000001 s); expected step 5 (0.040000000 s)",
+    "no values": "faulty answered 0 values; expected 1",
     "nan": "c answered nan for y",
     "inf": "c answered -inf for y",
-    "ready": "faulty said READY",
+    "ready": "faulty sent the message READY; expected an answer",
     "killed": "was ended by SIGKILL",
     "unplugged": "has let go of its link, though it lives",
 }
@@ -91,7 +91,7 @@ def test_a_lie_is_told(behaviour: str, interface: Interface, tmp_path: Path) -> 
 def test_what_shows_at_the_next_step(behaviour: str, interface: Interface, tmp_path: Path) -> None:
     recording, error = flown(loop(pretender(behaviour, interface, tmp_path)))
     wanted = {
-        "twice": "faulty answered step 5 (0.040000000 s) again, expected 6 (0.050000000 s)",
+        "twice": "faulty answered step 5 (0.040000000 s) again; expected step 6 (0.050000000 s)",
         "unplugged after its answer": "has let go of its link, though it lives",
     }
     assert str(error).startswith("faulty failed at 0.050000000 s: ")
@@ -120,7 +120,7 @@ def test_silence_is_told(what: str, interface: Interface, tmp_path: Path) -> Non
     _, error = flown(loop(controller))
     first = str(error).splitlines()[0]
     assert "faulty did not answer within 0.05 s" in first
-    assert ("messages that were none" in first) == (what != "silent")
+    assert ("malformed messages" in first) == (what != "silent")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ effects happen, never before.  The bus holds what is in flight and hands it out 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -81,11 +80,10 @@ class Topic:
 
 
 class Bus:
-    """Messages in flight.  ``record`` sees each message once, when its stamps are known."""
+    """Messages in flight."""
 
     def __init__(self, streams: RandomStreams) -> None:
         self._streams = streams
-        self.record: Callable[[Message], None] = _unrecorded
         self.topics: dict[str, Topic] = {}
         self._sequence: dict[str, int] = {}
         self._last_arrival: dict[str, Tag] = {}
@@ -98,9 +96,10 @@ class Bus:
         self._sequence[topic.name] = 0
         self._last_arrival[topic.name] = Tag(-1, 0)
 
-    def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
+    def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
         """Put a message on its way; ``payload`` is copied.
 
+        Returns what there is to record: the message, each copy of it that arrives, or the lost one.
         Raises :class:`LatencyError` where the topic's transport model answers what no link can do.
         """
         topic = self.topics[name]
@@ -110,21 +109,24 @@ class Bus:
         content.setflags(write=False)
         delays = draw(topic.transport, self._streams, topic.stream, topic.size_bytes, topic.link)
         if not delays:
-            lost = Message(
-                name, topic.source, sequence, initiated, completed, LOST_ARRIVAL, content, LOST
-            )
-            self.record(lost)
+            return [
+                Message(
+                    name, topic.source, sequence, initiated, completed, LOST_ARRIVAL, content, LOST
+                )
+            ]
+        sent: list[Message] = []
         for copy, delay in enumerate(delays):
             arrival = self._arrival(topic, initiated, completed, delay, first=copy == 0)
             status = COPY if copy else DELIVERED
             message = Message(
                 name, topic.source, sequence, initiated, completed, arrival, content, status
             )
-            self.record(message)
+            sent.append(message)
             entry = (arrival, topic.source, name, sequence, copy, message)
             heapq.heappush(self._flight, entry)
+        return sent
 
-    def inject(self, name: str, tag: Tag, payload: Vector) -> None:
+    def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
         """A message on topic ``name`` from outside, there at ``tag``: no latency, no loss."""
         topic = self.topics[name]
         sequence = self._sequence[name]
@@ -132,8 +134,8 @@ class Bus:
         content = payload.copy()
         content.setflags(write=False)
         message = Message(name, topic.source, sequence, tag, tag, tag, content, DELIVERED)
-        self.record(message)
         heapq.heappush(self._flight, (tag, topic.source, name, sequence, 0, message))
+        return message
 
     def _arrival(
         self, topic: Topic, initiated: Tag, completed: Tag, delay: int, first: bool
@@ -206,7 +208,3 @@ class Bus:
             )
             entry = (arrival, source, row["topic"], row["sequence"], row["copy"], message)
             heapq.heappush(self._flight, entry)
-
-
-def _unrecorded(message: Message) -> None:
-    """Where messages go while nobody listens."""

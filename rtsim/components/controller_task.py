@@ -192,7 +192,7 @@ class ControllerTask(Ticking):
         self.request = None
         if isinstance(self.controller, Stamped):
             environment.measured(self.name, request.tag, self.controller.stamps())
-        environment.bus.send(self.name, request.tag, request.due, answer)
+        environment.send(self.name, request.tag, request.due, answer)
 
     def _received(self, request: ControllerRequest, environment: Environment) -> Vector | None:
         """The answer, checked; ``None`` where it is late."""

@@ -6,15 +6,13 @@ A reaction sees the values as they stood before its microstep and leaves its wri
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from heapq import heapify, heapreplace
 from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
 
-from rtsim.components.bus import Bus
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError, ScenarioError
@@ -27,29 +25,48 @@ FAR = 2**63 - 1
 """Later than anything that happens."""
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Protocol):
     """What a reaction may use besides its own values."""
 
-    bus: Bus
-    streams: RandomStreams
-    event: Callable[[Tag, str, str, str, dict[str, float]], None]
-    now: Callable[[], int]
-    """The clock's own ns."""
-    is_paced: Callable[[], bool]
-    stretch: Callable[[int], None]
-    """Re-anchor the clock: simulated ns is now."""
-    write: Callable[[Vector, Vector, Plant | SignalPort], None]
-    """Leave a write for the end of the microstep: vector, new content, whose it is."""
-    sampled: Callable[[str, Tag, Vector, int], None]
-    """A request was sampled: controller, tag, inputs, sequence."""
-    measured: Callable[[str, Tag, tuple[int, ...]], None]
-    """What a request took on the wall: controller, tag, stamps."""
+    @property
+    def streams(self) -> RandomStreams:
+        """Random numbers, by the name of what draws them."""
+        ...
 
     @property
     def paced(self) -> bool:
-        """At present: a command may change it."""
-        return self.is_paced()
+        """Somebody waits for a clock, at present: a command may change it."""
+        ...
+
+    def now(self) -> int:
+        """The clock's own ns."""
+        ...
+
+    def stretch(self, ns: int) -> None:
+        """Re-anchor the clock: simulated ``ns`` is now."""
+        ...
+
+    def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
+        """Put a message on its way and record it; ``payload`` is copied."""
+        ...
+
+    def write(self, vector: Vector, new: Vector, owner: Plant | SignalPort) -> None:
+        """Leave a write for the end of the microstep: vector, new content, whose it is."""
+        ...
+
+    def event(
+        self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
+    ) -> None:
+        """Record something that happened once."""
+        ...
+
+    def sampled(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
+        """Record the inputs of a request."""
+        ...
+
+    def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
+        """Record what a request took on the wall."""
+        ...
 
 
 class Task(Protocol):
@@ -226,7 +243,7 @@ class SensorTask(Ticking):
 
     def react(self, tag: Tag, environment: Environment) -> None:
         self._wiring.gather()
-        environment.bus.send(self.name, tag, tag, self._wiring.into)
+        environment.send(self.name, tag, tag, self._wiring.into)
 
 
 class NoiseTask(Ticking):

@@ -94,7 +94,7 @@ class ProcessesTask:
         heard, self._heard = self._heard, []
         for effect in self._run(tag, heard):
             if isinstance(effect, Sent):
-                environment.bus.send(effect.topic, tag, tag, effect.payload)
+                environment.send(effect.topic, tag, tag, effect.payload)
             elif isinstance(effect, Changed):
                 self._change(effect, tag, environment)
             else:

@@ -34,7 +34,10 @@ class StatePublisher(Protocol):
 
 
 class Executive:
-    """Runs a :class:`System` to ``until_ns`` on the pacer's clock."""
+    """Runs a :class:`System` to ``until_ns`` on the pacer's clock.
+
+    ``before``: the system was restored, and so many rows of each track and events were recorded.
+    """
 
     def __init__(
         self,
@@ -45,19 +48,21 @@ class Executive:
         publisher: StatePublisher | None = None,
         observe: Callable[[int], None] | None = None,
         inbox: Inbox | None = None,
+        stop_ns: int | None = None,
+        before: tuple[Mapping[str, int], int] | None = None,
     ) -> None:
         self.system = system
         self.until_ns = until_ns
-        self.stop_ns = until_ns
+        self.stop_ns = until_ns if stop_ns is None else stop_ns
         """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
         self.stopping = ""
         """Why the loop leaves after the tag under way."""
         self.unrecorded = ""
         """From when on nothing is recorded, and why."""
         self.checkpoints: Taking | None = None
-        self.began: tuple[Mapping[str, int], int] = {}, 0
+        self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
         """Rows and events that were recorded before this recording began."""
-        self.resumed = False
+        self._resumed = before is not None
         """The first instant is done: the system was restored, be it to the start."""
         self._waiting = False
         self._pacer = pacer
@@ -67,7 +72,6 @@ class Executive:
         self._observe = observe
         self._wake: Wake | None = system.wake
         self._trace = Trace(system, recorder, pacer.clock.paced or inbox is not None)
-        system.bus.record = self._trace.message
         self.desk = None if inbox is None else CommandHandler(inbox, system, pacer, self._trace)
         if system.wake is None and self.desk is not None:  # an edge would come too late
             pacer.overhear = self._overhear
@@ -154,7 +158,7 @@ class Executive:
 
     def position(self) -> tuple[dict[str, int], int]:
         """Rows of each track and events, since the start of the flight."""
-        rows, events = self.began
+        rows, events = self._before
         now = self._trace.position()
         return {name: rows.get(name, 0) + n for name, n in now.items()}, events + self._trace.events
 
@@ -186,7 +190,7 @@ class Executive:
         for task in system.controllers:
             if task.request is not None:
                 task.request.sent = self._clock.now()
-        if self.resumed or system.ns > 0:
+        if self._resumed or system.ns > 0:
             return
         for plant in system.plants:
             plant.read_wires()

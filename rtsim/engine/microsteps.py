@@ -23,6 +23,42 @@ MAX_MICROSTEPS = 1000
 """More than this at one instant is a Zeno error."""
 
 
+Write = tuple[Vector, Vector, Plant | SignalPort]
+"""A vector, its new content, and whose it is."""
+
+
+class _Surroundings:
+    """What a reaction may use (:class:`Environment`): all that it says is recorded."""
+
+    def __init__(
+        self,
+        system: System,
+        trace: Trace,
+        clock: Clock,
+        stretch: Callable[[int], None],
+        writes: list[Write],
+    ) -> None:
+        self.streams = system.streams
+        self._bus = system.bus
+        self._trace = trace
+        self._clock = clock
+        self._writes = writes
+        self.stretch = stretch
+        self.now, self.event = clock.now, trace.event
+        self.sampled, self.measured = trace.request, trace.measured
+
+    @property
+    def paced(self) -> bool:
+        return self._clock.paced
+
+    def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
+        for message in self._bus.send(topic, initiated, completed, payload):
+            self._trace.message(message)
+
+    def write(self, vector: Vector, new: Vector, owner: Plant | SignalPort) -> None:
+        self._writes.append((vector, new, owner))
+
+
 class Microsteps:
     """What happens at a tag: deliveries, reactions, their writes, what is x+ then."""
 
@@ -42,7 +78,7 @@ class Microsteps:
         self._lose = loop.lose if loop is not None and loop.loses else None
         self._commands = latch
         """What commands change at a tag."""
-        self._writes: list[tuple[Vector, Vector, Plant | SignalPort]] = []
+        self._writes: list[Write] = []
         self._guarded = any(p.watch is not None for p in system.plants)
         self.ended_by = ""
         """The terminal guard that fired."""
@@ -52,17 +88,7 @@ class Microsteps:
         """The same for the next one: a declared order's answer, for those outside the order."""
         self._happened: list[tuple[str, Vector | None]] = []
         """What listeners are told of at the end of this microstep, to react in the next."""
-        self._environment = Environment(
-            bus=system.bus,
-            streams=system.streams,
-            event=trace.event,
-            now=clock.now,
-            is_paced=lambda: clock.paced,
-            stretch=stretch,
-            write=lambda vector, new, owner: self._writes.append((vector, new, owner)),
-            sampled=trace.request,
-            measured=trace.measured,
-        )
+        self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
         """Microsteps at ``ns``; where it is not ``discrete`` only outside inputs can act."""

@@ -149,12 +149,13 @@ def simulate(
         watch = None if observe is None else _observer(observe, pacer, until_ns)
         if fed.commands and inbox is None:
             inbox = Inbox(fed.commands)
-        executive = Executive(system, pacer, recorder, until_ns, publisher, watch, inbox)
-        executive.stop_ns = until_ns if stop_ns is None else stop_ns
+        before = None if start is None else (start.rows, start.events)
+        executive = Executive(
+            system, pacer, recorder, until_ns, publisher, watch, inbox, stop_ns, before
+        )
         about = header(scenario, seed, pace, until_ns, compile)
         if start is not None:
             about["continues"] = start.reference()
-            executive.began, executive.resumed = (start.rows, start.events), True
         if checkpoints is not None:
             checkpoints.begin(executive, about, system.ns, until_ns, pacer.read)
             executive.keep(checkpoints)

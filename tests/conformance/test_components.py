@@ -40,7 +40,7 @@ class CounterTask(Ticking):
     def react(self, tag: Tag, environment: Environment) -> None:
         self.wiring.gather()
         self.total += float(self.gain[0] * self.wiring.into[0])
-        environment.bus.send(self.name, tag, tag, np.array([self.total]))
+        environment.send(self.name, tag, tag, np.array([self.total]))
 
     def save(self) -> dict[str, Any]:
         return {**super().save(), "total": self.total}

@@ -65,14 +65,13 @@ def drive(model: LatencyModel, times: list[tuple[int, int]], seed: int = 1) -> l
     """Send in order of time; everything that the bus told of, in the order in which it did."""
     told: list[Message] = []
     bus = Bus(RandomStreams(seed))
-    bus.record = told.append
     bus.add(Topic("t", "sender", SIGNALS, model))
     at = 0
     for gap, compute in times:
         at += gap
         start = Tag(at)
         done = Tag(at + compute) if compute else start
-        bus.send("t", start, done, np.array([float(at), 0.0]))
+        told += bus.send("t", start, done, np.array([float(at), 0.0]))
     arrived: list[Message] = []
     while bus.next_ns < NEVER.ns:
         ns = bus.next_ns

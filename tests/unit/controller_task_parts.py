@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -75,28 +76,39 @@ class Stand:
         wiring = Wiring(self.inputs, INPUTS, {"u": 2.0, "v": -3.0}, "c")
         self.task = ControllerTask("c", controller, wiring, **options)
         self.messages: list[Message] = []
-        bus = Bus(RandomStreams(1))
-        bus.add(Topic("c", "c", OUTPUTS, ZERO))
-        bus.record = self.messages.append
-        self.events: list[tuple[Tag, str, str, dict[str, float]]] = []
+        self._bus = Bus(RandomStreams(1))
+        self._bus.add(Topic("c", "c", OUTPUTS, ZERO))
+        self.streams = RandomStreams(1)
+        self.events: list[tuple[Tag, str, str, Mapping[str, float]]] = []
         self.samples: list[tuple[str, Tag, list[float], int]] = []
         self.stamped: list[tuple[str, Tag, tuple[int, ...]]] = []
         self.stretched: list[int] = []
-        self.now = 0
+        self.time = 0
         self.paced = paced
-        self.environment = Environment(
-            bus,
-            RandomStreams(1),
-            lambda tag, kind, source, text, values: self.events.append(
-                (tag, kind, f"{source}: {text}", values)
-            ),
-            lambda: self.now,
-            lambda: self.paced,
-            self.stretched.append,
-            lambda *_: None,
-            lambda name, tag, inputs, n: self.samples.append((name, tag, inputs.tolist(), n)),
-            lambda *measured: self.stamped.append(measured),
-        )
+        self.environment: Environment = self
+
+    def now(self) -> int:
+        return self.time
+
+    def stretch(self, ns: int) -> None:
+        self.stretched.append(ns)
+
+    def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
+        self.messages += self._bus.send(topic, initiated, completed, payload)
+
+    def write(self, vector: Vector, new: Vector, owner: Any) -> None:
+        raise NotImplementedError
+
+    def event(
+        self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
+    ) -> None:
+        self.events.append((tag, kind, f"{source}: {text}", values))
+
+    def sampled(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
+        self.samples.append((controller, tag, inputs.tolist(), sequence))
+
+    def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
+        self.stamped.append((controller, tag, stamps))
 
     def tick(self, ms: int) -> None:
         self.task.react(Tag(ms * MS), self.environment)

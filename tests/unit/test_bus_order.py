@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,11 +40,28 @@ class Script:
         return self.ahead.pop(0)
 
 
+class ToldBus(Bus):
+    """One that keeps what there is to record."""
+
+    def __init__(self, streams: RandomStreams, told: list[Message]) -> None:
+        super().__init__(streams)
+        self._told = told
+
+    def send(self, *given: Any) -> list[Message]:
+        sent = super().send(*given)
+        self._told += sent
+        return sent
+
+    def inject(self, *given: Any) -> Message:
+        message = super().inject(*given)
+        self._told.append(message)
+        return message
+
+
 def bus_of(**transports: LatencyModel) -> tuple[Bus, list[Message]]:
     """A topic of its own sender for each."""
-    bus = Bus(RandomStreams(1))
     told: list[Message] = []
-    bus.record = told.append
+    bus = ToldBus(RandomStreams(1), told)
     for name, transport in transports.items():
         bus.add(Topic(name, f"of {name}", ONE, transport))
     return bus, told

@@ -29,7 +29,7 @@ def test_without_a_latency_it_is_answered_within_its_tick() -> None:
 
 def test_with_one_the_answer_is_due_at_the_first_microstep_of_its_time() -> None:
     one = after(4, 5.0)
-    one.now = 77
+    one.time = 77
     one.task.react(Tag(10 * MS, 3), one.environment)
     assert one.task.request == ControllerRequest(Tag(10 * MS, 3), Tag(14 * MS, 0), 77)
     assert one.task.due_ns == 14 * MS
@@ -136,9 +136,9 @@ def test_one_that_knows_more_explains_it() -> None:
 
 def test_as_fast_as_possible_one_that_is_inside_is_waited_for_and_counts_as_late() -> None:
     one = after(4, None)
-    one.now = 1000
+    one.time = 1000
     one.tick(0)
-    one.now = 1500
+    one.time = 1500
     one.due()
     assert one.controller.asked == [(Tag(0), 10.0)]
     assert one.told == [(4, "Late")]
@@ -152,9 +152,9 @@ def test_as_fast_as_possible_one_that_is_inside_is_waited_for_and_counts_as_late
 def test_on_a_paced_clock_there_is_what_is_left_of_the_time() -> None:
     for now, left in ((1000, 0.004), (1000 + 3 * MS, 0.001), (1000 + 9 * MS, 0.0)):
         one = after(4, paced=True)
-        one.now = 1000
+        one.time = 1000
         one.tick(0)
-        one.now = now
+        one.time = now
         one.due()
         assert one.controller.asked == [(Tag(0), left)]
 

@@ -210,7 +210,7 @@ class Own(Answers):
 def test_one_with_a_time_of_its_own_is_late_by_that(paced: bool) -> None:
     one = Stand(Own(None, None, 7.0), paced, compute=Fixed("0.004"))
     one.tick(0)
-    one.now = 999
+    one.time = 999
     one.due()
     assert one.events[0][3] == {"allowed": 4e6, "actual": 4e6}
     one.tick(10)

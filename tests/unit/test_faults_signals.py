@@ -300,9 +300,7 @@ def test_a_saved_run_goes_on_as_if_nothing_was() -> None:
 
     def run(system: Any, until: int, stop: int) -> Any:
         recorder = MemoryRecorder()
-        executive = Executive(system, Pacer(FakeClock()), recorder, until)
-        executive.stop_ns = stop
-        executive.run()
+        Executive(system, Pacer(FakeClock()), recorder, until, stop_ns=stop).run()
         return recorder.recording()
 
     whole = run(made().build(), 1000 * MS, 1000 * MS)

@@ -109,7 +109,7 @@ class CommandHandler:
 
     def _inject(self, command: Command, tag: Tag) -> None:
         topic, payload = self._message(command)
-        self._system.bus.inject(topic, tag, payload)
+        self._trace.message(self._system.bus.inject(topic, tag, payload))
 
     def _message(self, command: Command) -> tuple[str, Vector]:
         topic = str(command.arguments["topic"])

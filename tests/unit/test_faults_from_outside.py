@@ -245,7 +245,11 @@ class Speechless(MessageFault):
     [
         ("incomplete", WithoutAMethod, "has no method spoil; write it in WithoutAMethod"),
         ("of_no_level", OfNoLevel, "has no method check_where, put; .* a subclass of SignalFault"),
-        ("overlapping", Overlapping, "the entry count has another meaning"),
+        (
+            "overlapping",
+            Overlapping,
+            "the entry count exists already; give the",
+        ),
         ("unchecked", Unchecked, "parameter copies is checked for 'some'; choose one of number"),
         ("one", OfAnotherName, "'one' is called 'another' in OfAnotherName.name"),
         ("untimed", Untimed, "takes time; give Untimed a method takes"),

@@ -54,8 +54,8 @@ def _check_parameters(kind: type[FaultKind]) -> None:
     for parameter in kind.parameters:
         if parameter.name in taken:
             raise ScenarioError(
-                f"fault kind {kind.name!r}: the entry {parameter.name} has another meaning, or is "
-                "there twice; give the parameter another name"
+                f"fault kind {kind.name!r}: the entry {parameter.name} exists already; give the "
+                "parameter another name"
             )
         if parameter.check not in WANTED:
             raise ScenarioError(

@@ -1,7 +1,7 @@
 """Faults of a line: what each kind makes of the bytes of one direction, and of the board itself.
 
-An item is a byte; for ``truncation`` and ``garbage`` a frame, which ends with a 0.  Who carries the
-bytes (:mod:`hitl.boards.faulty`) hands them to :meth:`LineFault.take`.
+An item is a byte; for ``truncation`` and ``garbage`` a frame, which ends with a 0.  The link around
+a board (:mod:`hitl.boards.faulty`) hands its bytes to :meth:`LineFault.take`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class LineFault(_AtLine):
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         """Append what is on the line instead of the byte ``value`` at ``ticks``.
 
-        Asks :meth:`struck` once for each item, and calls :meth:`tell` where the item was struck.
+        It asks :meth:`struck` once for each item, and calls :meth:`tell` for a struck item.
         """
 
     def struck(self, ticks: int) -> bool:

@@ -64,7 +64,7 @@ def test_what_was_not_exercised_in_words_and_as_data() -> None:
         "outputs_that_never_moved": ["a"],
         "inputs_that_never_changed": ["in_a"],
     }
-    assert exercised([[0, 0]]).nothing.startswith("its design never moves a, b in these steps")
+    assert exercised([[0, 0]]).nothing.startswith("the reference model never moves a, b in these")
 
 
 # -- what became of answers
@@ -109,7 +109,7 @@ def test_answers_that_arrive_until_the_end_took_effect() -> None:
 def test_a_design_that_says_nothing_else_in_time_has_no_effect(design: Any) -> None:
     found = effects((0, 1.0), design=design)
     assert (found.arrived, found.away, found.any) == (1, False, False)
-    assert "every answer of the design of law is what holds before" in found.nothing("law")
+    assert "every answer of the reference model of law equals the" in found.nothing("law")
 
 
 def test_without_answers_there_is_no_effect() -> None:
@@ -139,8 +139,8 @@ def test_rows_signals_and_ends_of_a_comparison() -> None:
     )
     assert (found.signals, found.rows, found.last_ns) == (2, 3, 1500 * MS)
     assert found.in_words == (
-        "2 signals, 3 rows, 0 s to 1.5 s; the flight with the design was cut off at 1.5 s; "
-        "the flight with the C reached its end at 0.0000001 s"
+        "2 signals, 3 rows, 0 s to 1.5 s; the run with the reference model was cut off at 1.5 s; "
+        "the run with the C reached its end at 0.0000001 s"
     )
     assert found.to_json()["to_s"] == 1.5
 
@@ -158,7 +158,7 @@ def test_nothing_is_covered_from_the_start_on() -> None:
     [
         ({"reason": "end", "ended": 2_000 * MS}, "reached its end at 2 s", True),
         ({"reason": "terminal"}, "ended at a terminal guard at 0.1 s", True),
-        ({"reason": "quit", "ended": 0}, "was told to quit at 0 s", False),
+        ({"reason": "quit", "ended": 0}, "was ended by a command to quit at 0 s", False),
         ({"reason": "error"}, "ended in an error at 0.1 s", False),
         ({}, "was cut off at 0.1 s", False),
     ],

@@ -68,7 +68,7 @@ def test_a_flight_is_short_by_its_last_time_of_any_track() -> None:
     assert held(ours, ours).ok
     short = run(plant=PLANT, other=[(29, 1)])
     assert failed(ours, short)[OVERLAP] == (
-        "the flight with the C ends at 0.000000029 s of 0.00000003 s"
+        "the run with the C ends at 0.000000029 s of 0.00000003 s"
     )
     assert OVERLAP not in failed(short, ours)
     wall = run(wall=["timing"], plant=PLANT, timing=[(99, 1)])
@@ -86,10 +86,10 @@ def test_rows_behind_the_end_of_the_designs_flight_do_not_count() -> None:
 def test_rows_that_are_more_fail_where_there_are_no_sides() -> None:
     ours, theirs = run(a=[(0, 1), (10, 1)]), run(a=[(0, 1), (5, 1), (7, 1), (10, 1)])
     assert failed(ours, theirs) == {
-        "a (rows)": "2 rows more than with the design, from 0.000000005 s on"
+        "a (rows)": "2 rows more than with the reference model, from 0.000000005 s on"
     }
     (missing,) = held(theirs, ours).failures
-    assert missing.reason == "2 of 4 rows; the first that is missing is that of 0.000000005 s"
+    assert missing.reason == "2 of 4 rows; the first missing row is at 0.000000005 s"
     assert missing.first_failed == Tag(5)
 
 
@@ -100,7 +100,7 @@ def test_a_row_belongs_to_that_of_its_microstep_and_its_side() -> None:
     assert "plant.x" in failed(ours, run(plant=[(0, 0, 0, 1), (0, 1, 1, 9), (10, 0, 0, 3)]))
     lost = run(plant=[(0, 1, 0, 1), (0, 1, 1, 2), (10, 0, 0, 3)])
     assert failed(ours, lost) == {
-        "plant (rows)": "1 of 2 rows; the first that is missing is that of 0 s"
+        "plant (rows)": "1 of 2 rows; the first missing row is at 0 s"
     }
 
 
@@ -109,7 +109,7 @@ def test_messages_belong_together_by_the_tag_of_their_request() -> None:
     ours = run(m_law=[(0, 1, 5, 1), (0, 2, 6, 2)])
     assert held(ours, run(m_law=[(0, 1, 5, 1), (0, 2, 6, 2)])).ok
     assert failed(ours, run(m_law=[(0, 1, 5, 1), (0, 3, 6, 2)])) == {
-        "messages/law (rows)": "1 of 2 rows; the first that is missing is that of 0 s +2"
+        "messages/law (rows)": "1 of 2 rows; the first missing row is at 0 s +2"
     }
 
 
@@ -120,7 +120,7 @@ def test_of_equal_tags_the_first_belongs_to_the_first() -> None:
         "a.x": "beyond at 0 s, 2/5"
     }
     assert failed(ours, run(a=[(0, 1), (0, 2), (5, 4), (5, 5)])) == {
-        "a (rows)": "4 of 5 rows; the first that is missing is that of 0 s"
+        "a (rows)": "4 of 5 rows; the first missing row is at 0 s"
     }
 
 

@@ -60,7 +60,7 @@ def test_a_flight_that_agrees_passes_and_one_that_differs_fails() -> None:
 
 def test_without_rows_or_effects_nothing_is_decided() -> None:
     assert flight().outcome is Outcome.UNDECIDED
-    assert flight().undecided == "there was no row to compare"
+    assert flight().undecided == "there were no rows to compare"
     assert flight(SignalResult("p.x")).outcome is Outcome.UNDECIDED
     none = flight(FINE, effects={"law": DID_NOT})
     assert none.outcome is Outcome.UNDECIDED
@@ -110,7 +110,7 @@ def test_a_flight_is_too_slow_where_this_host_was() -> None:
     assert flight(FINE, spoiled=Spoiled(0, "late", slow=True)).too_slow
     slow = flight(FINE, SHORT, targets={"law": target(SLIPPED)})
     assert (slow.slipped, slow.too_slow, slow.outcome) == (3 * MS, True, Outcome.UNDECIDED)
-    assert "lost 3 ms, which is this host's doing" in slow.undecided
+    assert "which lost 3 ms against the clock" in slow.undecided
     more = flight(FINE, targets={"a": target(SLIPPED), "b": target(SLIPPED), "c": target()})
     assert more.slipped == 6 * MS
     assert flight(FINE, targets={"a": target(Timing(slipped_ns=5))}).slipped == 0
@@ -122,7 +122,7 @@ def test_late_answers_are_told_with_the_longest_exchange_there_was() -> None:
         made = [SimpleNamespace(max=ns, clock=clock) for ns, clock in exchanges]
         return time_needed(flight(targets={str(k): target(None, e) for k, e in enumerate(made)}))
 
-    assert time_needed(flight()) == "allow more time (--latency), or fly with --pace max"
+    assert time_needed(flight()) == "allow more time (--latency), or run with --pace max"
     assert time_needed(flight(targets={"a": target()})).startswith("allow more time")
     assert needed((2 * MS, HOST), (4 * MS, TARGET)) == (
         "the longest exchange observed took 4 ms: allow more time, such as --latency 0.0042"
@@ -131,7 +131,7 @@ def test_late_answers_are_told_with_the_longest_exchange_there_was() -> None:
     assert needed((2_000_000 * 100 // 105, HOST)).endswith("--latency 0.002")
     assert needed((2_000_001, HOST)).endswith("--latency 0.0022")
     assert needed((2 * MS, HOST), (1 * MS, MODELLED)) == (
-        "execution, firmware and wire alone take up to 2 ms: allow more time (--latency), or fly "
+        "execution, firmware and wire alone take up to 2 ms: allow more time (--latency), or run "
         "with --pace max"
     )
 
@@ -143,7 +143,7 @@ def test_the_values_of_a_failure_are_those_of_its_tag() -> None:
     at = SignalResult("p.x", first_failed=Tag(50, 1), reason="beyond", tolerance=Tolerance(0.1, 0))
     assert found.values(at) == ("2.0", "2.5")
     told = found.failure(at)
-    assert told == "p.x: beyond; with the design 2.0, with the C 2.5, allowed 0.1"
+    assert told == "p.x: beyond; with the reference model 2.0, with the C 2.5, allowed 0.1"
     same = SignalResult("p.x", first_failed=Tag(50, 0), reason="beyond")
     assert found.values(same) is None
     assert found.failure(same) == "p.x: beyond"
@@ -174,8 +174,8 @@ def test_the_first_failure_is_that_of_the_earliest_microstep() -> None:
         ((0.0, 0.0), "m", "no difference"),
         ((0.5, 0.0), "m", "0.5 m"),
         ((0.5, 0.0), "1", "0.5"),
-        ((0.0, 0.25), "", "max(0, 0.25 of the design's)"),
-        ((0.5, 0.25), "m", "max(0.5 m, 0.25 of the design's)"),
+        ((0.0, 0.25), "", "max(0, 0.25 of the reference's value)"),
+        ((0.5, 0.25), "m", "max(0.5 m, 0.25 of the reference's value)"),
     ],
 )
 def test_what_was_allowed_in_words(tolerance: tuple[float, float], unit: str, told: str) -> None:

@@ -150,9 +150,9 @@ def test_one_that_starts_otherwise_fails_at_the_first_step_that_differs(wrong: i
     found = driven(stand).again()
     assert found is not None
     assert found.problem == (
-        f"initialised a second time, it answers a = {wrong + 2.0!r} at step {wrong} "
-        f"({'0 s' if not wrong else f'0.{wrong} s'}), and the first time {wrong + 1.0!r} on the "
-        "same inputs: its initialize does not reset all that a run changes"
+        f"after a second initialisation, a is {wrong + 2.0!r} at step {wrong} "
+        f"({'0 s' if not wrong else f'0.{wrong} s'}); after the first it was {wrong + 1.0!r} on "
+        "the same inputs: initialize does not reset everything that a run changes"
     )
 
 
@@ -192,7 +192,7 @@ def test_one_that_dies_the_second_time_fails_or_leaves_it_open(environment: bool
         assert (both.error, both.environment) == ("step 3 (0.3 s): no memory", True)
     else:
         assert found is not None
-        assert found.problem == "initialised a second time, it fails: no memory"
+        assert found.problem == "the C fails when it is initialised a second time: no memory"
         assert both.error == ""
 
 
@@ -204,7 +204,7 @@ def test_two_answers_that_are_no_number_are_the_same_and_one_is_not() -> None:
     stand.later = lambda step, y: y  # type: ignore[method-assign]  # noqa: ARG005
     found = both.again()
     assert found is not None
-    assert "a = 1.0 at step 0" in found.problem
+    assert "a is 1.0 at step 0" in found.problem
 
 
 def test_of_several_outputs_the_one_that_differs_is_named() -> None:
@@ -216,7 +216,7 @@ def test_of_several_outputs_the_one_that_differs_is_named() -> None:
     stand.later = lambda step, y: y + np.array([0.0, 1.0, 1.0])  # type: ignore[method-assign]  # noqa: ARG005
     found = both.again()
     assert found is not None
-    assert "b = 2.0 at step 0" in found.problem
+    assert "b is 2.0 at step 0" in found.problem
 
 
 def test_who_answers_is_asked_for_all_until_it_fails_and_the_design_to_the_end() -> None:

@@ -1,6 +1,7 @@
-"""What each kind of fault makes of the bytes of one direction, byte by byte.
+"""Fault injectors for the bytes of one direction of a line, one class for each kind of fault.
 
-An item is a byte; for ``truncation`` and ``garbage`` a frame, which ends with a 0.
+A fault acts on one item at a time.  An item is a byte; for ``truncation`` and ``garbage`` it is a
+protocol frame, which ends with a 0.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 
 Timed = tuple[int, int]
-"""When a byte is on the line, in ticks of the link's own time, and its value."""
+"""A byte as (time on the line in ticks of the link's own time, value)."""
 _BITS_PER_BYTE = 10
 
 
 class Spoiler:
-    """One fault; subclasses say what it does to a byte that is struck."""
+    """A fault at one direction of a line; subclasses define its effect on a byte."""
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
@@ -25,11 +26,11 @@ class Spoiler:
         self.parameters = activity.fault.parameters
         self.rate = rate
         self.count = -1
-        """Of the byte at hand, since the start of the run."""
+        """Number of the current byte, counted from 0 at the start of the run."""
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """What is on the line instead, in order."""
+        """Return the bytes that are on the line instead of ``arriving``, in order."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -40,14 +41,17 @@ class Spoiler:
         raise NotImplementedError
 
     def struck(self, ticks: int) -> bool:
-        """An item; an activation that ends with it, or before it, is told."""
+        """Return True if the fault acts on an item at ``ticks``.
+
+        Reports the end of an activation that ends with this item or before it.
+        """
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
             self._line.ended(self.activity)
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """What was done, where an activation begins with it."""
+        """Report the effect ``text`` if an activation begins with it."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -56,7 +60,7 @@ class Spoiler:
 
 
 class BitFlip(Spoiler):
-    """Bit ``bit``, or one that is drawn."""
+    """A fault that inverts bit ``bit`` of a byte, or without ``bit`` a random bit."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
@@ -69,7 +73,7 @@ class BitFlip(Spoiler):
 
 
 class Silence(Spoiler):
-    """Nothing is on the line."""
+    """A fault that removes all bytes from the line."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
@@ -79,7 +83,7 @@ class Silence(Spoiler):
 
 
 class SlowLine(Spoiler):
-    """A byte takes ten bit times of ``baud``, after the one before it."""
+    """A fault that slows the line down: each byte takes ten bit times at the rate ``baud``."""
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
@@ -87,7 +91,7 @@ class SlowLine(Spoiler):
         super().__init__(activity, line, ns_at, rate)
         self._byte = -(-_BITS_PER_BYTE * rate // int(self.parameters["baud"]))
         self._free = 0
-        """When the line is free again, ticks."""
+        """Tick at which the line is free again."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
@@ -101,20 +105,20 @@ class SlowLine(Spoiler):
 
 
 class OfFrames(Spoiler):
-    """One whose item is a frame, asked for at its first byte."""
+    """A fault that acts on protocol frames; it is decided at the first byte of each frame."""
 
     def __init__(
         self, activity: Activity, line: LineFaults, ns_at: Callable[[int], int], rate: int
     ) -> None:
         super().__init__(activity, line, ns_at, rate)
         self.place = 0
-        """Of the byte at hand within its frame."""
+        """Place of the current byte within its frame."""
         self.hit = False
-        """The frame under way was struck."""
+        """True if the fault acts on the current frame."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.place == 0:
-            if value == 0:  # a delimiter more ends nothing
+            if value == 0:  # an extra delimiter ends no frame
                 out.append((ticks, value))
                 return
             self.hit = self.struck(ticks)
@@ -126,7 +130,7 @@ class OfFrames(Spoiler):
 
 
 class Truncation(OfFrames):
-    """The first ``keep`` bytes are on the line; the rest, and the 0 at the end, are not."""
+    """A fault that cuts a frame after ``keep`` bytes; its final 0 is lost as well."""
 
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
         keep = int(self.parameters.get("keep", 0))
@@ -138,7 +142,7 @@ class Truncation(OfFrames):
 
 
 class LineNoise(OfFrames):
-    """``length`` bytes that nobody sent come before the frame."""
+    """A fault that inserts ``length`` random bytes before a frame."""
 
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.hit and self.place == 0:
@@ -158,5 +162,9 @@ _KINDS: Mapping[str, type[Spoiler]] = {
 def spoilers_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[Spoiler]:
-    """Those of one direction, in the order in which they act."""
+    """Return the fault injectors of one direction, in the order in which they act.
+
+    ``end`` is ``to_board`` or ``from_board``, ``ns_at`` converts ticks to ns since the start of the
+    run, and ``rate`` is the number of ticks per second.
+    """
     return [_KINDS[a.fault.kind.name](a, line, ns_at, rate) for a in line.at(end)]

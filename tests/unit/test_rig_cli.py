@@ -72,7 +72,7 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
         (("--pace", "1"), "is emulated, and runs in lockstep"),
         (("--board", "serial:///dev/none", "--pace", "max"), "cannot be asked to run faster"),
         (("--board", "serial:///dev/none", "--pace", "2"), "runs by its own clock, at rate 1"),
-        (("--board", "bord:uno"), "is no board"),
+        (("--board", "bord:uno"), "is not a board URL"),
         (("-c", "swich"), "unknown controller 'swich'"),
         (("--latency", "0"), "needs time to answer; allow it some"),
     ],

@@ -316,7 +316,7 @@ def test_a_board_that_is_silent_after_it_was_flashed_is_told(
     avrdude: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nobody(*_: object) -> None:
-        raise SilentBoard("no board answered within 5 s, nothing came")
+        raise SilentBoard("no board answered within 5 s, no byte arrived")
 
     monkeypatch.setattr("hitl.cli.flash.meet", nobody)
     with board_at_a_terminal(FakeBoard(F16)) as port:

@@ -1,4 +1,4 @@
-"""Boards behind one URL: emulated to the cycle, or at a serial port."""
+"""Boards that are opened by URL: emulated with cycle accuracy, or connected to a serial port."""
 
 from hitl.boards.contract import Board, BoardError, BoardLink, Edge, Pins, Pwm, Stamped
 from hitl.boards.urls import open_board, open_link, parse_url

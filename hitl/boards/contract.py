@@ -1,9 +1,9 @@
-"""What a board is: a line of bytes, and, where it is emulated, time in cycles and pins.
+"""Contract of boards: a line of bytes; an emulated board also has pins and time in cycles.
 
 ::
 
-    Link                 bytes out and in; one call that waits
-    └── Board            and cycles that pass only when they are asked for, and pins
+    BoardLink            sends and receives bytes; only ``wait`` waits
+    └── Board            adds pins, and cycles that pass only when the caller asks for them
 """
 
 from __future__ import annotations
@@ -15,41 +15,53 @@ from rtsim.core.errors import RtsimError
 
 
 class BoardError(RtsimError):
-    """A board that cannot be reached, died, went silent or lied; says what to type."""
+    """A board that cannot be reached, died, went silent or gave an impossible answer.
+
+    The message says what to type.
+    """
 
     environment: bool = False
-    """What failed was around the board, such as its cable: no verdict on what it runs."""
+    """True if the failure lies outside the board (its cable, for example), not in its program."""
 
 
 class BoardGone(BoardError):
-    """Nothing is at the other end any more, which no program on a board brings about."""
+    """The connection to the board is lost.  A program on the board cannot cause that."""
 
     environment = True
 
 
 class BoardLink(Protocol):
-    """Bytes only; framing and meaning live above.  ``hitl.testing.check_link`` is the contract."""
+    """A line of bytes to a board.
+
+    It knows neither frames nor messages.  ``hitl.testing.check_link`` checks an implementation.
+    """
 
     def send(self, data: bytes) -> None:
-        """Hand over ``data``, in order, after all that was sent before."""
+        """Send ``data`` after all bytes of earlier calls, in order."""
         ...
 
     def receive(self) -> bytes:
-        """All that has arrived since the last call; empty where nothing has.  Never waits."""
+        """Return all bytes that arrived since the last call (``b""`` if none).  Never waits."""
         ...
 
     def wait(self, timeout: float) -> bool:
-        """Until something can be received, at most ``timeout`` s; the only call that waits."""
+        """Wait at most ``timeout`` s for a byte; return True if one can be received.
+
+        This is the only call that waits.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of it; again is harmless.  Every other call then raises :class:`BoardError`."""
+        """Close the link.  A second call does nothing.
+
+        After ``close`` every other call raises :class:`BoardError`.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Stamped:
-    """A byte of the board's, and the cycle at which its stop bit was over."""
+    """A byte that the board sent, and the cycle at which its stop bit ended."""
 
     cycle: int
     value: int
@@ -57,7 +69,10 @@ class Stamped:
 
 @dataclass(frozen=True)
 class Edge:
-    """A pin that the firmware drives took ``level`` in the instruction that began at ``cycle``."""
+    """A change of level at a pin that the firmware drives.
+
+    The instruction that set the pin to ``level`` began at ``cycle``.
+    """
 
     cycle: int
     pin: str
@@ -66,63 +81,69 @@ class Edge:
 
 @dataclass(frozen=True)
 class Pwm:
-    """What a timer drives a pin with: the share of time it is high, and the frequency, Hz."""
+    """The PWM signal of a timer at a pin: ``duty`` from 0 to 1, and ``frequency`` in Hz."""
 
     duty: float
     frequency: float
 
 
 class Pins(Protocol):
-    """Pins by the names that are printed on the board: ``D0`` to ``D13``, ``A0`` to ``A5``."""
+    """The pins of a board, by the names printed on it: ``D0`` to ``D13``, ``A0`` to ``A5``."""
 
     def write(self, pin: str, level: bool) -> None:
-        """Drive an input of the board, from now on."""
+        """Drive the input ``pin`` of the board with ``level`` from now on."""
         ...
 
     def set_volts(self, pin: str, volts: float) -> None:
-        """What the ADC finds at ``A0`` to ``A5`` from now on, 0 to 5 V, in whole mV."""
+        """Set the voltage that the ADC measures at ``pin`` (``A0`` to ``A5``) from now on.
+
+        ``volts`` is between 0 and 5 V and is rounded to whole mV.
+        """
         ...
 
     def read(self, pin: str) -> bool:
-        """True while the firmware drives ``pin`` high through its port (no timer)."""
+        """Return True while the firmware drives ``pin`` high by its port, not by a timer."""
         ...
 
     def edges(self) -> list[Edge]:
-        """All since the last call, in order.  Edges that a timer makes are not among them."""
+        """Return all edges since the last call, in order, except those that a timer makes."""
         ...
 
     def pwm(self, pin: str) -> Pwm | None:
-        """What a timer makes of ``pin``; ``None`` where none does."""
+        """Return the PWM signal that a timer makes at ``pin``; ``None`` without such a timer."""
         ...
 
 
 class Board(BoardLink, Protocol):
-    """A link whose far end runs only when it is told to: lockstep.
+    """A link to a board that runs only when the caller lets it run (lockstep).
 
-    ``wait`` lets the board run, to its next byte, at most ``timeout`` s of its own time.
+    ``wait`` lets the board run to its next byte, at most ``timeout`` s of the board's own time.
     """
 
     @property
     def clock_hz(self) -> int:
-        """Cycles in a second."""
+        """Processor clock of the board, cycles per second."""
         ...
 
     @property
     def cycles(self) -> int:
-        """How far it has run since power came on."""
+        """Cycles that the board has run since power-on."""
         ...
 
     @property
     def pins(self) -> Pins: ...
 
     def advance(self, cycles: int) -> None:
-        """Run ``cycles`` more.  How a time is cut into slices changes nothing."""
+        """Run ``cycles`` more cycles.
+
+        Several calls have the same effect as one call with their sum.
+        """
         ...
 
     def take(self) -> list[Stamped]:
-        """As ``receive``, with the cycle of each byte."""
+        """Return the received bytes as ``receive`` does, each with its cycle."""
         ...
 
     def reset(self) -> None:
-        """Press the reset button; the RAM keeps what it holds."""
+        """Press the reset button.  The RAM keeps its contents."""
         ...

@@ -1,4 +1,4 @@
-"""An emulated Arduino Uno: the very image that would be flashed, in lockstep, to the cycle."""
+"""An emulated Arduino Uno: it runs the unchanged flash image, in lockstep, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hitl.boards.process import EmulatorProcess
 from hitl.boards.wire import In, Input, Out, WireEvent
 
 SLICE = 1_600_000
-"""Cycles asked for at once: an answer comes often enough to tell a hang from work."""
+"""Most cycles per request: the emulator answers so often that a hang is told from work."""
 _MOST_KEPT = 1 << 20
 _MOST_MILLIVOLTS = 5000
 _OTHER_BITS = 0x5A
@@ -32,7 +32,7 @@ class EmulatedPins:
     def set_volts(self, pin: str, volts: float) -> None:
         channel = uno.channel(pin)
         if not 0.0 <= volts <= _MOST_MILLIVOLTS / 1000:
-            raise BoardError(f"{volts!r} V at {pin}: an Uno takes 0 to 5 V")
+            raise BoardError(f"{volts!r} V at pin {pin}: the voltage at an Uno must be 0 to 5 V")
         self._board._input(In.VOLTS, channel, round(volts * 1000))
 
     def read(self, pin: str) -> bool:
@@ -53,11 +53,14 @@ class EmulatedPins:
 
 
 class EmulatedBoard:
-    """A :class:`hitl.boards.contract.Board` whose processor is an emulator's process.
+    """A :class:`hitl.boards.contract.Board` whose processor an emulator's process emulates.
 
-    ``image`` is the program from address 0; ``command`` starts the emulator.  ``baud``: of the line
-    at its other end; ``None`` is whatever the firmware has set.  Where the two are more than 4.5 %
-    apart, bytes are garbled in both directions, and counted.  A byte takes ten bit times.
+    ``image`` is the program from address 0, and ``command`` starts the emulator, which error
+    messages call ``name``.  ``baud`` is the rate of the host's end of the line in bit/s; ``None``
+    means the rate that the firmware sets.  If the two rates differ by more than 4.5 %, the bytes of
+    both directions are garbled and counted.  A byte takes ten bit times.  ``patience`` is the
+    timeout for one answer of the emulator, s of the wall clock.  Raises :class:`BoardError` if the
+    emulator cannot be started or does not accept the image.
     """
 
     def __init__(
@@ -71,11 +74,11 @@ class EmulatedBoard:
         self._arrived: deque[Stamped] = deque(maxlen=_MOST_KEPT)
         self._pins = EmulatedPins(self)
         self.lost = 0
-        """Bytes that the board's receiver dropped: it was full, or off."""
+        """Bytes that the board's receiver dropped because it was full or switched off."""
         self.garbled = 0
-        """Bytes of the board's that arrived at another baud rate than they were sent at."""
+        """Bytes of the board that were sent and received at different baud rates."""
         self.restarts = 0
-        """Resets by its own watchdog."""
+        """Resets of the board by its own watchdog."""
         try:
             self._process.ask("L", image)
             if baud is not None:
@@ -86,7 +89,7 @@ class EmulatedBoard:
 
     @property
     def emulator(self) -> tuple[str, str]:
-        """Its name and version."""
+        """The emulator's name and version."""
         return self._process.emulator
 
     @property
@@ -103,18 +106,18 @@ class EmulatedBoard:
 
     @property
     def baud(self) -> float:
-        """What the firmware has set, bit/s."""
+        """The baud rate that the firmware has set, bit/s."""
         status, _, _, _, low, high = self.peek(0xC0, 6)
         divisor = (high & 0x0F) << 8 | low
         return uno.CLOCK_HZ / ((divisor + 1) * (8 if status & 2 else 16))
 
     def advance(self, cycles: int) -> None:
         if cycles < 0:
-            raise BoardError(f"advance({cycles}): time does not run backwards")
+            raise BoardError(f"advance({cycles}): the number of cycles must be >= 0")
         self._run(self._reached + cycles, until_byte=False)
 
     def send(self, data: bytes, at: int | None = None) -> None:
-        """As a link does; ``at``: a cycle to come at which they reach the line, not at once."""
+        """Send ``data``; its bytes reach the line at the cycle ``at``, without it at once."""
         for value in data:
             self._input(In.BYTE, 0, value, at)
 
@@ -138,11 +141,14 @@ class EmulatedBoard:
         self._pins._levels.clear()
 
     def peek(self, address: int, length: int) -> bytes:
-        """``length`` bytes of data space, registers and RAM, from ``address``; changes nothing."""
+        """Read ``length`` bytes of the data space (registers and RAM) from ``address``.
+
+        Reading changes nothing on the board.
+        """
         body = address.to_bytes(2, "little") + length.to_bytes(2, "little")
         found = self._process.ask("P", body, "P")
         if len(found) != length:
-            self._process.lied(BoardError(f"{len(found)} bytes of memory instead of {length}"))
+            self._process.lied(BoardError(f"{len(found)} bytes of memory; expected {length}"))
         return found
 
     def close(self) -> None:
@@ -151,12 +157,15 @@ class EmulatedBoard:
     def _input(self, kind: In, which: int, value: int, at: int | None = None) -> None:
         self._process.check()
         if len(self._inputs) >= wire.MOST_EVENTS:
-            raise BoardError(f"more than {wire.MOST_EVENTS} inputs wait; let the board run")
+            raise BoardError(
+                f"more than {wire.MOST_EVENTS} inputs of the emulated board are pending; "
+                "call advance() or wait() to let the board run"
+            )
         cycle = self._reached if at is None else max(at, self._reached)
         self._inputs.append(Input(cycle, kind, which, value))
 
     def _run(self, target: int, until_byte: bool) -> None:
-        """Up to ``target``, in slices; to the end of the first byte if so asked."""
+        """Run to the cycle ``target`` in slices; with ``until_byte`` stop after the first byte."""
         while True:
             goal = min(target, self._reached + SLICE)
             inputs, self._inputs = self._inputs, []
@@ -185,5 +194,5 @@ class EmulatedBoard:
 
 
 def _garbled(value: int) -> int:
-    """Another byte: no delimiter, so that what reads frames has something to complain of."""
+    """Return a different byte, never the delimiter 0, so that the frame's checksum fails."""
     return value ^ _OTHER_BITS or 0xFF

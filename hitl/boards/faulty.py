@@ -1,7 +1,8 @@
-"""A line that goes wrong: a link around a link, a board around a board.
+"""Fault injection on a line: a link wraps a link, a board wraps a board.
 
-Bytes are spoiled one by one, at the time at which each is on the line: cycles of an emulated board,
-wall time of any other.  How the caller cuts time into slices changes nothing.
+Faults act on single bytes, at the time at which the byte is on the line.  That time is counted in
+cycles for an emulated board, and by the wall clock for any other.  The result does not depend on
+the lengths of the caller's ``advance`` and ``wait`` calls.
 """
 
 from __future__ import annotations
@@ -19,34 +20,39 @@ from rtsim.engine.faults.line_kinds import BoardFault, Timed, faults_at
 
 
 def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
-    """``link`` with the faults of ``line``; a board stays a board."""
+    """Wrap ``link`` so that the faults of ``line`` act on it.
+
+    A :class:`hitl.boards.contract.Board` stays a board.  Raises :class:`BoardError` if a fault
+    resets the board and ``link`` has no ``reset``.
+    """
     if hasattr(link, "advance"):
         return FaultyBoard(link, line)  # type: ignore[arg-type]
     return FaultyLink(link, line)
 
 
 class FaultyLink:
-    """A :class:`hitl.boards.contract.BoardLink` whose bytes go through faults.
+    """A :class:`hitl.boards.contract.BoardLink` whose bytes pass through injected faults.
 
-    Nothing is spoiled before the run has begun.  ``now`` gives ns; what else ``link`` has is
-    passed through.  Raises :class:`BoardError` where ``link`` has no reset and a fault needs one.
+    No fault acts before the run has begun.  ``now`` returns the link's time in ns.  All other
+    attributes of ``link`` are passed through.  Raises :class:`BoardError` if a fault resets the
+    board and ``link`` has no ``reset``.
     """
 
     rate = NS_PER_S
-    """Of the link's own time, ticks in a second."""
+    """Ticks per second of the link's own time."""
 
     def __init__(
         self, link: BoardLink, line: LineFaults, now: Callable[[], int] = stopwatch
     ) -> None:
         self.reset_by = ""
-        """The latest fault that reset the board, and when."""
+        """Name and time of the latest fault that reset the board; "" before the first."""
         self._link: Any = link
         self._line = line
         self._now = now
         self._origin: int | None = None
         self._out: deque[Timed] = deque()
         self._in: deque[Timed] = deque()
-        # What is sent is sent at a tag: cycles would round it, past a fault that begins there.
+        # Bytes are sent at a tag.  Rounded to cycles they could pass a fault that begins there.
         self._to_board = faults_at("to_board", line, lambda _: line.now_ns, self.rate)
         self._from_board = faults_at("from_board", line, self.ns_at, self.rate)
         resets = line.at("board")
@@ -54,8 +60,8 @@ class FaultyLink:
             needs = _at_board(activity).needs
             if not hasattr(link, needs):
                 raise BoardError(
-                    f"fault {activity.fault.name}: this line cannot {needs} its board; fly it on "
-                    "board:uno, or leave the fault out"
+                    f"fault {activity.fault.name}: the host cannot {needs} a board over this "
+                    "line; use the emulated board board:uno, or remove the fault"
                 )
         self._by_request = [a for a in resets if _by_request(a)]
         self._by_time = [a for a in resets if not _by_request(a)]
@@ -108,12 +114,12 @@ class FaultyLink:
         return self._now()
 
     def ns_at(self, ticks: int) -> int:
-        """ns since the start of the run."""
+        """Convert ``ticks`` of the link's own time to ns since the start of the run."""
         assert self._origin is not None
         return (ticks - self._origin) * NS_PER_S // self.rate
 
     def _ticks_at(self, ns: int) -> int:
-        """The first tick that is not before ``ns``."""
+        """Return the first tick at or after ``ns``."""
         assert self._origin is not None
         return self._origin - (-ns * self.rate // NS_PER_S)
 
@@ -126,7 +132,7 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """When something happens that no byte of the board's tells."""
+        """Return the tick of the next event that no byte of the board announces."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))
@@ -135,7 +141,7 @@ class FaultyLink:
     # -- what happens ----------------------------------------------------------------------------
 
     def _due(self) -> None:
-        """Resets by time, and bytes that were held back."""
+        """Carry out the resets that are due, and send the delayed bytes that are due."""
         ns = self.ns_at(self.ticks)
         if ns >= self._reset_ns:
             for activity in self._by_time:
@@ -158,7 +164,7 @@ class FaultyLink:
             self._link.send(bytes(data))
 
     def _pull(self) -> None:
-        """What has arrived goes through the faults, once."""
+        """Pass the newly arrived bytes through the faults."""
         running = self._running()
         timed = self._taken()
         for fault in self._from_board if running else ():
@@ -180,7 +186,7 @@ class FaultyLink:
 
 
 class FaultyBoard(FaultyLink):
-    """The same around a :class:`hitl.boards.contract.Board`, in its cycles."""
+    """A :class:`hitl.boards.contract.Board` with injected faults, timed in the board's cycles."""
 
     def __init__(self, board: Board, line: LineFaults) -> None:
         self._board = board
@@ -238,5 +244,5 @@ def _at_board(activity: Activity) -> type[BoardFault]:
 
 
 def _by_request(activity: Activity) -> bool:
-    """Whether it is asked for at each request; otherwise its time comes by itself."""
+    """True if the fault is decided at each request (probability, when), not by its time."""
     return activity.fault.probability is not None or activity.fault.when is not None

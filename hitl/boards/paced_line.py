@@ -1,12 +1,11 @@
-"""An emulated board kept in step with a clock, between its serial line and whoever reads it.
+"""Keep an emulated board in step with a clock and connect its serial line to a port.
 
-::
+``due`` is the clock's time in cycles, ``reached`` the board's::
 
-    .--- due: what the clock says ---.
-    reached <= due           quiet: the board trails by a slice at most, so a byte that comes in
-                             finds a board whose time is not past it
-    reached <= due + AHEAD   an answer is awaited: it is computed before it is due, and its bytes
-                             are kept back until they are
+    reached <= due           The line is quiet.  The board trails the clock by one slice at most,
+                             so its time has not passed the arrival of the next byte.
+    reached <= due + AHEAD   An answer is expected.  It is computed before it is due, and its
+                             bytes are held back until they are due.
 """
 
 from __future__ import annotations
@@ -19,23 +18,24 @@ from hitl.boards.contract import Stamped
 from rtsim.core.clock import Clock, Wake
 
 SLICE_NS = 500_000
-"""So far a quiet board trails behind the clock."""
+"""Time by which a quiet board trails the clock."""
 AHEAD_NS = 400_000
-"""So far a board runs ahead while an answer is awaited."""
+"""Time by which a board runs ahead of the clock while an answer is expected."""
 AHEAD_SLICE_NS = 200_000
+"""Length of a slice while an answer is expected."""
 MOST_BEHIND_NS = 20_000_000
-"""What is more than this is not caught up with: time slips instead."""
+"""Longest delay that a board catches up with; after a longer one the board's time slips."""
 ON_LINE_NS = 5_000_000
-"""Bytes of the host's wait here, not in the emulator, while the line has this much to carry."""
+"""Most transmission time of bytes in the emulator; more bytes of the host wait here."""
 BOOT_NS = 2_000_000
-"""After a reset nothing goes on the line: firmware that boots has its UART off."""
+"""Time after a reset without bytes for the board, because booting firmware has its UART off."""
 _AWAITED_NS = 50_000_000
-"""A board that has not begun to answer by then will not, or does not mind a slice."""
+"""Timeout for the beginning of an answer; a later answer may be a slice late."""
 _LOOK_AT_BAUD_NS = 50_000_000
 
 
 class Paceable(Protocol):
-    """What of an :class:`hitl.boards.emulated.EmulatedBoard` is used."""
+    """The members of :class:`hitl.boards.emulated.EmulatedBoard` that a paced line uses."""
 
     @property
     def clock_hz(self) -> int: ...
@@ -50,7 +50,7 @@ class Paceable(Protocol):
 
 
 class PacedPort(Protocol):
-    """What of a :class:`hitl.boards.paced_terminal.Terminal` is used."""
+    """The members of :class:`hitl.boards.paced_terminal.Terminal` that a paced line uses."""
 
     def opened(self) -> bool: ...
     def read(self) -> bytes: ...
@@ -59,41 +59,45 @@ class PacedPort(Protocol):
 
 @dataclass
 class Timing:
-    """How the board kept to the clock.  ns are the clock's."""
+    """How well an emulated board kept up with the clock; times in ns of the clock."""
 
     wall_ns: int = 0
+    """Time that passed for the clock."""
     board_ns: int = 0
+    """Time that passed for the board."""
     behind_ns: int = 0
-    """Most that it was behind, beyond the slice by which it trails."""
+    """Longest delay of the board, beyond the slice by which it trails the clock."""
     late_ns: int = 0
-    """Most that a byte of the board's left after its time."""
+    """Longest delay of a byte that the board sent."""
     slips: int = 0
-    """Times that it was too far behind to catch up."""
+    """How often the board was too far behind to catch up."""
     slipped_ns: int = 0
-    """Time that passed for the clock and not for the board, in all slips."""
+    """Sum of all slips: time that passed for the clock but not for the board."""
     received: int = 0
     """Bytes from the host."""
     sent: int = 0
-    """Bytes of the board's."""
+    """Bytes from the board."""
     opened: int = 0
+    """How often a client opened the port."""
 
     @property
     def rate(self) -> float:
-        """Board seconds in a second; 1.0 where it kept up."""
+        """Board seconds per second of the clock; 1.0 if the board kept up."""
         return self.board_ns / self.wall_ns if self.wall_ns else 1.0
 
     @property
     def slipped_share(self) -> float:
-        """Of all time; 0.0 where it kept up."""
+        """Slipped time as a fraction of the clock's time; 0.0 if the board kept up."""
         return self.slipped_ns / self.wall_ns if self.wall_ns else 0.0
 
     @property
     def in_words(self) -> str:
-        """How an emulated board kept to the clock."""
+        """The timing in one sentence."""
         return (
-            f"{self.rate:.4f} board seconds a second; at most {self.behind_ns / 1e6:.2f} ms behind "
-            f"its slice, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped {self.slips} "
-            f"times, {self.slipped_ns / 1e6:.1f} ms in all ({100 * self.slipped_share:.2f} %)"
+            f"{self.rate:.4f} board seconds per second; at most {self.behind_ns / 1e6:.2f} ms "
+            f"behind the clock, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped "
+            f"{self.slips} times, {self.slipped_ns / 1e6:.1f} ms in total "
+            f"({100 * self.slipped_share:.2f} %)"
         )
 
     def to_json(self) -> dict[str, object]:
@@ -101,9 +105,10 @@ class Timing:
 
 
 class PacedLine:
-    """``turn`` after ``turn``; ``wait`` between them.  The clock's simulated time is the board's.
+    """The line between a paced board and its port: call ``turn`` and ``wait`` alternately.
 
-    ``baud``: of the line's other end; ``None``: the firmware's own, looked up now and then.
+    The simulated time of ``clock`` is the board's time.  ``baud`` is the rate of the host's end of
+    the line in bit/s; ``None`` means the firmware's rate, which is read repeatedly.
     """
 
     def __init__(
@@ -119,19 +124,19 @@ class PacedLine:
         self._booted = 0
         self._looked = 0
         self.baud = float(baud or 0) or board.baud
-        """Of the line, bit/s."""
+        """Rate of the line, bit/s."""
         self._began = clock.now()
         self._first = board.cycles
         clock.anchor(self._ns(board.cycles))
 
     @property
     def hungry(self) -> bool:
-        """What the host writes now can go on the line."""
+        """True if the line can take bytes that the host writes now."""
         return not self._inbox
 
     def turn(self) -> None:
-        """Let the board catch up with the clock by a slice, and bytes pass in both directions."""
-        if self._port.opened():  # as DTR does it where a board is at a port
+        """Let the board run one slice towards the clock, and move bytes in both directions."""
+        if self._port.opened():  # opening a real board's port resets it by DTR
             self.timing.opened += 1
             self.reset()
         due = self._due()
@@ -148,7 +153,7 @@ class PacedLine:
         self._look_at_baud()
 
     def reset(self) -> None:
-        """Press the board's button; what is on its way is lost."""
+        """Press the board's reset button; bytes in transit are lost."""
         self._inbox.clear()
         self._kept.clear()
         self._board.reset()
@@ -158,7 +163,7 @@ class PacedLine:
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def wait(self, wake: Wake) -> None:
-        """Until there is something to do, or ``wake``."""
+        """Wait until a turn is due or ``wake`` is set."""
         ahead, grain = self._manner()
         until = self._board.cycles + grain - ahead
         if self._kept:
@@ -166,12 +171,12 @@ class PacedLine:
         self._clock.wait_until(self._ns(until) + 1, wake)
 
     def state(self) -> Timing:
-        """Up to now."""
+        """Return the timing up to now."""
         self.timing.wall_ns = self._clock.now() - self._began
         self.timing.board_ns = self._ns(self._board.cycles - self._first)
         return self.timing
 
-    # How it is done; times are cycles.
+    # Private methods; their times are in cycles.
 
     def _ns(self, cycles: int) -> int:
         return cycles * 1_000_000_000 // self._board.clock_hz
@@ -183,13 +188,13 @@ class PacedLine:
         return self._cycles(self._clock.simulated(self._clock.now()))
 
     def _manner(self) -> tuple[int, int]:
-        """How far ahead of the clock, and in what slices."""
+        """Return how far the board may run ahead of the clock, and the length of a slice."""
         if self._awaited:
             return self._cycles(AHEAD_NS), self._cycles(AHEAD_SLICE_NS)
         return 0, self._cycles(SLICE_NS)
 
     def _feed(self, due: int) -> None:
-        """Bytes of the host's onto the line, as many as it will have carried before long."""
+        """Put the host's bytes on the line, at most :data:`ON_LINE_NS` of transmission time."""
         if not self._inbox:
             return
         at = max(due, self._board.cycles, self._booted)
@@ -207,7 +212,7 @@ class PacedLine:
         return max(1, round(10 * self._board.clock_hz / self.baud))
 
     def _not_too_far_behind(self, due: int) -> int:
-        """What is due, once more; time slips where the board could not catch up."""
+        """Return the due cycle; let time slip first if the board is too far behind."""
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)
         if behind <= MOST_BEHIND_NS:
@@ -218,7 +223,7 @@ class PacedLine:
         return self._due()
 
     def _advance(self, goal: int) -> None:
-        """At most a slice: who is behind looks at the port in between."""
+        """Run at most one slice, so that a board that is behind still serves its port."""
         before = self._board.cycles
         self._board.advance(min(goal - before, self._cycles(SLICE_NS)))
         taken = self._board.take()
@@ -232,7 +237,7 @@ class PacedLine:
             self._awaited = False
 
     def _release(self, due: int) -> None:
-        """What the board has sent by now."""
+        """Write the bytes to the port that the board has sent by the cycle ``due``."""
         if not self._kept or self._kept[0].cycle > due:
             return
         self.timing.late_ns = max(self.timing.late_ns, self._ns(due - self._kept[0].cycle))
@@ -243,7 +248,7 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Firmware may change its rate; asking takes as long as a slice, so it waits for quiet."""
+        """Read the firmware's rate again on a quiet line; that takes as long as a slice."""
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
         if due and self._baud is None and not self._awaited:

@@ -1,7 +1,7 @@
-"""The process behind a served board: ``python -m hitl.boards.paced_server OPTIONS`` (JSON).
+"""The process that serves a board: ``python -m hitl.boards.paced_server OPTIONS`` (JSON).
 
-It says one line of JSON when the port is there, one for each line that it reads, and one where it
-fails.  It ends when its stdin does or its parent is gone, whichever is first.
+It writes one line of JSON when the port exists, one for each ``status`` that it reads, and one if
+it fails.  It ends when its stdin is closed or its parent process has ended.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from rtsim.core.errors import RtsimError
 from rtsim.timing import scheduling
 
 _BOOT_S = 0.05
-"""Of the board's time: so long it may take to switch its UART on."""
+"""Longest time of the board from power-on until its firmware switches the UART on."""
 _BOOT_SLICE_S = 0.001
 _UART_CONTROL = 0xC1
 _UART_ON = 0x18
 
 
 class _Anything(Wake):
-    """Set while the client has written, or the parent said something."""
+    """A wake-up that is set while bytes of the client or of the parent process are waiting."""
 
     def __init__(self, terminal: Terminal, line: PacedLine, control: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Anything(Wake):
 
 
 def _booted(url: str, firmware: Path) -> EmulatedBoard:
-    """With its UART switched on, so that its rate is known."""
+    """Open the board and run it until its UART is on, so that its baud rate is known."""
     board = open_board(url, firmware)
     try:
         for _ in range(round(_BOOT_S / _BOOT_SLICE_S)):
@@ -61,7 +61,8 @@ def _booted(url: str, firmware: Path) -> EmulatedBoard:
         raise
     board.close()
     raise BoardError(
-        f"{firmware} does not use its serial line: the UART was off {_BOOT_S:g} s after power-on"
+        f"{firmware} does not use its serial line: the UART was still off {_BOOT_S:g} s after "
+        "power-on; use firmware that speaks over the serial line"
     )
 
 
@@ -71,12 +72,17 @@ def _say(**what: object) -> None:
 
 
 def _told(control: int) -> bytes:
-    """What the parent said; empty: it is gone."""
+    """Return the bytes that the parent process wrote; empty if the parent is gone."""
     return os.read(control, 4096) if select.select([control], [], [], 0.0)[0] else b"\0"
 
 
 def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int) -> None:
-    """Until the parent is gone, or does not want it any more."""
+    """Serve the board until the parent process ends or closes the pipe.
+
+    ``url`` and ``firmware`` name the board, ``link`` a symbolic link to the port, ``control`` the
+    file descriptor of the commands, and ``parent`` the parent's process id.  Raises
+    :class:`BoardError` if the board cannot be served.
+    """
     with ExitStack() as stack:
         board = stack.enter_context(closing(_booted(url, firmware)))
         terminal = stack.enter_context(closing(Terminal(link)))
@@ -118,7 +124,7 @@ def main() -> None:
     except RtsimError as error:
         _say(error=str(error))
         sys.exit(2)
-    except BrokenPipeError:  # nobody is left who could be told; nor at exit
+    except BrokenPipeError:  # the parent no longer reads; silence the error at exit, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""A pseudo-terminal whose far end any program opens as a serial port.  POSIX."""
+"""A pseudo-terminal; any program can open its far end as a serial port.  POSIX only."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _HUNG_UP = 0x10  # POLLHUP, which Windows lacks
 
 
 class Terminal:
-    """The near end: what a client writes is read here.  ``link``: a name for it in the file system.
+    """The near end of a pseudo-terminal; a client opens the far end as a serial port.
 
-    The port is raw and does not echo.  Only while nobody has it open is it known to be free, so
-    this side holds no descriptor of the far end.
+    ``link`` is a symbolic link that will point to the port.  The port is raw and does not echo.
+    This side keeps no descriptor of the far end, because only then can it see that no client has
+    the port open.  Raises :class:`BoardError` on Windows, or if the link cannot be made.
     """
 
     def __init__(self, link: Path | None = None) -> None:
         if sys.platform == "win32" or not hasattr(os, "openpty"):
             raise BoardError(
-                "a served board needs a pseudo-terminal, which Windows has not; "
-                "fly the emulated one in lockstep, or type a real port: serial://COM3"
+                "a served board needs a pseudo-terminal, and Windows has none; "
+                "use board:uno in lockstep, or a board at a real port: serial://COM3"
             )
         import tty
 
@@ -45,15 +46,15 @@ class Terminal:
         finally:
             os.close(far)
         self.open = False
-        """A client has it open, as far as was seen."""
+        """True if a client had the port open at the last call of :meth:`opened`."""
         self.unread = 0
-        """Bytes that nobody took: no client, or one that does not read."""
+        """Bytes that no client read: the port was not open, or the client did not read."""
 
     def fileno(self) -> int:
         return self._near
 
     def opened(self) -> bool:
-        """Look who is there: True once for each opening of a port that was free."""
+        """Check for a client: True once each time another process opens the free port."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):
@@ -64,14 +65,14 @@ class Terminal:
         return self.open
 
     def read(self) -> bytes:
-        """What the client wrote; never waits."""
+        """Return the bytes that the client wrote, without waiting (``b""`` if there are none)."""
         try:
             return os.read(self._near, MOST_READ)
-        except OSError:  # nothing there (EAGAIN), or nobody (EIO)
+        except OSError:  # no bytes (EAGAIN) or no client (EIO)
             return b""
 
     def write(self, data: bytes) -> None:
-        """To the client; as on a wire, what nobody takes is gone, and counted."""
+        """Send ``data`` to the client; bytes that no client takes are lost and counted."""
         taken = 0
         if self.open:
             with contextlib.suppress(OSError):
@@ -79,7 +80,7 @@ class Terminal:
         self.unread += len(data) - taken
 
     def close(self) -> None:
-        """The port and its link are gone."""
+        """Close the port and remove its link."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 if os.readlink(self._link) == self.port:
@@ -90,7 +91,7 @@ class Terminal:
             self._near = -1
 
     def _forget(self) -> None:
-        """What the client that went has left unread is not for the next one."""
+        """Drop the bytes that the last client left unread, so that the next gets none of them."""
         if sys.platform != "win32":
             import termios
 
@@ -102,14 +103,15 @@ class Terminal:
                     os.close(far)
 
     def _point(self, link: Path) -> None:
-        """``link`` leads to the port; one that leads nowhere, from a server that was killed, may
-        be replaced."""
+        """Make ``link`` point to the port; replace a broken link, which a killed server leaves."""
         try:
             if link.is_symlink() and not link.exists():
                 link.unlink()
             link.symlink_to(self.port)
         except FileExistsError:
-            raise BoardError(f"{link} is in the way; remove it, or give another --link") from None
+            raise BoardError(
+                f"cannot make the link {link}: it exists; remove it, or give another --link"
+            ) from None
         except OSError as error:
             raise BoardError(f"cannot write the link {link}: {error.strerror}") from None
         self._link = link

@@ -1,4 +1,4 @@
-"""An emulator in a process of its own: started, asked, watched, ended."""
+"""An emulator in a process of its own: start it, send requests, watch it, end it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _MOST_SAID = 2000
 
 
 class EmulatorProcess:
-    """One request, one answer.  Whatever goes wrong ends the process and is one error, for good.
+    """A process that runs an emulator; each request gets one answer.
 
-    ``name`` stands in the errors.  ``patience``: wall seconds for an answer.  The process ends by
-    itself when this one does: its stdin is at its end then.
+    Any failure ends the process, and every later call raises the same error.  ``command`` starts
+    the emulator, and ``name`` is its name in error messages.  ``patience`` is the timeout for an
+    answer, s of the wall clock.  The emulator ends by itself if this process ends, because its
+    stdin is then closed.  Raises :class:`BoardError` if it cannot be started.
     """
 
     def __init__(self, command: Sequence[str | Path], name: str, patience: float = _PATIENCE_S):
@@ -39,7 +41,7 @@ class EmulatorProcess:
             )  # fmt: skip
         except OSError as error:
             self._said.close()
-            raise BoardError(f"cannot start {command[0]}: {error.strerror}") from None
+            raise BoardError(f"cannot start the emulator {command[0]}: {error.strerror}") from None
         self._asked: int | None = None
         self._closing = threading.Event()
         self._watchdog = threading.Thread(target=self._watch, name=f"{name} watchdog", daemon=True)
@@ -50,7 +52,7 @@ class EmulatorProcess:
         self._asked = stopwatch()
         kind, body = self._answer()
         if kind != "H":
-            self._fail(f"greeted with a message {kind!r}")
+            self._fail(f"greeted with a message {kind!r}; expected 'H'")
         try:
             self.emulator = wire.greeting(body)
         except BoardError as error:
@@ -58,19 +60,26 @@ class EmulatorProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """Id of the emulator's process."""
         return self._process.pid
 
     def check(self) -> None:
-        """Raise the error of a process that failed, or was closed."""
+        """Raise :class:`BoardError` if the process has failed or was closed."""
         if self._failed is not None:
             raise self._error()
 
     def ask(self, kind: str, body: bytes = b"", expected: str = "K") -> bytes:
-        """The body of the answer.  Raises :class:`BoardError`."""
+        """Send a request of kind ``kind`` with ``body`` and return the body of its answer.
+
+        Raises :class:`BoardError` if the process ends, hangs, reports an error, or does not answer
+        with a message of kind ``expected``.
+        """
         self.check()
         if len(body) > wire.MOST_BODY:
-            raise BoardError(f"{len(body)} bytes at once for {self._name}: send less, run on")
+            raise BoardError(
+                f"{len(body)} bytes in one request to {self._name}; at most {wire.MOST_BODY} are "
+                "possible: send fewer bytes at a time"
+            )
         self._asked = stopwatch()
         try:
             assert self._process.stdin is not None
@@ -80,17 +89,17 @@ class EmulatorProcess:
             self._fail(self._ending())
         given, answer = self._answer()
         if given == "E":
-            self._fail(f"says: {answer.decode('utf-8', 'replace')[:_MOST_SAID]}")
+            self._fail(f"reports: {answer.decode('utf-8', 'replace')[:_MOST_SAID]}")
         if given != expected:
             self._fail(f"answered {kind!r} with {given!r}; expected {expected!r}")
         return answer
 
     def lied(self, error: BoardError) -> NoReturn:
-        """End it for an answer that cannot be true."""
+        """End the process because of an impossible answer, and raise :class:`BoardError`."""
         self._fail(f"answered with {error}")
 
     def close(self) -> None:
-        """End the process; again is harmless."""
+        """End the process.  A second call does nothing."""
         if self._failed is None:
             self._failed = f"{self._name} is closed"
         self._end()
@@ -98,7 +107,7 @@ class EmulatorProcess:
     def _answer(self) -> tuple[str, bytes]:
         length, kind = wire.HEAD.unpack(self._read(wire.HEAD.size))
         if length > wire.MOST_BODY:
-            self._fail(f"announced {length} bytes; at most {wire.MOST_BODY} are taken")
+            self._fail(f"announced {length} bytes; at most {wire.MOST_BODY} are allowed")
         body = self._read(length)
         self._asked = None
         return chr(kind), body
@@ -114,7 +123,7 @@ class EmulatorProcess:
         return data
 
     def _watch(self) -> None:
-        """A read has no timeout on every system: whoever hangs is killed, and the read ends."""
+        """Kill an emulator that hangs, so that the blocked read ends (pipes have no timeout)."""
         while not self._closing.wait(self._patience / 4):
             asked = self._asked
             if asked is not None and stopwatch() - asked > self._patience * 1e9:
@@ -126,7 +135,7 @@ class EmulatorProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE_S)
         if self._hung:
-            return f"did not answer within {self._patience:g} s, and was killed"
+            return f"did not answer within {self._patience:g} s and was killed"
         code = self._process.poll()
         if code is None:
             return "closed its end of the pipe"
@@ -145,7 +154,7 @@ class EmulatorProcess:
         raise self._error()
 
     def _error(self) -> BoardError:
-        """That somebody else ended the process is no doing of what the board runs."""
+        """Return the failure as an error: :class:`BoardGone` if the process was killed."""
         text = self._failed or ""
         return BoardGone(text) if KILLED in text else BoardError(text)
 

@@ -1,4 +1,4 @@
-"""A serial port by pyserial; the only module that knows it."""
+"""A board at a serial port.  Only this module uses pyserial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _INSTALL = "pip install 'rtsim[pitl]'"
 
 
 def pyserial() -> Any:
-    """The module; :class:`BoardError` with what to type where it is not installed."""
+    """Return the module ``serial``.
+
+    Raises :class:`BoardError` if pyserial is not installed; the message says what to type.
+    """
     try:
         import serial
     except ModuleNotFoundError as error:
@@ -26,7 +29,8 @@ def pyserial() -> Any:
 class SerialLink:
     """A :class:`hitl.boards.contract.BoardLink` over the port ``port`` at ``baud`` bit/s, 8N1.
 
-    Opening it resets an Uno (DTR): its boot loader takes the line for about a second.
+    Opening the port resets an Uno (by DTR); its boot loader then uses the line for about a second.
+    Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
     """
 
     def __init__(self, port: str, baud: int) -> None:
@@ -44,7 +48,9 @@ class SerialLink:
             port.write(data)
             port.flush()
         except OSError as error:
-            raise BoardGone(f"{self._name} took nothing: {_reason(error)}") from None
+            raise BoardGone(
+                f"cannot write to {self._name}: {_reason(error)}; check the board and its cable"
+            ) from None
 
     def receive(self) -> bytes:
         port = self._open()
@@ -52,7 +58,7 @@ class SerialLink:
         try:
             return early + bytes(port.read(port.in_waiting))
         except (OSError, TypeError) as error:
-            raise BoardGone(f"{self._name} is gone: {_reason(error)}; is it plugged in?") from None
+            raise BoardGone(_lost(self._name, error)) from None
 
     def wait(self, timeout: float) -> bool:
         port = self._open()
@@ -65,7 +71,7 @@ class SerialLink:
             self._early = bytes(port.read(1))
             port.timeout = 0
         except OSError as error:
-            raise BoardGone(f"{self._name} is gone: {_reason(error)}; is it plugged in?") from None
+            raise BoardGone(_lost(self._name, error)) from None
         return bool(self._early)
 
     def close(self) -> None:
@@ -83,7 +89,11 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def _lost(name: str, error: Exception) -> str:
+    return f"the connection to {name} is lost: {_reason(error)}; check the board and its cable"
+
+
 def _hint(port: str) -> str:
     if os.name == "posix" and os.path.exists(port) and not os.access(port, os.R_OK | os.W_OK):
-        return "it is not yours: sudo usermod -aG dialout $USER, then log in again"
-    return "type: python -m serial.tools.list_ports   to see what is plugged in"
+        return "you may not use this port; type: sudo usermod -aG dialout $USER   then log in again"
+    return "type: python -m serial.tools.list_ports   to list the ports"

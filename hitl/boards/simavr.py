@@ -1,4 +1,4 @@
-"""simavr, the second emulator: a program of ours on its library, built where that is installed."""
+"""The emulator simavr: a program of rtsim that uses simavr's library and is built when needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _INSTALL = "sudo apt install libsimavr-dev gcc"
 
 
 def command() -> list[str | Path]:
-    """What starts the emulator, built if it is not; :class:`BoardError` says what is missing."""
+    """Return the command that starts the emulator, after building the emulator if necessary.
+
+    Raises :class:`BoardError` if simavr's library or a compiler is missing; the message says what
+    to type.
+    """
     try:
         return [_built() / _PROGRAM]
     except BuildError as error:
@@ -28,7 +32,7 @@ def command() -> list[str | Path]:
         missing = f"{_HEADER.split('/')[0]}/" in text and "No such file" in text
         if missing or "-lsimavr" in text:
             text = "simavr's library is not installed"
-        raise BoardError(f"no emulator simavr: {text}; type: {_INSTALL}") from None
+        raise BoardError(f"cannot build the emulator simavr: {text}; type: {_INSTALL}") from None
 
 
 def _built() -> Path:
@@ -53,7 +57,7 @@ def _built() -> Path:
 
 
 def _version() -> str:
-    """As pkg-config has it; ``unknown`` where that is not installed."""
+    """Return simavr's version from pkg-config; ``unknown`` if pkg-config does not know it."""
     tool = shutil.which("pkg-config")
     if tool is None:
         return "unknown"

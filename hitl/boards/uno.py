@@ -1,6 +1,6 @@
-"""The Arduino Uno R3: pins by their printed names, and what its timers make of them.
+"""The Arduino Uno R3: its pins by their printed names, and the PWM that its timers make.
 
-Registers and modes: data sheet of the ATmega328P, DS40002061B, tables 14-8, 15-5 and 17-8.
+Source of registers and modes: data sheet of the ATmega328P, DS40002061B, tables 14-8, 15-5, 17-8.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ NUMBERS = (
     | {f"D{8 + i}": PORT_B + i for i in range(6)}
     | {f"A{i}": PORT_C + i for i in range(6)}
 )
-"""Port and bit of a pin as one number, port * 8 + bit."""
+"""Number of a pin: 8 * port + bit."""
 NAMES = {number: name for name, number in NUMBERS.items()}
 CHANNELS = {f"A{i}": i for i in range(6)}
 REGISTERS = (0x44, 0x79)
-"""Addresses and count of the bytes that :func:`pwm` needs: Timer 0 to the end of Timer 2."""
+"""First address and count of the bytes that :func:`pwm` needs: Timer 0 to the end of Timer 2."""
 
 _FIRST = 0x44
 _TCCR0A, _TCCR1A, _TCCR2A = 0x44, 0x80, 0xB0
@@ -38,21 +38,28 @@ _CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "
 
 
 def pin(name: str) -> int:
-    """The number of a pin; :class:`BoardError` names those there are."""
+    """Return the number of the pin ``name``.  Raises :class:`BoardError` for an unknown pin."""
     if name not in NUMBERS:
         raise BoardError(f"an Uno has no pin {name!r}; it has D0 to D13 and A0 to A5")
     return NUMBERS[name]
 
 
 def channel(name: str) -> int:
-    """The ADC channel of a pin."""
+    """Return the ADC channel of the pin ``name``.
+
+    Raises :class:`BoardError` if the pin has no ADC channel.
+    """
     if name not in CHANNELS:
-        raise BoardError(f"pin {name!r} of an Uno has no ADC; A0 to A5 have")
+        raise BoardError(f"pin {name!r} of an Uno has no ADC channel; A0 to A5 have one")
     return CHANNELS[name]
 
 
 def pwm(name: str, registers: bytes) -> Pwm | None:
-    """What the timer of pin ``name`` makes of it, from :data:`REGISTERS`; ``None``: no PWM."""
+    """Return the PWM signal that a timer makes at the pin ``name``, or ``None`` without PWM.
+
+    ``registers`` are the bytes of :data:`REGISTERS`.  Raises :class:`BoardError` for an unknown
+    pin.
+    """
     pin(name)
     if name not in _OUTPUTS:
         return None

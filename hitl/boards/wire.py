@@ -1,6 +1,6 @@
-"""What is said to an emulator's process and what it says, as bytes; no I/O.
+"""Encode requests to an emulator's process and decode its answers; no I/O.
 
-A frame is ``u32 length, u8 kind, length bytes``, little-endian, in both directions; each request
+A message is ``u32 length, u8 kind, length bytes``, little-endian, in both directions.  Each request
 has one answer.
 
 ==========  ==========================================  =========================================
@@ -10,13 +10,14 @@ request     body                                        answer
 L load      the image                                   K
 A advance   u64 cycle, u8 flags, inputs                 A: u64 cycle reached, events
 R reset                                                 K
-B baud      u32 cycles of a byte, 0: the firmware's     K
+B baud      u32 cycles per byte; 0: as the firmware     K
 P peek      u16 address, u16 length                     P: the bytes, of data space
 ==========  ==========================================  =========================================
 
-Any request may be answered by E, a text: what was wrong.  Flag 1 of advance stops it at the end of
-the next byte sent.  Inputs and events are records of 12 bytes: ``u64 cycle, u8 kind, u8 which, u16
-value``.  An answer may stop early, after 65536 events, and the rest is asked for again.
+Any request may be answered by E, the text of an error.  If flag 1 of ``advance`` is set, the board
+stops at the end of the next byte that it sends.  Inputs and events are records of 12 bytes: ``u64
+cycle, u8 kind, u8 which, u16 value``.  The emulator may stop early, after 65536 events; rtsim then
+requests the remaining cycles again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hitl.boards.contract import BoardError
 
 HEAD = struct.Struct("<IB")
 MOST_BODY = 1 << 20
-"""No frame is longer, in either direction."""
+"""Most bytes in the body of a message, in either direction."""
 MOST_EVENTS = 65536
 UNTIL_BYTE = 1
 _ADVANCE = struct.Struct("<QB")
@@ -47,14 +48,14 @@ class In(IntEnum):
 
 
 class Out(IntEnum):
-    """Kinds of event: a byte sent (``which`` 1: garbled), an edge, a byte lost, a reset."""
+    """Kinds of event: a sent byte (garbled if ``which`` is 1), an edge, a lost byte, a reset."""
 
     BYTE, EDGE, LOST, RESTARTED = range(4)
 
 
 @dataclass(frozen=True)
 class WireEvent:
-    """What happened at ``cycle``."""
+    """An event on the board at the cycle ``cycle``."""
 
     cycle: int
     kind: Out
@@ -64,7 +65,7 @@ class WireEvent:
 
 @dataclass(frozen=True)
 class Input:
-    """What reaches the board at ``cycle``."""
+    """An input that reaches the board at the cycle ``cycle``."""
 
     cycle: int
     kind: In
@@ -73,39 +74,47 @@ class Input:
 
 
 def frame(kind: str, body: bytes) -> bytes:
-    """One message."""
+    """Return the message of kind ``kind`` with ``body`` as bytes."""
     return HEAD.pack(len(body), ord(kind)) + body
 
 
 def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
-    """The body of A."""
+    """Return the body of a request A: run to the cycle ``target`` with ``inputs``."""
     head = _ADVANCE.pack(target, UNTIL_BYTE if until_byte else 0)
     return head + b"".join(_RECORD.pack(i.cycle, i.kind, i.which, i.value) for i in inputs)
 
 
 def advanced(body: bytes, start: int, target: int) -> tuple[int, list[WireEvent]]:
-    """The cycle reached and the events of an answer A to ``advance(target)`` from ``start``.
+    """Decode the answer A to a request to run from the cycle ``start`` to ``target``.
 
-    Raises :class:`BoardError` where it cannot be true.
+    Returns the cycle reached and the events.  Raises :class:`BoardError` for an impossible answer.
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
-        raise BoardError(f"an answer of {len(body)} bytes")
+        raise BoardError(
+            f"{len(body)} bytes; expected {_CYCLE.size} and {_RECORD.size} for each event"
+        )
     (reached,) = _CYCLE.unpack_from(body)
     if not start <= reached <= target:
-        raise BoardError(f"cycle {reached}, but it was to run from {start} to {target}")
+        raise BoardError(f"cycle {reached}; expected a cycle from {start} to {target}")
     events, last = [], start
     for cycle, kind, which, value in _RECORD.iter_unpack(body[_CYCLE.size :]):
         if kind not in Out.__members__.values() or which >= _PINS:
-            raise BoardError(f"an event of kind {kind} at {which}")
+            raise BoardError(f"an unknown event of kind {kind} at pin {which}")
         if value > 255 or (kind == Out.BYTE and not last < cycle <= reached):
-            raise BoardError(f"a byte {value} at cycle {cycle}, between {last} and {reached}")
+            raise BoardError(
+                f"a byte {value} at cycle {cycle}; expected at most 255, after cycle {last} and "
+                f"not after {reached}"
+            )
         last = cycle if kind == Out.BYTE else last
         events.append(WireEvent(cycle, Out(kind), which, value))
     return reached, events
 
 
 def greeting(body: bytes) -> tuple[str, str]:
-    """Name and version of the emulator, from H."""
+    """Return name and version of the emulator from the greeting H.
+
+    Raises :class:`BoardError` for an unknown greeting.
+    """
     words = body.decode("ascii", "replace").split(maxsplit=3)
     if len(words) != 4 or tuple(words[:2]) != _GREETING:
         raise BoardError(f"the greeting {body[:60]!r}; expected {' '.join(_GREETING)} NAME VERSION")

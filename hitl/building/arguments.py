@@ -1,9 +1,10 @@
-"""Plain variables in calls: C converts them in silence, so the compiler is asked what it takes.
+"""Check the types of plain variables in calls, because C converts them without a warning.
 
-``y = step(level)`` with a float ``level`` compiles for a ``step(signed char)`` too, and the numbers
-are others.  No expression of C has the type of a parameter.  But in place of ``level`` a structure
-can be passed, which converts to nothing: the compiler refuses it, and says what it expected.  One
-file holds such a call for each variable; its errors are read, and nothing is built of it.
+``y = step(level)`` with a float ``level`` also compiles for a ``step(signed char)``, but computes
+other numbers.  No expression of C returns the type of a parameter.  But a structure that converts
+to no other type can be passed in place of ``level``: the compiler refuses it and names the type
+that it expected.  One file contains such a call for each variable.  The compiler's errors are read,
+and nothing is built from the file.
 """
 
 from __future__ import annotations
@@ -33,16 +34,17 @@ _SAID = re.compile(
     r"(?:expected|parameter of incompatible type|from incompatible type|from type) "
     r"'(?P<type>[^'{]*)'?(?: ?[{(]aka '?(?P<meant>[^'})]*)'?[})])?"
 )
-"""Of gcc and of clang; what a typedef means stands behind it, in an older gcc before the quote."""
+"""Errors of gcc and clang.  The meaning of a typedef follows it; in an older gcc it comes before
+the closing quote."""
 _FACT = re.compile(r"rtsim: (int|long|double) has (\d+)|rtsim: char is (unsigned)")
 _ALONE = ("()", "(,", ",,", ",)")
-"""What stands before and behind an argument that is a variable and no more."""
+"""Tokens before and after an argument that is a single variable."""
 _STOPS_EARLY = ("-Wfatal-errors", "-fmax-errors", "-ferror-limit")
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a statement passes a variable, or sets it: its first and last letter."""
+    """A place at which a statement passes or sets a variable: first and last character."""
 
     field: Field
     statement: str
@@ -50,7 +52,7 @@ class _Place:
     ends: int
     sets: bool = False
     function: str = ""
-    """That sets it; where it is a macro, its type says nothing."""
+    """The function whose result sets the variable; the type of a macro would be meaningless."""
 
     @property
     def probe(self) -> str:
@@ -62,10 +64,11 @@ class _Place:
 def check_arguments(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path]
 ) -> None:
-    """Raise :class:`InterfaceError` where a variable has another type than the call it stands in.
+    """Check that each variable has the type that the C function around it expects or returns.
 
-    ``flags`` are those of the unit, with the folder of ``rtsim_checks.h``.  What is passed to a
-    macro, or to a function without a prototype, is not known here.
+    ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``.  Arguments
+    of macros and of functions without a prototype cannot be checked.  Raises
+    :class:`InterfaceError` for a variable of another type.
     """
     places = list(_places(interface))
     if not places:
@@ -92,7 +95,7 @@ def _complaint(interface: Interface, place: _Place, name: str) -> str:
 
 
 def _places(interface: Interface) -> Iterator[_Place]:
-    """All variables that the worker declares, where they are plain arguments or plain results."""
+    """Yield the places at which a variable of the worker is a plain argument or result."""
     declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
     statements = (
         *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
@@ -108,7 +111,7 @@ Words = Sequence[tuple[str, int, int]]
 
 def _passed(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_Place]:
     opened: list[bool] = []
-    """Of each bracket that is open: whether it is that of a call."""
+    """For each open bracket: True if it is the bracket of a call."""
     for k, (word, begins, ends) in enumerate(words):
         before = words[k - 1][0] if k else ""
         after = words[k + 1][0] if k + 1 < len(words) else ""
@@ -122,7 +125,7 @@ def _passed(declared: dict[str, Field], statement: str, words: Words) -> Iterato
 
 
 def _set(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_Place]:
-    """``y = step(...)`` and no more: the type of a sum is that of its arithmetic."""
+    """Yield the place of ``y`` in ``y = step(...)``; a sum has the type of its arithmetic."""
     texts = [word for word, *_ in words]
     if len(texts) < 5 or texts[0] not in declared or texts[1] != "=" or texts[-1] != ")":
         return
@@ -142,7 +145,7 @@ def _set(declared: dict[str, Field], statement: str, words: Words) -> Iterator[_
 def _said(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path], places: list[_Place]
 ) -> str:
-    """By the compiler, of all calls."""
+    """Compile all probes and return the compiler's errors."""
     parts = [
         *preamble(interface, ("rtsim_checks.h",), str(interface.path)),
         f"static struct rtsim_nothing {{ int rtsim_none; }} {_NOTHING};",
@@ -173,7 +176,7 @@ def _said(
 
 
 def _expected(said: str) -> dict[int, str]:
-    """The type in C of each place, where the compiler told it."""
+    """Return the type in C by the number of the place, as far as the compiler named it."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -186,9 +189,9 @@ def _expected(said: str) -> dict[int, str]:
 
 
 def _canonical(spelled: str) -> str:
-    """``unsigned long`` of ``const long unsigned int``; empty for a pointer, which says more.
+    """Return ``unsigned long`` for ``const long unsigned int``, and "" for a pointer.
 
-    What has no other name than that of its type is an enumeration: nothing else takes numbers.
+    A type with an unknown name is an enumeration, since no other such type takes numbers.
     """
     words = [w for w in spelled.split() if w not in ("const", "volatile", "register", "_Atomic")]
     if "*" in spelled:
@@ -210,7 +213,7 @@ def _canonical(spelled: str) -> str:
 
 @dataclass(frozen=True)
 class _Target:
-    """What the compiler's numbers are."""
+    """Sizes of the compiler's number types, and the sign of its char."""
 
     int_bytes: int = 4
     long_bytes: int = 8
@@ -229,9 +232,9 @@ class _Target:
         return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
 
     def same(self, type: str, name: str) -> bool:
-        """Whether ``type`` of an interface file is ``name`` in C.
+        """Return True if ``type`` of an interface file is ``name`` in C.
 
-        A bool is any whole number, and any whole number is an enumeration.
+        Any integer type of C matches a bool, and an enumeration matches any integer type.
         """
         floating = name in ("float", "double", "long double")
         if type == "bool":

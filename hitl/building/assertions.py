@@ -1,7 +1,7 @@
-"""Static assertions: the compiler checks that each C object is what the interface file says.
+"""Static assertions in C that each C object has the type and shape of the interface file.
 
-For each signal one line of C, so that the complaint has the line of the interface file.  The type
-in C is found by ``_Generic`` on its address, where no promotion and no conversion hides it.
+Each signal has one line of C, so that the compiler's error has the line of the interface file.  The
+type is found by ``_Generic`` on the object's address, where no promotion or conversion hides it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _ALLOWED = {
     "uint": ("char", *_UNSIGNED),
     "float": _FLOATING,
 }
-"""By kind of type, where the size is right too."""
+"""Allowed types in C, by kind of type in the interface file; the size is checked in addition."""
 _CHAR_IS = {"int": "(char)-1 < 0", "uint": "(char)-1 > 0"}
 
 
 def type_bytes(type: str) -> int:
-    """Size of one element in C."""
+    """Return the size of one element of ``type`` in C, bytes."""
     return 1 if type == "bool" else int(type.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
 
 
 def element_of(place: Field, index: str = "0") -> str:
-    """The C of one element; ``index`` counts row by row."""
+    """Return the C expression of one element; ``index`` counts row by row."""
     shape, out = place.signal.shape, f"({place.lvalue})"
     if len(shape) < 2:
         return f"{out}[{index}]" if shape else out
@@ -44,7 +44,10 @@ def element_of(place: Field, index: str = "0") -> str:
 
 
 def assertions(place: Field, written: bool) -> str:
-    """One line of C; ``written`` where the generated code assigns to the object."""
+    """Return the assertions as one line of C.
+
+    ``written`` is True if the generated code assigns to the object, which then must not be const.
+    """
     name = place.signal.name
     return " ".join(
         f'_Static_assert({check}, "{name}{text}");' for check, text in _checks(place, written)
@@ -53,7 +56,7 @@ def assertions(place: Field, written: bool) -> str:
 
 def _checks(place: Field, written: bool) -> Iterator[tuple[str, str]]:
     signal, element = place.signal, element_of(place)
-    # Outside of all macros: what has no address is said of this line.
+    # Not in a macro: the error for an object without an address must name this line.
     yield f"sizeof(&{element}) > 0", " is no object of C"
     if signal.shape:
         shape = "".join(f"[{n}]" for n in signal.shape)

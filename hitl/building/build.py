@@ -1,7 +1,7 @@
-"""From an interface file to a program, and to a shared library, built once and kept.
+"""Build the program and the shared library of an interface file once, and keep them.
 
-The kept build serves until anything changes that it depends on: the interface, the flags, the
-compiler, a source, a header that was read, a library of the user's (:mod:`hitl.building.store`).
+A kept build is used until something changes on which it depends: the interface, the flags, the
+compiler, a source, a header that was read, or a library of the user (:mod:`hitl.building.store`).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ FLAGS: dict[str, tuple[str, ...]] = {
     SANITIZE: ("-O1", "-g", *_SANITIZE),
     COVERAGE: ("-O0", "-g", "--coverage"),
 }
-"""By kind of build.  ``-ffp-contract=off``, always: a fused multiply-add rounds otherwise than the
-design does.  Timing is taken of plain builds only."""
+"""Compiler flags by kind of build.  ``-ffp-contract=off`` is always set, because a fused
+multiply-add rounds differently from the reference model.  Only plain builds are used for timing."""
 _ALWAYS = ("-fPIC", "-ffp-contract=off")
 _WARNINGS = ("-Wall", "-Wextra")
 _OWN = ("-std=gnu11", "-O2", "-g", "-fPIC", "-ffp-contract=off")
 _EXACT = ("-fno-fast-math", "-fno-finite-math-only")
-"""Values are checked before they are converted, whatever the controller's own flags are."""
+"""Flags after the controller's own, so that values can be checked before they are converted."""
 _ENTRY_POINTS = (
     "-Werror=implicit-function-declaration",
     "-Werror=int-conversion",
     "-Werror=incompatible-pointer-types",
 )
-"""Without a declaration C takes a function to return int, and the numbers are wrong in silence."""
+"""Without a declaration C assumes that a function returns int, and computes wrong numbers."""
 _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 PROGRAM, LIBRARY, UNIT, WARNINGS = "worker", "controller.so", "unit.c", "warnings.txt"
 _CONTENTS = (PROGRAM, LIBRARY, UNIT, WARNINGS)
@@ -55,30 +55,33 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Build:
-    """A controller that was compiled."""
+    """A compiled controller."""
 
     interface: Interface
     kind: str
     folder: Path
-    """Holds ``worker``, ``controller.so``, ``unit.c`` and what the compiler warned of."""
+    """Folder with ``worker``, ``controller.so``, ``unit.c`` and the compiler's warnings."""
     compiler: str
+    """Version of the compiler."""
 
     @property
     def program(self) -> Path:
+        """Path of the worker program."""
         return self.folder / PROGRAM
 
     @property
     def library(self) -> Path:
+        """Path of the shared library."""
         return self.folder / LIBRARY
 
     @property
     def warnings(self) -> str:
-        """What the compiler said of the user's code; nothing where another machine compiled it."""
+        """The compiler's warnings of the user's code; "" if another machine compiled it."""
         kept = self.folder / WARNINGS
         return kept.read_text(encoding="utf-8") if kept.is_file() else ""
 
     def describe(self) -> dict[str, object]:
-        """For a recording's header."""
+        """Return the description of the build for a recording's header."""
         return {
             **self.interface.describe(),
             "build": self.kind,
@@ -90,9 +93,13 @@ class Build:
 def build(
     interface: Interface | str | Path, kind: str = PLAIN, toolchain: Toolchain | None = None
 ) -> Build:
-    """Compile ``interface``, unless that was done before.
+    """Compile the controller of ``interface``, or return the kept build.
 
-    Raises :class:`InterfaceError` or :class:`BuildError`; both name file and line.
+    ``interface`` is an interface or the path of its file.  ``kind`` is ``"plain"``, ``"sanitize"``
+    or ``"coverage"``.  ``toolchain`` is the compiler, by default that of
+    :func:`hitl.building.toolchain.find_toolchain`.  Raises :class:`InterfaceError` for an error in
+    the interface file, :class:`BuildError` for an error in the C code, both with file and line,
+    and :class:`hitl.building.toolchain.CannotBuild` if no compiler works.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
@@ -102,8 +109,8 @@ def build(
     toolchain = toolchain or find_toolchain()
     if toolchain.family == "zig" and kind != PLAIN:
         raise BuildError(
-            f"a {kind} build needs gcc or clang with their libraries, which ziglang lacks; "
-            "type: sudo apt install gcc"
+            f"a {kind} build needs gcc or clang with their libraries, but the compiler found is "
+            "ziglang; type: sudo apt install gcc"
         )
     job = _Job(interface, kind, toolchain)
     with in_few_words(interface):
@@ -112,13 +119,13 @@ def build(
 
 
 class _Job:
-    """One interface, compiled in one way."""
+    """The compilation of one interface as one kind of build."""
 
     def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
         self.interface, self.kind, self.toolchain = interface, kind, toolchain
         self.text = unit_text(interface)
         self.here = interface.path.parent
-        """Relative paths in flags are relative to the interface file, as those in its keys are."""
+        """Paths in flags are relative to this folder, like the paths in the interface file."""
         self.flags = _flags(kind, toolchain)
         folders = (f"-I{folder}" for folder in interface.include)
         self.users = [*folders, *interface.flags]
@@ -129,9 +136,9 @@ class _Job:
         self.stem = f"{interface.name}-{self._key()}"
 
     def _key(self) -> str:
-        """Of all that is known before the compiler runs; the rest is in the manifest.
+        """Return a hash of everything known before the compiler runs.
 
-        The sources are in both, so that a look reads few manifests.
+        The rest is in the manifest.  The sources are in both, so that few manifests must be read.
         """
         interface = self.interface
         arguments = [self.kind, self.flags, _ALWAYS, _WARNINGS, _OWN, self.users, str(self.here)]
@@ -143,7 +150,7 @@ class _Job:
         return sha.hexdigest()[:20]
 
     def run(self) -> Path:
-        """Compile; the folder in which it is kept."""
+        """Compile, and return the folder in which the build is kept."""
         check_width(self.interface, self.toolchain)
         with store.workshop() as work:
             (work / UNIT).write_text(self.text, encoding="utf-8")
@@ -154,13 +161,16 @@ class _Job:
                 if snapshot.holds():
                     store.settle(made, folder, snapshot, _CONTENTS)
                     return folder
-        raise BuildError(f"sources of {self.interface.name} change while they compile; try again")
+        raise BuildError(
+            f"the sources of {self.interface.name} changed during each of {_ATTEMPTS} compilations;"
+            " try again when they no longer change"
+        )
 
     def _run(self, *arguments: str | Path) -> str:
         return self.toolchain.run(arguments, self.here).warnings
 
     def _snapshot(self, work: Path) -> store.Snapshot:
-        """The sources, and every header that they or the unit include."""
+        """Return a snapshot of the sources and of every header that they or the unit include."""
         sources = self.interface.sources
         read = {p for source in (work / UNIT, *sources) for p in self._read_by(source)}
         files = {p for p in read if p.is_file() and work.resolve() not in p.parents}
@@ -175,7 +185,10 @@ class _Job:
         return store.Snapshot.of(files, {*store.rivals(files, searched), *libraries} - files)
 
     def _read_by(self, source: Path) -> set[Path]:
-        """By the compiler's own account; one file at a time, as zig wants it."""
+        """Return the files that ``source`` includes, as the compiler lists them (-M).
+
+        Sources are scanned one at a time, because zig accepts only one.
+        """
         scan: list[str | Path] = ["-M", *self.flags, *self.users, f"-I{SUPPORT}", source]
         rules = self.toolchain.run(scan, self.here).output
         for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
@@ -184,21 +197,21 @@ class _Job:
         return {(self.here / word).resolve() for word in words}
 
     def _folders(self, *options: str) -> Iterable[Path]:
-        """Those given with ``options``, joined or as the next flag."""
+        """Yield the folders that the flags ``options`` give, joined or as the next flag."""
         for flag, following in zip(self.users, [*self.users[1:], ""], strict=True):
             for option in options:
                 if flag.startswith(option):
                     yield (self.here / (flag[len(option) :] or following)).resolve()
 
     def _made(self, work: Path, name: str) -> Path:
-        """The entry's contents, in a folder below ``work``."""
+        """Compile and link into a folder below ``work``, and return that folder."""
         made = work / "made"
         made.mkdir(exist_ok=True)
         objects, warnings = self._users_objects(made, name)
         unit, worker, guard = work / "unit.o", work / "worker.o", work / "guard.o"
         shared = [*objects, unit]
         dialect = _without(self.users, _DIALECT)
-        # The controller's objects stand in the unit, so the sanitizers see it too.
+        # The unit defines objects of the controller, so the sanitizers must check it as well.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
         own = [*_OWN, *checks, f"-I{SUPPORT}", *dialect, *_EXACT, *_ENTRY_POINTS]
         warnings += self._run(*own, "-c", work / UNIT, "-o", unit)
@@ -219,16 +232,19 @@ class _Job:
         return made
 
     def _users_objects(self, made: Path, name: str) -> tuple[list[Path], str]:
-        """One by one, so that the project's own C is neither instrumented nor counted."""
+        """Compile the user's sources one by one; rtsim's own C is neither checked nor counted.
+
+        Returns the object files and the compiler's warnings.
+        """
         objects: list[Path] = []
         warnings = ""
         asked = [f for f in self.interface.flags if f.startswith("-Werror")]
-        shown = () if asked else _WARNINGS  # or what the user did not ask for would be an error
+        shown = () if asked else _WARNINGS  # -Werror would turn rtsim's warnings into errors
         for number, source in enumerate(self.interface.sources):
             objects.append(made.parent / f"{name}.{number}.o")
             arguments = [*self.flags, *_ALWAYS, *shown, *self.users, "-c", source]
             warnings += self._run(*arguments, "-o", objects[-1])
-            if not objects[-1].is_file():  # gcc takes what it does not know for the linker's
+            if not objects[-1].is_file():  # gcc passes files of unknown type to the linker
                 raise no_c(self.interface, number)
         return objects, warnings
 
@@ -246,7 +262,7 @@ class _Job:
 
 
 def _flags(kind: str, toolchain: Toolchain) -> tuple[str, ...]:
-    """Those of ``kind`` that the compiler knows."""
+    """Return the flags of ``kind`` that the compiler knows."""
     old = toolchain.family == "gcc" and 0 < toolchain.major < 12
     return tuple(flag for flag in FLAGS[kind] if not (old and flag == _PATTERN))
 

@@ -1,4 +1,4 @@
-"""Where what was built is kept, and the files of a compiler that keeps its own."""
+"""The cache folder of builds and of compilers that keep files of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rtsim.core.cache import cache_folder as cache_folder
 
 
 def not_writable(folder: Path, error: OSError) -> str:
-    """What to say of a cache folder that refuses a file."""
+    """Return the error message for a cache folder that cannot be written."""
     return (
         f"cannot write to the cache folder {folder}: {error.strerror}; "
-        "set RTSIM_CACHE_DIR to a folder that can be written"
+        "set RTSIM_CACHE_DIR to a writable folder"
     )

@@ -1,4 +1,4 @@
-"""A compiler's complaints about an interface file, in few words, as errors of that file."""
+"""Short error messages for an interface file, made from the compiler's errors."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _HINTS = (
     ("undeclared function", "name its header under headers"),
     ("No such file", "name its folder under include; paths are relative to the interface file"),
     ("file not found", "name its folder under include; paths are relative to the interface file"),
-    ("no effect", "a call needs its parentheses"),
-    ("result unused", "a call needs its parentheses"),
-    ("unused-value", "a call needs its parentheses"),
-    ("bit-field", "copy it in a header's inline function, and name that variable"),
+    ("no effect", "a call needs parentheses"),
+    ("result unused", "a call needs parentheses"),
+    ("unused-value", "a call needs parentheses"),
+    ("bit-field", "copy it to a variable in an inline function of a header; name that variable"),
 )
 _MOST = 3
 
 
 @contextmanager
 def in_few_words(interface: Interface) -> Iterator[None]:
-    """Raise a :class:`BuildError` that is the interface file's as its :class:`InterfaceError`.
+    """Turn a :class:`BuildError` that the interface file causes into :class:`InterfaceError`.
 
-    That begins with ``file:line:``; what the compiler said stands in its ``__cause__``.
+    The new message begins with ``file:line:``.  Its ``__cause__`` holds the compiler's output.
     """
     try:
         yield
@@ -43,7 +43,7 @@ def in_few_words(interface: Interface) -> Iterator[None]:
 
 
 def refused(complaints: Iterable[str]) -> InterfaceError:
-    """All of them in one error, or the first few and how many more there are."""
+    """Return one error with the first three complaints and the number of the others."""
     lines = list(complaints)
     shown = lines[:_MOST]
     if len(lines) > _MOST:
@@ -52,14 +52,15 @@ def refused(complaints: Iterable[str]) -> InterfaceError:
 
 
 def no_c(interface: Interface, number: int) -> InterfaceError:
-    """Of a source of which the compiler makes nothing: it takes such a file for the linker's."""
+    """Return the error for source ``number``, which the compiler takes for no C source."""
     line = interface.lines.of("", "sources", number)
     name = interface.sources[number].name
-    return refused([located(interface, line, f"{name} is no C: name files that end in .c")])
+    text = f"{name} is not a C source: name files that end in .c"
+    return refused([located(interface, line, text)])
 
 
 def _complaints(interface: Interface, said: str) -> list[str]:
-    """The first of each line: what follows there follows from it."""
+    """Return the first error of each line; the others of a line are consequences of it."""
     out: dict[int, str] = {}
     for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
         line = int(match["line"])
@@ -76,15 +77,15 @@ def _worded(text: str) -> str:
 
 
 def _undefined(interface: Interface, said: str) -> list[str]:
-    """What the linker misses, where the interface file calls it."""
+    """Return the errors for undefined functions that the interface file calls."""
     out = []
     for name in dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(said)):
         if line := interface.lines.using(name):
-            text = f"no source defines {name}; add its file to sources, or its library to libraries"
+            text = f"no source defines {name}; add its file to sources or its library to libraries"
             out.append(located(interface, line, text))
     return out
 
 
 def located(interface: Interface, line: int, text: str) -> str:
-    """``text`` as compilers write it: the file and the line, which is shown below."""
+    """Return ``text`` in the form of a compiler's error: file, line number, and the line below."""
     return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"

@@ -1,4 +1,4 @@
-"""Which lines and branches of a controller's sources ran: counted by gcov, drawn by gcovr.
+"""Coverage: lines and branches of a controller that ran, counted by gcov, reported by gcovr.
 
 ::
 
@@ -7,10 +7,10 @@
         ...                       # any number of runs and processes of SilController(made)
     print(coverage.in_words)      # lines 97.5 % (39 of 40), branches 83.3 % (10 of 12): ...
 
-A measurement starts at zero and adds up the processes that were started in it and ended by
-themselves; one that was killed has written nothing.  Only the user's sources and headers count,
-never the generated C.  A folder called ``coverage`` would be imported as the package of that name,
-by numba of all.
+A measurement starts at zero.  It sums up the processes that were started in it and ended by
+themselves; a killed process writes no counters.  Only the user's sources and headers count, never
+the generated C.  Do not name the folder ``coverage``: numba would import it as the package of that
+name.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _VARIABLES = ("GCOV_PREFIX", "GCOV_PREFIX_STRIP")
 
 
 class CoverageError(RtsimError):
-    """Coverage that cannot be measured."""
+    """Coverage cannot be measured; the message says why."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Lines and branches, and how many of them ran."""
+    """Numbers of lines and branches, and how many of them ran."""
 
     lines: int = 0
     lines_run: int = 0
@@ -54,12 +54,12 @@ class Counted:
 
     @property
     def line_percent(self) -> float:
-        """100 where there are none."""
+        """Share of lines that ran, %; 100 without lines."""
         return 100.0 * self.lines_run / self.lines if self.lines else 100.0
 
     @property
     def branch_percent(self) -> float:
-        """100 where there are none."""
+        """Share of branches that ran, %; 100 without branches."""
         return 100.0 * self.branches_run / self.branches if self.branches else 100.0
 
     def to_json(self) -> dict[str, float]:
@@ -72,15 +72,16 @@ class Counted:
 
 @dataclass
 class Coverage:
-    """Of one measurement; empty until it is over."""
+    """The coverage of one measurement; empty until the measurement has ended."""
 
     html: Path
-    """The page to open first."""
+    """First page of the HTML report."""
     by_file: dict[str, Counted] = field(default_factory=dict)
-    """By path of source or header."""
+    """Counts by path of the source or header."""
 
     @property
     def total(self) -> Counted:
+        """Sum over all files."""
         counted = self.by_file.values()
         return Counted(
             sum(c.lines for c in counted), sum(c.lines_run for c in counted),
@@ -89,14 +90,17 @@ class Coverage:
 
     @property
     def line_percent(self) -> float:
+        """Share of lines that ran, %."""
         return self.total.line_percent
 
     @property
     def branch_percent(self) -> float:
+        """Share of branches that ran, %."""
         return self.total.branch_percent
 
     @property
     def in_words(self) -> str:
+        """The coverage in one line of text."""
         t = self.total
         return (
             f"lines {t.line_percent:.1f} % ({t.lines_run} of {t.lines}), "
@@ -110,10 +114,11 @@ class Coverage:
 
 @contextmanager
 def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Coverage]:
-    """Measure what runs of coverage ``builds`` while the block lasts; the report goes ``into``.
+    """Measure the coverage of ``builds`` in a ``with`` block; write the report to ``into``.
 
-    Processes find where to count in the environment, so measurements do not nest.  Raises
-    :class:`CoverageError`.
+    ``builds`` are coverage builds.  Processes find their counters by environment variables, so
+    measurements cannot be nested.  Raises :class:`CoverageError` if a build is of another kind, a
+    tool is missing, nothing ran to its end, or the report cannot be written.
     """
     listed = [builds] if isinstance(builds, Build) else list(builds)
     tool = _gcov(listed)
@@ -136,8 +141,8 @@ def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Cove
         counters = Path(name)
         if not any(counters.glob("*.gcda")):
             raise CoverageError(
-                f"nothing of {', '.join(b.interface.name for b in listed)} ran to its end, so "
-                "nothing was counted; fly the coverage build, or step it in a process of its own"
+                f"no process of {', '.join(b.interface.name for b in listed)} ran to its end, so "
+                "nothing was counted; run the coverage build, or step it in a process of its own"
             )
         coverage.by_file.update(_report(listed, counters, folder, tool))
 
@@ -172,7 +177,7 @@ def _report(builds: Sequence[Build], counters: Path, into: Path, tool: str) -> d
 
 
 def _users(build: Build) -> Iterator[Path]:
-    """Sources, and the headers that stand beside them or in the interface's include folders."""
+    """Yield the user's sources, and the headers beside them or in the include folders."""
     interface = build.interface
     folders = {*(path.parent for path in interface.sources), *interface.include}
     for path in store.read_by(build.folder):
@@ -181,18 +186,20 @@ def _users(build: Build) -> Iterator[Path]:
 
 
 def _gcov(builds: Sequence[Build]) -> str:
-    """The gcov of the compiler's own version: another one cannot read its notes."""
+    """Return the command of the gcov that can read the compiler's files: it has its version."""
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(
-                f"{build.interface.name} is a {build.kind} build, which counts nothing; "
+                f"{build.interface.name} is a {build.kind} build, which does not count coverage; "
                 "use --build coverage"
             )
     if importlib.util.find_spec("gcovr") is None:
         raise CoverageError("coverage needs gcovr; type: pip install 'rtsim[sil]'")
     compilers = {build.compiler for build in builds}
     if len(compilers) != 1:
-        raise CoverageError(f"{len(compilers)} compilers in one measurement; build with one CC")
+        raise CoverageError(
+            f"the builds were made by {len(compilers)} compilers; build all with the same CC"
+        )
     compiler = Toolchain(("cc",), compilers.pop())
     found = _candidates(compiler)
     for tool in found:
@@ -201,8 +208,8 @@ def _gcov(builds: Sequence[Build]) -> str:
     package = "llvm" if compiler.family == "clang" else "gcc"
     wanted = f"{compiler.family} {compiler.major}"
     raise CoverageError(
-        f"no gcov that fits {compiler.version} among {', '.join(t[0] for t in found)}; "
-        f"install that of {wanted}, such as: sudo apt install {package}-{compiler.major}"
+        f"none of {', '.join(t[0] for t in found)} fits the compiler {compiler.version}; install "
+        f"the gcov of {wanted}, for example: sudo apt install {package}-{compiler.major}"
     )
 
 
@@ -218,7 +225,7 @@ def _candidates(compiler: Toolchain) -> list[tuple[str, ...]]:
 
 
 def _major(tool: Sequence[str]) -> int:
-    """Its major version; -1 where it cannot be run."""
+    """Return the major version of ``tool``; -1 if it cannot be run."""
     try:
         done = subprocess.run(
             [tool[0], "--version"], capture_output=True, text=True, timeout=_PATIENCE_S,

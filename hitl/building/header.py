@@ -1,6 +1,6 @@
-"""The generated C header: for C that sets and reads the vectors of a unit, as firmware does.
+"""The generated C header for code that sets and reads the vectors of a unit, such as firmware.
 
-Columns by name, and the schema that both ends compare.
+It declares the columns by name, and the schema that both ends compare.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from hitl.interface import Interface
 from rtsim.core.signals import Signals
 
 MARK = "Generated from an interface file"
-"""By which an older header is known again."""
+"""Text by which a generated header is recognised."""
 
 
 def header_text(interface: Interface) -> str:
-    """The header of ``interface``; its names begin with that of the controller."""
+    """Return the C header of ``interface``; its names begin with the controller's name."""
     name = interface.name
     guard = f"RTSIM_{name.upper()}_SIGNALS_H"
     parts = [
@@ -35,7 +35,7 @@ def header_text(interface: Interface) -> str:
 
 
 def _columns(prefix: str, signals: Signals) -> Iterable[str]:
-    """An enumeration of the vector's elements, and their number."""
+    """Yield an enumeration of the vector's elements and their number."""
     yield f"enum {prefix}s {{"
     for signal in signals:
         for column in signal.columns:

@@ -1,4 +1,4 @@
-"""What the generated units of the host and of a board share: declarations, assertions, calls."""
+"""Parts that the generated C of the host and of a board share: declarations, assertions, calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _ERRORS = (
 
 
 def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterator[str]:
-    """Headers, objects and checks; ``file`` is what the compiler shall call the interface file."""
+    """Yield the lines of headers, objects and checks.
+
+    ``support`` names rtsim's own headers; ``file`` is the interface file's name in compiler errors.
+    """
     lines = interface.lines
     written = (*interface.input_fields, *interface.parameter_fields)
     yield f"/* Generated from {_plain(interface.path.name)}; change that file instead. */"
@@ -36,32 +39,32 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
 
 
 def at(line: int, file: str, text: str) -> str:
-    """``text`` as of this line of ``file``, for the compiler's complaints."""
+    """Return ``text`` behind a ``#line``, so that compiler errors name ``line`` of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}'
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
-    """The statements of ``[code]`` under ``key``."""
+    """Yield the statements of ``[code]`` under ``key``."""
     for k, statement in enumerate(statements):
         yield at(interface.lines.of("code", key, k), file, f"  {statement};")
 
 
 def over(count: int, body: str) -> str:
-    """``body`` for each element ``rtsim_k``."""
+    """Return a loop of ``body`` over the elements ``rtsim_k`` from 0 to ``count`` - 1."""
     if count == 1:
         return f"  {{ const unsigned rtsim_k = 0; (void)rtsim_k; {body} }}"
     return f"  for (unsigned rtsim_k = 0; rtsim_k < {count}u; rtsim_k++) {{ {body} }}"
 
 
 def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str]:
-    """Initialisation, and the setting of parameters before or after it."""
+    """Return the initialisation, with ``settle`` (the setting of parameters) before or after it."""
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
     return [*first, *second] if interface.parameters_first else [*second, *first]
 
 
 def _quoted(text: str) -> str:
-    """Inside a string literal of C."""
+    """Return ``text`` escaped for a string literal of C."""
     out = text.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in out)
 
@@ -84,5 +87,5 @@ def _declarations(interface: Interface, file: str) -> Iterator[str]:
 
 
 def elements(fields: Iterable[Field]) -> int:
-    """Of all of them together."""
+    """Return the number of elements of all ``fields`` together."""
     return sum(f.signal.size for f in fields)

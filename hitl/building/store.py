@@ -1,9 +1,9 @@
-"""What was built, kept in the user's cache folder under all that it depends on.
+"""Store of builds in the user's cache folder, keyed by everything that a build depends on.
 
-An entry is a folder ``STEM-CONTENTS``.  The stem is known before the compiler runs.  Which headers
-were read is known afterwards; the entry's manifest holds each file with its hash, so that a later
-look needs no compiler.  Entries are made elsewhere and moved into place in one step: two processes
-may build the same at once, and one that is interrupted leaves none.
+An entry is a folder ``STEM-CONTENTS``.  The stem is known before the compiler runs.  The headers
+that were read are known afterwards: the entry's manifest lists each file with its hash, so that a
+later search needs no compiler.  Entries are made elsewhere and renamed in one step.  So two
+processes can build the same entry at once, and an interrupted build leaves no partial entry.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MANIFEST, _MAKING = "manifest.json", "making-"
 _ABANDONED_S = 3600
 _UNUSED_S = 30 * 86_400
 _SUFFIXES = 3
-"""``#include`` names of headers outside the user's folders have at most so many parts."""
+"""Most path components in an ``#include`` of a header outside the user's folders."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Files by the hash of their contents, and paths at which there must be none.
+    """The hashes of files, and paths at which no file may exist.
 
-    A new file at one of these would be found first: a header that hides another.
+    A new header at one of these paths would be found before the header that was read.
     """
 
     files: dict[str, str]
@@ -40,22 +40,23 @@ class Snapshot:
 
     @classmethod
     def of(cls, files: Iterable[Path], rivals: Iterable[Path] = ()) -> Snapshot:
-        """As they are now."""
+        """Return a snapshot of ``files`` as they are now; ``rivals`` that exist are ignored."""
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         return cls({str(p): hash_of(p) for p in sorted(set(files))}, tuple(absent))
 
     @property
     def digest(self) -> str:
+        """12 hexadecimal digits of a hash over all files."""
         return hashlib.sha256(json.dumps(self.files).encode()).hexdigest()[:12]
 
     def holds(self) -> bool:
-        """True while nothing of it has changed."""
+        """Return True if no file has changed and none has appeared."""
         same = all(hash_of(path) == known for path, known in self.files.items())
         return same and not any(map(os.path.exists, self.absent))
 
 
 def rivals(headers: Iterable[Path], folders: Sequence[Path]) -> Iterator[Path]:
-    """Where another file could stand in ``folders`` that would be included in place of one read."""
+    """Yield the paths in ``folders`` at which a file would be included instead of a header."""
     for header in headers:
         parts = header.parts
         names = {Path(*parts[-k:]) for k in range(1, min(_SUFFIXES, len(parts) - 1) + 1)}
@@ -65,31 +66,37 @@ def rivals(headers: Iterable[Path], folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def root() -> Path:
-    """Below the cache folder; need not exist."""
+    """Return the folder of all entries, in the cache folder; it need not exist."""
     return cache_folder() / "sil"
 
 
 def find(stem: str, contents: Sequence[str]) -> Path | None:
-    """The entry of ``stem`` that holds all ``contents`` and whose files are as they were."""
+    """Return the entry of ``stem`` that has all ``contents`` and whose files are unchanged.
+
+    Returns ``None`` if there is no such entry.
+    """
     for folder in sorted(root().glob(f"{stem}-*")):
         snapshot = _read(folder / _MANIFEST)
         whole = all((folder / name).is_file() for name in contents)
         if snapshot is not None and whole and snapshot.holds():
-            with suppress(OSError):  # read-only is good enough
+            with suppress(OSError):  # the folder may be read-only
                 os.utime(folder)
             return folder
     return None
 
 
 def read_by(folder: Path) -> list[Path]:
-    """The files that the entry in ``folder`` was made of."""
+    """Return the files from which the entry in ``folder`` was made."""
     snapshot = _read(folder / _MANIFEST)
     return [] if snapshot is None else [Path(path) for path in snapshot.files]
 
 
 @contextmanager
 def workshop() -> Iterator[Path]:
-    """A folder to build in, gone afterwards; :class:`CannotBuild` where none can be made."""
+    """Make a temporary folder for a build in a ``with`` block.
+
+    Raises :class:`CannotBuild` if the folder cannot be made.
+    """
     place = root()
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -102,7 +109,11 @@ def workshop() -> Iterator[Path]:
 
 
 def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]) -> None:
-    """Move what was ``made`` to its place; whoever was there first has built the same."""
+    """Move the folder ``made`` to ``folder``, unless another process was faster.
+
+    An entry that another process made has the same contents.  The manifest is written from
+    ``snapshot``; ``contents`` are the files that a complete entry has.
+    """
     manifest = {"files": snapshot.files, "absent": snapshot.absent}
     (made / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     for _ in range(2):
@@ -114,7 +125,7 @@ def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]
                 raise
         if all((folder / name).is_file() for name in (*contents, _MANIFEST)):
             return
-        shutil.rmtree(folder, ignore_errors=True)  # somebody has taken parts of it away
+        shutil.rmtree(folder, ignore_errors=True)  # the entry is incomplete: replace it
 
 
 def _read(manifest: Path) -> Snapshot | None:
@@ -126,7 +137,7 @@ def _read(manifest: Path) -> Snapshot | None:
 
 
 def hash_of(path: str | Path) -> str:
-    """Of a file's contents; of one that is not there, nothing."""
+    """Return the SHA-256 of a file's contents; "" if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -135,7 +146,7 @@ def hash_of(path: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """What a killed process has left, and what nobody has used for a month."""
+    """Remove the remains of killed processes and entries that were not used for 30 days."""
     for path in place.iterdir():
         with suppress(OSError):
             scratch = path.name.startswith(_MAKING) or path.is_file()

@@ -1,4 +1,4 @@
-"""The C compiler: the system's, or the one in the ``ziglang`` package where there is none."""
+"""The C compiler: the system's, or without one the compiler of the package ``ziglang``."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from rtsim.core.errors import RtsimError
 
 _PATIENCE_S = 300.0
 _PATIENCES_OF_ZIG = (90.0, 300.0)
-"""Once in thousands of calls it was seen to stand still; a second call goes through."""
+"""Timeouts of a first and a second call, s: once in thousands of calls, zig was seen to hang."""
 _NAMES = ("cc", "gcc", "clang")
 _INSTALL = "pip install 'rtsim[sil]'   (or: sudo apt install gcc)"
 _ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
-"""What compilers read beside their arguments."""
+"""Environment variables that compilers read in addition to their arguments."""
 _AS_OTHERS = ("-fno-sanitize=undefined", "-mcpu=baseline")
-"""By itself zig traps on undefined behaviour where it does not optimise, takes sinf from a library
-of its own then, and makes code for this very processor; gcc and clang do none of it unasked."""
+"""Options that make zig behave like gcc and clang.  By default zig generates code for this very
+processor.  Without optimisation it also traps on undefined behaviour and uses a sinf of its own."""
 
 
 class BuildError(RtsimError):
-    """No program was made of the C; the text holds what the compiler said."""
+    """The C code could not be compiled; the message contains the compiler's output."""
 
 
 class CannotBuild(BuildError):
-    """No compiler that works, or no place to build in: that says nothing of the C."""
+    """No compiler works, or no folder can be written; the C code itself was not judged."""
 
 
 @dataclass(frozen=True)
 class CompilerOutput:
-    """What a compiler printed that did its work."""
+    """The output and the warnings of a compiler that succeeded."""
 
     output: str
     warnings: str
@@ -55,7 +55,7 @@ class Toolchain:
 
     command: tuple[str, ...]
     version: str
-    """What it says of itself; part of what a build is kept by."""
+    """The compiler's own version line; part of the key of a build."""
 
     @property
     def family(self) -> str:
@@ -66,12 +66,12 @@ class Toolchain:
 
     @property
     def major(self) -> int:
-        """12 of ``gcc (Debian 12.2.0-14) 12.2.0``; 0 where it does not say."""
+        """Major version: 12 for ``gcc (Debian 12.2.0-14) 12.2.0``; 0 if it is unknown."""
         found = re.search(r"\)\s+(\d+)\.", self.version) or re.search(r"(\d+)\.", self.version)
         return int(found[1]) if found else 0
 
     def identity(self) -> list[object]:
-        """All that makes its output another one for the same arguments."""
+        """Return all properties that change the output for equal arguments."""
         return [self.command, self.version, {n: os.environ.get(n) for n in _ENVIRONMENT}]
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -88,7 +88,11 @@ class Toolchain:
         raise late
 
     def run(self, arguments: Iterable[str | Path], folder: Path) -> CompilerOutput:
-        """Compile in ``folder``.  Raises :class:`BuildError` with all that the compiler said."""
+        """Run the compiler with ``arguments`` in ``folder`` and return its output.
+
+        Raises :class:`BuildError` with the compiler's output if it fails, and
+        :class:`CannotBuild` if the compiler cannot be run or does not finish in time.
+        """
         command = [*self.command, *map(str, arguments)]
         try:
             done = self._done(command, folder)
@@ -106,10 +110,11 @@ class Toolchain:
 
 @contextmanager
 def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
-    """Where a compiler keeps what it has compiled, as variables of the environment: zig does.
+    """Environment variables for the caches of zig; other compilers have no cache.
 
-    Its own C library in rtsim's cache folder: the default is a home that may not be writable.  The
-    user's code nowhere: zig does not see a header that was put in front of the one it read.
+    zig's own C library is kept in rtsim's cache folder, since the default is a home folder that
+    may be read-only.  The user's code is not kept: zig does not notice a new header that is now
+    found before the one that it has read.
     """
     if compiler.family != "zig":
         yield {}
@@ -127,7 +132,10 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 
 
 def find_toolchain() -> Toolchain:
-    """``$CC``, else cc, gcc or clang, else ziglang's; :class:`CannotBuild` says what to install."""
+    """Return the compiler ``$CC``, else cc, gcc or clang, else that of ziglang.
+
+    Raises :class:`CannotBuild` if none works; the message says what to install.
+    """
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)
     broken: BuildError | None = None
@@ -141,8 +149,8 @@ def find_toolchain() -> Toolchain:
         command = (sys.executable, "-m", "ziglang", "cc", *_AS_OTHERS)
         return Toolchain(command, _version_of_ziglang())
     if broken is not None:
-        raise CannotBuild(f"{broken}\nno C compiler that works; type: {_INSTALL}")
-    raise CannotBuild(f"no C compiler; type: {_INSTALL}")
+        raise CannotBuild(f"{broken}\nno C compiler works; type: {_INSTALL}")
+    raise CannotBuild(f"no C compiler was found; type: {_INSTALL}")
 
 
 def _named(wanted: str) -> Toolchain:
@@ -156,12 +164,12 @@ def _named(wanted: str) -> Toolchain:
 
 
 def named(command: str) -> Toolchain:
-    """The compiler of that name; :class:`CannotBuild` where it cannot be run."""
+    """Return the compiler ``command``.  Raises :class:`CannotBuild` if it cannot be run."""
     return Toolchain((command,), _version((command,)))
 
 
 def _version(command: tuple[str, ...]) -> str:
-    """By the program as it is now: an upgrade of the compiler is another compiler."""
+    """Return the compiler's version; it is asked again if the program's file has changed."""
     path = Path(shutil.which(command[0]) or command[0])
     try:
         changed = path.stat().st_mtime_ns
@@ -185,7 +193,7 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
 
 
 def _version_of_ziglang() -> str:
-    """Of the package: to ask the compiler itself takes longer than to find what was built."""
+    """Return the version of the package, because asking the compiler itself would take too long."""
     try:
         return f"clang of ziglang {package_version('ziglang')}"
     except PackageNotFoundError:

@@ -1,16 +1,16 @@
-"""The generated C: signals as vectors of doubles, entry points as three calls.
+"""The generated C unit of a controller: signals as vectors of doubles, and three functions.
 
 ::
 
-    int  rtsim_initialize(const double *p)             parameters (k,); RTSIM_KEEP leaves one alone
-    double rtsim_own[k]                                what they were before that, by the C itself
+    int  rtsim_initialize(const double *p)             parameters (k,); RTSIM_KEEP keeps a value
+    double rtsim_own[k]                                the C's own parameters before that
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
-The two that return something return 0, or 1 + the index of the element that its C type cannot hold
-(of ``u`` and ``p``; as a negative number, of ``y``).  The same text is compiled into the worker,
-into the shared library of the fast path and into firmware.  Every type and size is asserted;
-``#line`` makes the compiler name the interface file.
+``rtsim_initialize`` and ``rtsim_step`` return 0, or the first element that its C type cannot hold:
+1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``).  The same text is compiled into the
+worker, the shared library of the fast path and firmware.  Every type and size is asserted.
+``#line`` makes the compiler name the interface file in its errors.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from hitl.interface import Field, Interface, StepEntry
 from hitl.interface.targets import check_target
 
 SUPPORT = Path(__file__).parent / "c"
-"""Where ``rtsim_unit.h`` stands."""
+"""Folder of ``rtsim_unit.h``."""
 
 
 def unit_text(interface: Interface) -> str:
-    """The translation unit of ``interface``."""
+    """Return the text of the C unit of ``interface``."""
     file = str(interface.path)
     parts = [
         *preamble(interface, ("rtsim_unit.h",), file),
@@ -52,9 +52,10 @@ def unit_text(interface: Interface) -> str:
 
 
 def check(interface: Interface, toolchain: Toolchain | None = None, target: str = "host") -> None:
-    """Refuse what neither ``target`` nor the compiler takes, without building anything.
+    """Check ``interface`` for ``target`` with the compiler, without building anything.
 
-    Raises :class:`InterfaceError` with the line, :class:`BuildError` for a fault in a header.
+    ``target`` is ``"host"`` or a processor.  Raises :class:`InterfaceError` with the line for an
+    error in the interface file, and :class:`BuildError` for an error in a header.
     """
     check_target(interface, target)
     toolchain = toolchain or find_toolchain()
@@ -119,7 +120,10 @@ def _entry(step: StepEntry, file: str) -> str:
 
 
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
-    """``spared`` is the function that says of a value that nothing is to be set."""
+    """Yield the C that sets ``fields`` from ``vector``.
+
+    ``spared`` names the C function that returns true for a value that is not to be set.
+    """
     at = 0
     for place in fields:
         refused = _refused(place)
@@ -133,7 +137,7 @@ def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[st
 
 
 def _refused(place: Field) -> str:
-    """``if (...)`` its C type cannot hold the value; leaves the raw value in ``rtsim_v``."""
+    """Return ``if (...)`` for values outside the C type; it puts the raw value in ``rtsim_v``."""
     type = place.signal.type
     if type == "float64":
         return ""
@@ -152,14 +156,14 @@ def _raw(place: Field) -> str:
 
 
 def _cleared(fields: Iterable[Field]) -> Iterable[str]:
-    """Variables that the unit declares begin anew, too: a slow entry point has not written yet."""
+    """Yield the C that clears outputs declared in the unit, which a slow step has not set yet."""
     for place in fields:
         if place.declared:
             yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
 
 
 def _notes(fields: Iterable[Field]) -> Iterable[str]:
-    """What the parameters are; a bool is read as a byte, as nothing may have written it yet."""
+    """Yield the C that notes the parameters; a bool is read as a byte, as it may be undefined."""
     at = 0
     for place in fields:
         type, element = place.signal.type, element_of(place, "rtsim_k")

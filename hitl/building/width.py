@@ -1,4 +1,4 @@
-"""The width of the code that an interface file asks for: that of its worker, or it is refused."""
+"""Check that the flags of an interface file generate code for the width of this process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hitl.building.toolchain import BuildError, Toolchain
 from hitl.interface import Interface, InterfaceError
 
 MACHINE = ("-m", "--target", "--sysroot", "-isysroot")
-"""What flags that choose a processor begin with."""
+"""Prefixes of the flags that choose a processor."""
 _OURS = struct.calcsize("P")
-"""Bytes of a pointer in this process, and in its libzmq."""
+"""Bytes of a pointer in this process and in its libzmq."""
 _OTHER = "rtsim: pointers of another width"
 
 
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
-    """Raise :class:`InterfaceError` where the flags make code of another width than this process.
+    """Raise :class:`InterfaceError` if the flags generate code of another width than this process.
 
-    A worker of that width would want a libzmq of that width, which no package of Python brings; a
-    library of that width cannot be loaded into this process (docs/decisions/113).
+    A worker of another width would need a libzmq of that width, which no Python package provides.
+    A library of another width cannot be loaded into this process (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:
@@ -42,9 +42,9 @@ def _refusal(interface: Interface, flags: list[str]) -> str:
     lines = interface.lines
     line = next((n for flag in flags if (n := lines.using(flag.lstrip("-")))), 0)
     text = (
-        f"{' '.join(flags)} makes code of another width than the {8 * _OURS} bits of this "
-        f"process: neither a worker with its libzmq nor a library can be made of it here. Build "
-        f"it for {8 * _OURS} bits with types of fixed size (int32_t in the place of long), or run "
-        f"it on a machine of its own width: rtsim sil serve {interface.path.name}"
+        f"{' '.join(flags)} generates code of another width than the {8 * _OURS} bits of this "
+        f"process, which can neither load it as a library nor run it as a worker. Build it for "
+        f"{8 * _OURS} bits with types of fixed size (int32_t instead of long), or run it on a "
+        f"machine of that width: rtsim sil serve {interface.path.name}"
     )
     return located(interface, line or lines.of("", "flags"), text)

@@ -1,4 +1,4 @@
-"""Firmware of boards: a controller's sketch, its image, and images that ship."""
+"""Firmware of boards: the sketch of a controller, its image, and the images that ship."""
 
 from hitl.firmware.firmware import Firmware, firmware
 

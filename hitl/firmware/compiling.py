@@ -1,4 +1,4 @@
-"""A sketch compiled by avr-gcc around Arduino's core; built once and kept."""
+"""Compile a sketch with avr-gcc and Arduino's core, and keep the image."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from hitl.firmware import flags as how
 from hitl.firmware.sketch import Sketch
 
 BOOT_LOADER = 512
-"""Bytes of flash that optiboot takes."""
+"""Flash used by the boot loader optiboot, bytes."""
 RAM = 2048
+"""RAM of an Uno, bytes."""
 _RAM_BEGINS = 0x800100
-"""As the linker counts: registers come first."""
+"""First address of the RAM for the linker, after the registers."""
 LEAST_STACK = 64
-"""Bytes: an interrupt of the serial line takes about half of that."""
+"""Least stack, bytes; an interrupt of the serial line needs about half of it."""
 _TOOLS = ("avr-gcc", "avr-g++", "avr-gcc-ar", "avr-objcopy", "avr-size")
 _COMPILED = (".c", ".cpp", ".ino")
 _WARNINGS = ("-Wall", "-Wextra")
@@ -35,32 +36,32 @@ _CORE = "core.a"
 
 
 class NoTools(BoardError):
-    """Tools that build firmware are not on this machine: that says nothing of the C."""
+    """The tools that build firmware are not installed; the C code itself was not judged."""
 
 
 @dataclass(frozen=True)
 class FirmwareImage:
-    """An Intel HEX file, and what it takes; ``ram_bytes`` is static data."""
+    """A compiled image: its Intel HEX file, its flash, and its static data (``ram_bytes``)."""
 
     path: Path
     flash_bytes: int
     ram_bytes: int
     compiler: str
     warnings: str
-    """What the compiler said of the controller's own C."""
+    """The compiler's warnings of the controller's own C."""
 
 
 def compiled(sketch: Sketch) -> FirmwareImage:
-    """The image of ``sketch``, compiled unless that was done before.
+    """Compile ``sketch``, or return the image that was kept.
 
-    Raises :class:`NoTools`, a :class:`BoardError` where the Uno is too small, an
-    :class:`InterfaceError` or :class:`BuildError` with file and line where the C is at fault.
+    Raises :class:`NoTools` if tools are missing, :class:`BoardError` if the Uno is too small, and
+    :class:`InterfaceError` or :class:`BuildError` with file and line for an error in the C.
     """
     return _Job(sketch).image()
 
 
 class _Tools:
-    """avr-gcc and Arduino's core, as they are on this machine."""
+    """The installed avr-gcc and Arduino core."""
 
     def __init__(self, name: str) -> None:
         absent = [tool for tool in _TOOLS if shutil.which(tool) is None]
@@ -69,7 +70,8 @@ class _Tools:
             absent.append(f"Arduino's core in {core}")
         if absent:
             raise NoTools(
-                f"building the firmware of {name} needs {', '.join(absent)}; type: {how.INSTALL}"
+                f"cannot build the firmware of {name} without {', '.join(absent)}; type: "
+                f"{how.INSTALL}"
             )
         self.core = core / "cores" / "arduino"
         self.include = (f"-I{self.core}", f"-I{core / 'variants' / 'standard'}")
@@ -82,13 +84,13 @@ class _Tools:
         return Toolchain((tool,), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:
-        """What it warns of."""
+        """Compile ``source`` and return the warnings."""
         tool, dialect = ("avr-gcc", how.C) if source.suffix == ".c" else ("avr-g++", how.CPP)
         common = (*how.MACHINE, *how.ARDUINO, *how.FLAGS, *dialect, *self.include, *more)
         return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
 
     def archive(self) -> Path:
-        """Arduino's core, compiled; the same for all sketches."""
+        """Return the compiled core of Arduino, which all sketches share."""
         stem = f"arduino-core-{_key(self.identity, how.FLAGS, how.C, how.CPP)}"
         if kept := store.find(stem, (_CORE,)):
             return kept / _CORE
@@ -137,7 +139,7 @@ class _Job:
         objects: list[Path] = []
         warnings = ""
         in_order = sorted(self.sketch.files, key=lambda name: (name.endswith(".ino"), name))
-        for name in in_order:  # of the Makefile: the linker's order is part of the image
+        for name in in_order:  # as in the Makefile, because the linker's order changes the image
             if name.endswith(_COMPILED):
                 objects.append(work / f"{len(objects)}.o")
                 more = ["-x", "c++", "-include", "Arduino.h"] if name.endswith(".ino") else []
@@ -162,19 +164,19 @@ class _Job:
 
     @property
     def _shown(self) -> list[str]:
-        """Or what the user did not ask for would be an error."""
+        """The warnings to enable; none if the user's -Werror would turn them into errors."""
         asked = any(flag.startswith("-Werror") for flag in self.sketch.flags)
         return [] if asked else list(_WARNINGS)
 
     def _check_calls(self) -> None:
-        """By the board's own compiler: an int has two bytes there."""
+        """Check the types in calls with the board's compiler, for which an int has two bytes."""
         interface = self.sketch.interface
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
         flags = [*how.MACHINE, *how.ARDUINO, *how.C, *folders, *interface.flags]
         check_arguments(interface, self.tools.gcc, flags)
 
     def _compile(self, source: Path, into: Path, *more: str) -> str:
-        """Complaints name the interface file by its path, which the sketch does not know."""
+        """Compile ``source``; errors get the path of the interface file in place of its name."""
         try:
             return self.tools.compile(source, into, *more)
         except BuildError as error:
@@ -185,7 +187,7 @@ class _Job:
 
 
 def _sizes(said: str) -> tuple[int, int]:
-    """Bytes of flash and of RAM."""
+    """Return the bytes of flash and of static data."""
     found = dict(re.findall(r"^\.(text|data|bss|noinit)\s+(\d+)", said, re.M))
     size = {name: int(found.get(name, 0)) for name in ("text", "data", "bss", "noinit")}
     return size["text"] + size["data"], size["data"] + size["bss"] + size["noinit"]
@@ -199,7 +201,7 @@ def _check_room(name: str, flash: int, ram: int) -> None:
 
 
 def _too_large(name: str, said: str) -> BoardError | None:
-    """What the linker said of memory, in bytes."""
+    """Return the error for a memory overflow that the linker reports, or ``None``."""
     if over := re.search(r"region `text' overflowed by (\d+) bytes", said):
         return _too_much_flash(name, FLASH + int(over[1]))
     ends = re.findall(r"address 0x([0-9a-f]+) of .* is not within region `data'", said)
@@ -210,15 +212,15 @@ def _too_large(name: str, said: str) -> BoardError | None:
 
 def _too_much_flash(name: str, flash: int) -> BoardError:
     return BoardError(
-        f"{name} takes {flash} bytes of flash, and an Uno has {FLASH - BOOT_LOADER} beside its "
-        "boot loader; leave parts of it out"
+        f"{name} needs {flash} bytes of flash, but an Uno has {FLASH - BOOT_LOADER} in addition to "
+        "its boot loader; make the controller smaller"
     )
 
 
 def _too_much_ram(name: str, ram: int) -> BoardError:
     return BoardError(
-        f"{name} has {ram} bytes of static data, and an Uno has {RAM} bytes of RAM, at least "
-        f"{LEAST_STACK} of them for the stack; make its objects smaller"
+        f"{name} has {ram} bytes of static data, but an Uno has {RAM} bytes of RAM and needs at "
+        f"least {LEAST_STACK} of them for the stack; make the static objects smaller"
     )
 
 

@@ -1,4 +1,4 @@
-"""The firmware of an interface file: one that ships, else one that avr-gcc builds."""
+"""The firmware of an interface file: a shipped image, or else one that avr-gcc builds."""
 
 from __future__ import annotations
 
@@ -15,31 +15,36 @@ BAUD = 500_000
 
 @dataclass(frozen=True)
 class Firmware:
-    """An image for an Uno."""
+    """A controller's image for an Uno."""
 
     path: Path
-    """Intel HEX."""
+    """The Intel HEX file."""
     interface: Interface
     build: int
-    """What HELLO says of it: 32 bits of the hash of its sources, at any baud rate."""
+    """Build number in HELLO: 32 bits of the hash of the sources, independent of the baud rate."""
     baud: int
+    """Rate of the serial line, bit/s."""
     flash_bytes: int
+    """Flash that the image uses."""
     ram_bytes: int
-    """Static data; the stack has the rest of 2048."""
+    """Static data; the rest of 2048 bytes is left for the stack."""
     compiler: str
+    """Version of the compiler."""
     prebuilt: bool
+    """True for an image that ships with rtsim."""
     warnings: str = ""
-    """What the compiler said of the controller's own C; of an image that ships nothing is known."""
+    """The compiler's warnings of the controller's own C; unknown ("") for a shipped image."""
 
 
 def firmware(
     interface: Interface | str | Path, *, baud: int = BAUD, build: bool = False
 ) -> Firmware:
-    """The firmware of ``interface`` at ``baud``; ``build``: even where an image ships.
+    """Return the firmware of ``interface`` (an interface or its file) at ``baud`` bit/s.
 
-    Raises :class:`NoTools` where it has to be built and tools are missing, :class:`BoardError`
-    where the board is too small, :class:`InterfaceError` or :class:`BuildError` where the C does
-    not compile.
+    A shipped image of exactly these sources is used if there is one, unless ``build`` is True.
+    Otherwise the image is built.  Raises :class:`hitl.firmware.compiling.NoTools` if tools for the
+    build are missing, :class:`BoardError` if the board is too small, and :class:`InterfaceError` or
+    :class:`BuildError` if the C does not compile.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)

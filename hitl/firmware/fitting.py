@@ -1,4 +1,4 @@
-"""Whether a controller fits a target: it is compiled and linked for it, and its size is counted."""
+"""Check that a controller fits a target: compile and link it there, and measure its size."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Fit:
-    """What was checked, and what could not be checked: only where that is nothing does it fit."""
+    """The result of a check: the controller fits if everything could be checked."""
 
     checked: tuple[str, ...]
+    """The properties that were checked."""
     unchecked: str = ""
-    """And why."""
+    """The properties that could not be checked, and the reason."""
     warnings: str = ""
-    """What compilers said of the controller's own C."""
+    """The compilers' warnings of the controller's own C."""
 
     @property
     def decided(self) -> bool:
+        """True if everything could be checked."""
         return not self.unchecked
 
 
 def fit(interface: Interface, target: str = HOST, toolchain: Toolchain | None = None) -> Fit:
-    """Compile and link ``interface`` for ``target``; what was made is kept for who needs it next.
+    """Compile and link the controller of ``interface`` for ``target``; builds are kept.
 
-    Raises :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` where it does not
-    fit, :class:`CannotBuild` where no compiler works.
+    ``target`` is ``"host"`` or ``"avr"``, and ``toolchain`` the host's compiler.  Raises
+    :class:`InterfaceError`, :class:`BuildError` or :class:`BoardError` if the controller does not
+    fit, and :class:`CannotBuild` if no compiler works.
     """
     check_target(interface, target)
     if target == HOST:
@@ -60,5 +63,6 @@ def _built(made: Firmware) -> str:
 def _room(made: Firmware) -> str:
     left = RAM - made.ram_bytes
     return (
-        f"{made.flash_bytes} bytes of flash, {made.ram_bytes} of RAM; {left} are left for the stack"
+        f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of static RAM; {left} bytes of "
+        "RAM are left for the stack"
     )

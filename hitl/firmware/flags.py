@@ -1,4 +1,4 @@
-"""How a sketch is compiled: as Arduino's platform.txt says, here and in its Makefile."""
+"""Compiler flags of a sketch, as in Arduino's platform.txt; its Makefile has the same flags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CPP = (
 LINK = ("-fuse-linker-plugin", "-Wl,--gc-sections")
 HEX = ("-O", "ihex", "-R", ".eeprom")
 CORE = "/usr/share/arduino/hardware/arduino/avr"
-"""Of Debian's arduino-core-avr."""
+"""Folder of Debian's package arduino-core-avr."""
 INSTALL = "sudo apt install gcc-avr avr-libc arduino-core-avr"
 
 _MAKEFILE = """\
@@ -68,7 +68,7 @@ clean:
 
 
 def makefile(name: str, flags: Iterable[str]) -> str:
-    """Of the sketch ``name``; ``flags`` beside those of the machine."""
+    """Return the Makefile of the sketch ``name``; ``flags`` are added to those of the machine."""
     return _MAKEFILE.format(
         name=name, install=INSTALL, core=CORE, flags=shlex.join([*MACHINE, *ARDUINO, *flags]),
         c=shlex.join(C), cpp=shlex.join(CPP), link=shlex.join(LINK), hex=shlex.join(HEX),

@@ -1,6 +1,7 @@
-"""Images that ship, so that an emulated board needs no toolchain (:mod:`hitl.firmware.shipping`).
+"""Shipped images, so that an emulated board needs no toolchain (:mod:`hitl.firmware.shipping`).
 
-They are known by the hash of all files of their sketch: a changed byte of C asks for a build.
+An image is identified by the hash of all files of its sketch.  If a byte of the C changes, the
+firmware must be built.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MANIFEST = FOLDER / "manifest.json"
 
 @dataclass(frozen=True)
 class Shipped:
-    """One image's line in the manifest; ``key`` is its sketch's."""
+    """The entry of one image in the manifest; ``key`` is the hash of its sketch."""
 
     file: str
     interface: str
@@ -30,16 +31,17 @@ class Shipped:
 
     @property
     def path(self) -> Path:
+        """Path of the Intel HEX file."""
         return FOLDER / self.file
 
 
 def manifest() -> list[Shipped]:
-    """All images that ship."""
+    """Return the entries of all shipped images."""
     if not MANIFEST.is_file():
         return []
     return [Shipped(**row) for row in json.loads(MANIFEST.read_text(encoding="utf-8"))]
 
 
 def shipped(sketch: Sketch) -> Shipped | None:
-    """The image of exactly this sketch."""
+    """Return the shipped image of exactly this sketch, or ``None``."""
     return next((image for image in manifest() if image.key == sketch.key), None)

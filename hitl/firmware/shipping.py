@@ -1,4 +1,4 @@
-"""``python -m hitl.firmware.shipping`` builds the images that ship; a test compares them."""
+"""Build the images that ship: ``python -m hitl.firmware.shipping``.  A test compares them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SHIPPED = (
         for name in ("level", "position", "position_float", "busy", "deep")
     ),
 )
-"""Interface and baud rate of each."""
+"""Interface file and baud rate of each shipped image."""
 
 
 def build_all() -> list[Shipped]:
-    """Build them, and write the manifest; images that ship no longer are removed."""
+    """Build all images, write the manifest, and remove images that no longer ship."""
     rows = []
     for reference, baud in SHIPPED:
         interface = load_interface(reference)
@@ -48,4 +48,4 @@ def build_all() -> list[Shipped]:
 
 if __name__ == "__main__":
     for row in build_all():
-        print(f"{row.file}: {row.flash_bytes} bytes of flash, {row.ram_bytes} of RAM")
+        print(f"{row.file}: {row.flash_bytes} bytes of flash, {row.ram_bytes} bytes of RAM")

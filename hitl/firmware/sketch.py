@@ -1,11 +1,11 @@
-"""The sketch of a controller: a folder that Arduino IDE, arduino-cli and make build alike.
+"""The sketch of a controller: a folder that Arduino IDE, arduino-cli and make can build.
 
 ::
 
     NAME/NAME.ino                the serial line, and sleep
-    NAME/src/rtsim/              dispatcher, protocol and the Uno's own
+    NAME/src/rtsim/              dispatcher, protocol and the code for the Uno
     NAME/src/controller/         the generated unit, the controller's sources and headers
-    NAME/Makefile                Debian's gcc-avr avr-libc arduino-core-avr
+    NAME/Makefile                for Debian's gcc-avr avr-libc arduino-core-avr
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hitl.protocol.messages import MOST_PAYLOAD
 from hitl.protocol.verdicts import payload_needed
 
 LEAST_PAYLOAD = 64
-"""Parameters are sent in pieces of the largest payload."""
+"""Least size of the largest payload, bytes; parameters are sent in pieces of this size."""
 UNIT = "rtsim_unit.c"
 _RTSIM, _CONTROLLER = "src/rtsim/", "src/controller/"
 _MARK = _RTSIM + "board.h"
@@ -40,37 +40,44 @@ _OWN = ("board/board.c", "board/board.h", "protocol/protocol.c", "protocol/proto
 
 @dataclass(frozen=True)
 class Sketch:
-    """Its files by path below its folder, and the flags that only make and this package pass."""
+    """The files of a controller's sketch."""
 
     interface: Interface
     baud: int
+    """Rate of the serial line, bit/s."""
     build: int
-    """32 bits of the hash of all files, at any baud rate: what HELLO says."""
+    """Build number in HELLO: 32 bits of the hash of all files, independent of the baud rate."""
     files: Mapping[str, str]
+    """Texts by path in the sketch's folder."""
     flags: tuple[str, ...]
+    """Compiler flags that the Makefile and this package pass, but not Arduino IDE."""
 
     @property
     def name(self) -> str:
+        """Name of the controller and of the sketch's folder."""
         return self.interface.name
 
     @property
     def key(self) -> str:
-        """By which an image of the same files is known."""
+        """Hash of all files, which identifies their image."""
         return _hash(self.files)
 
     @property
     def users(self) -> set[str]:
-        """The controller's own sources, by path below the folder."""
+        """Paths of the controller's own sources in the folder."""
         return {n for n in self.files if n.startswith(_CONTROLLER)} - {_CONTROLLER + UNIT}
 
     def write(self, folder: Path) -> Path:
-        """Into ``folder/NAME``; returns that.  An older sketch there is replaced.
+        """Write the files to ``folder/NAME`` and return that path; replace an older sketch there.
 
-        Raises :class:`BoardError` where something else is there.
+        Raises :class:`BoardError` if the path holds something else or cannot be written.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():
-            raise BoardError(f"{place} is no sketch of rtsim and is not written over; give another")
+            raise BoardError(
+                f"{place} exists and is not a sketch of rtsim, so it is not replaced; give another "
+                "folder"
+            )
         try:
             shutil.rmtree(place / "src", ignore_errors=True)
             for name, text in self.files.items():
@@ -83,26 +90,27 @@ class Sketch:
 
 
 def sketch_of(interface: Interface, baud: int) -> Sketch:
-    """The sketch for an Uno.
+    """Return the sketch of ``interface`` for an Uno with a serial line of ``baud`` bit/s.
 
-    Raises :class:`InterfaceError` with the line of a signal that an AVR cannot hold,
-    :class:`BoardError` where a step does not fit a frame.
+    Raises :class:`InterfaceError` with the line of a signal whose type an AVR lacks, and
+    :class:`BoardError` if the rate is too high, a step does not fit a frame, or a library is
+    needed.
     """
     check_target(interface, "avr")
     BaudRate(baud)
     if baud > MOST_BAUD:
-        text = f"at {baud} baud bytes come faster than an Uno takes them"
+        text = f"at {baud} baud bytes arrive faster than an Uno can take them"
         raise BoardError(f"{text}; choose at most {MOST_BAUD}")
     payload = max(LEAST_PAYLOAD, payload_needed(interface))
     if payload > MOST_PAYLOAD:
         raise BoardError(
-            f"a step of {interface.name} needs {payload} bytes of payload, a frame takes "
-            f"{MOST_PAYLOAD}; make its arrays smaller, or their types narrower"
+            f"a step of {interface.name} needs {payload} bytes of payload, but a frame has at most "
+            f"{MOST_PAYLOAD}; use smaller arrays or narrower types"
         )
     for name in interface.libraries:
         if name != "m":
-            text = f"{interface.name} wants the library {name}, of which no Arduino tool knows"
-            raise BoardError(f"{text}; name its sources under sources")
+            text = f"{interface.name} needs the library {name}, which Arduino tools cannot link"
+            raise BoardError(f"{text}; name the library's source files under sources")
     flags = Flags.of(interface).others
     unbuilt = _files(interface, 0, 0, payload, flags)
     build = int(_hash(unbuilt)[:8], 16)
@@ -110,7 +118,7 @@ def sketch_of(interface: Interface, baud: int) -> Sketch:
 
 
 def own_files(payload: int) -> dict[str, str]:
-    """What is the same in all sketches of this largest payload, by path."""
+    """Return the files, by path, that all sketches with this largest payload share."""
     files = {_RTSIM + Path(path).name: text_of(FIRMWARE / path) for path in _OWN}
     files[_RTSIM + "rtsim_checks.h"] = text_of(SUPPORT / "rtsim_checks.h")
     largest = prologue([f"#define RTSIM_MAX_PAYLOAD {payload}"], "protocol.h")

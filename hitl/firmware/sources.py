@@ -1,8 +1,8 @@
-"""A controller's own C as a sketch needs it: one flat folder that any Arduino tool compiles.
+"""Collect a controller's C in one flat folder, which any Arduino tool can compile.
 
-Arduino IDE takes neither ``-I`` nor ``-D``.  So ``#include`` lines are rewritten to the name that
-the header has in the folder, and definitions stand at the top of each source.  What is included is
-found by its text, without a compiler: a prebuilt image is known by these files.
+Arduino IDE accepts neither ``-I`` nor ``-D``.  Therefore ``#include`` lines are rewritten to the
+name that the header has in the folder, and definitions are put at the top of each source.  Included
+files are found by the text alone, without a compiler, because these files identify a shipped image.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)
 _COMPILED = (".c", ".cpp", ".cc", ".cxx", ".s", ".ino")
 _FOLDERS = ("-iquote", "-isystem", "-I")
 _MOST_BYTES = 1 << 20
-"""Of one file; an Uno has 32 KB of flash."""
+"""Most bytes of one file; an Uno has 32 KB of flash."""
 
 
 @dataclass(frozen=True)
 class Flags:
-    """The flags of an interface file, by what a sketch does with them."""
+    """The flags of an interface file, sorted by their use in a sketch."""
 
     defines: tuple[str, ...]
-    """Lines of C."""
+    """Definitions, as lines of C."""
     folders: tuple[Path, ...]
+    """Folders of headers."""
     others: tuple[str, ...]
-    """For the Makefile and for builds of this package; Arduino IDE does without."""
+    """Flags for the Makefile and for builds of this package; Arduino IDE does not get them."""
 
     @classmethod
     def of(cls, interface: Interface) -> Flags:
+        """Sort the flags of ``interface``."""
         defines, folders, others = [], [], []
         flags = iter(interface.flags)
         for flag in flags:
@@ -52,13 +54,16 @@ class Flags:
 
 
 def prologue(defines: Iterable[str], name: str) -> str:
-    """Definitions, and then line 1 of ``name`` for the compiler's complaints."""
+    """Return ``defines`` and a ``#line`` that makes the next line number 1 of ``name``."""
     lines = list(defines)
     return "\n".join([*lines, f'#line 1 "{name}"', ""]) if lines else ""
 
 
 def gathered(interface: Interface, unit: str, unit_name: str) -> dict[str, str]:
-    """By name in one folder: ``unit``, the sources, and every header of theirs."""
+    """Return the texts of ``unit``, the sources and all headers they include, by file name.
+
+    Raises :class:`BoardError` for a file that cannot be read.
+    """
     flags = Flags.of(interface)
     job = _Gathering((*interface.include, *flags.folders), interface.sources, {unit_name})
     files = {unit_name: prologue(flags.defines, unit_name) + job.rewritten(unit, interface.path)}
@@ -73,13 +78,18 @@ def gathered(interface: Interface, unit: str, unit_name: str) -> dict[str, str]:
 
 
 def text_of(path: Path) -> str:
-    """Its lines end as those of any system's checkout do here: the same text has the same hash."""
+    """Read a file and normalise its line ends, so that equal texts have equal hashes.
+
+    Raises :class:`BoardError` if the file cannot be read or is too large.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise BoardError(f"cannot read {path}: {error.strerror}") from None
     if len(data) > _MOST_BYTES:
-        raise BoardError(f"{path} has more than {_MOST_BYTES} bytes; is it C?")
+        raise BoardError(
+            f"{path} has more than {_MOST_BYTES} bytes, the limit of a C file in a sketch"
+        )
     return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
 
 
@@ -93,11 +103,11 @@ class _Gathering:
         self._taken = set(taken)
 
     def named(self, path: Path) -> str:
-        """The name of ``path`` in the folder; it is copied once."""
+        """Return the name of ``path`` in the folder; queue the file at its first use."""
         if path not in self.names:
             name = path.name
             if path not in self.sources and path.suffix.lower() in _COMPILED:
-                name += ".h"  # it is included: no Arduino tool must compile it by itself
+                name += ".h"  # it is only included, so Arduino tools must not compile it
             for folder in path.parent.parts[::-1]:
                 if name.lower() not in self._taken:
                     break
@@ -108,7 +118,7 @@ class _Gathering:
         return self.names[path]
 
     def rewritten(self, text: str, path: Path) -> str:
-        """``text`` of ``path`` with the names that its headers have in the folder."""
+        """Return ``text`` of ``path`` with the names that its headers have in the folder."""
 
         def renamed(match: re.Match[str]) -> str:
             quoted, pointed = match[2], match[3]
@@ -118,7 +128,7 @@ class _Gathering:
         return _INCLUDE.sub(renamed, text)
 
     def _found(self, name: str, first: Sequence[Path]) -> Path | None:
-        """What a compiler would find; the system's own headers are left to it."""
+        """Return the header that a compiler would find; ``None`` for the system's headers."""
         for folder in (*first, *self.folders):
             if (path := folder / name).is_file():
                 return path.resolve()

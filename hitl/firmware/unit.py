@@ -1,7 +1,7 @@
-"""The generated unit of a board: packed bytes to the controller's own variables, and back.
+"""The generated C unit of a board: it copies packed bytes to the controller's variables, and back.
 
-It gives what ``firmware/board/board.h`` asks of a controller.  As on the host every type and size
-is asserted, here by the board's own compiler.  Nothing is scaled: that is the host's.
+It defines the functions that ``firmware/board/board.h`` declares for a controller.  As on the host,
+every type and size is asserted, here by the board's compiler.  Scaling is done on the host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
 
 
 def unit_text(interface: Interface, build: int) -> str:
-    """The translation unit of ``interface``, in a folder beside ``rtsim/``; names no other path."""
+    """Return the C unit of ``interface``; ``build`` is the build number in HELLO.
+
+    It belongs in a folder beside ``rtsim/`` and contains no other path.
+    """
     file = interface.path.name
     parameters = Codec(interface.parameter_fields).bytes
     parts = [
@@ -49,7 +52,7 @@ def _start(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _step(interface: Interface, file: str) -> Iterator[str]:
-    """The time is that of the entry points, all that are due in this step."""
+    """Yield the C of a step; its time is the time of all entry points that are due."""
     yield (
         "int16_t rtsim_step(uint64_t rtsim_ns, const uint8_t *rtsim_u, uint8_t *rtsim_y,\n"
         "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
@@ -68,7 +71,11 @@ def _always(step: StepEntry) -> bool:
 
 
 def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
-    """Counted down: a division would take an AVR longer than many a controller's step."""
+    """Yield the C of an entry point.
+
+    Its ticks are counted down, because a division takes an AVR longer than many a controller's
+    step.
+    """
     call = at(step.line, file, f"  {step.call};")
     if _always(step):
         yield call
@@ -97,7 +104,7 @@ def _gets(fields: Iterable[Field]) -> Iterator[str]:
 
 
 def _placed(fields: Iterable[Field]) -> Iterator[tuple[Field, int, int]]:
-    """Each field, the byte at which it begins, the bytes of an element."""
+    """Yield each field with its first byte and the number of bytes of an element."""
     byte = 0
     for place in fields:
         size = type_bytes(place.signal.type)

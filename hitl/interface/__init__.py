@@ -1,4 +1,4 @@
-"""What is known of a controller before it is built: its interface file."""
+"""Interface files: the description of a controller in C that is known before it is built."""
 
 from hitl.interface.fields import Field
 from hitl.interface.file import Interface, StepEntry, load_interface

@@ -1,4 +1,4 @@
-"""Pieces of C in an interface file: what their text alone tells, before a compiler sees them."""
+"""Check the C code in an interface file by its text, before a compiler reads it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ KEYWORDS = frozenset((
 
 
 def fault_of_name(name: str) -> str:
-    """Why a variable of C cannot be called ``name``; empty where it can."""
+    """Return why ``name`` cannot name a variable of C; "" if it can."""
     if name in KEYWORDS:
-        return f"{name} is a word of C"
+        return f"{name} is a keyword of C"
     if name.lower().startswith("rtsim_"):
-        return f"{name}: names that begin with rtsim_ are those of the generated unit"
+        return f"{name}: names that begin with rtsim_ are reserved for the generated C"
     return ""
 
 
 def fault_of_lvalue(text: str) -> str:
-    """Why ``text`` is no lvalue; empty where it may be one."""
+    """Return why ``text`` is no lvalue of C; "" if it may be one."""
     if ";" in _LITERAL.sub('""', text):
-        return "a ';' ends a statement"
+        return "it contains a ';', which ends a statement"
     if "\n" in text:
-        return "it goes over several lines"
+        return "it has more than one line"
     return _fault(text)
 
 
 def fault_of_statement(text: str) -> str:
-    """Why ``text`` is no statement; empty where it may be one."""
+    """Return why ``text`` is no statement of C; "" if it may be one."""
     if re.search(r"\breturn\b", _LITERAL.sub('""', text)):
         return "'return' would leave the generated function before it has read the outputs"
     return _fault(text)
@@ -45,13 +45,13 @@ def fault_of_statement(text: str) -> str:
 def _fault(text: str) -> str:
     bare = _LITERAL.sub('""', text)
     if re.search(r"//|/\*|\*/", bare):
-        return "it holds a comment of C; write it as one of TOML, after #"
+        return "it contains a comment of C; write a comment of TOML instead, after #"
     if "#" in bare:
-        return "it holds a '#'; directives belong into a header"
+        return "it contains a '#'; move the directive to a header"
     opened: list[str] = []
     for letter in bare:
         if letter in "([{":
             opened.append(letter)
         elif letter in _PAIRS and (not opened or opened.pop() != _PAIRS[letter]):
-            return f"{letter!r} closes nothing"
+            return f"{letter!r} closes no bracket"
     return f"{opened[-1]!r} is never closed" if opened else ""

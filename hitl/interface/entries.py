@@ -1,4 +1,4 @@
-"""The ``[code]`` of an interface file: entry points as C statements."""
+"""The table ``[code]`` of an interface file: entry points as C statements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHEN = ("after initialize", "before initialize")
 
 @dataclass(frozen=True)
 class StepEntry:
-    """One entry point: called at ticks ``offset``, ``offset + every``, …"""
+    """An entry point of the controller: called at ticks ``offset``, ``offset + every``, …"""
 
     call: str
     every: int = 1
@@ -24,24 +24,30 @@ class StepEntry:
 
 
 def read_statements(code: Table, key: str) -> tuple[str, ...]:
-    """Statements without their ``;``; raises :class:`InterfaceError`."""
+    """Return the statements under ``key`` without their ``;``.
+
+    Raises :class:`InterfaceError` for a text that is no statement.
+    """
     return tuple(_statement(code, key, text, k) for k, text in enumerate(code.texts(key)))
 
 
 def read_parameters_first(code: Table) -> bool:
-    """Whether parameters are set before the controller is initialised."""
+    """Return True if parameters are set before the controller is initialised.
+
+    Raises :class:`InterfaceError` for an unknown value.
+    """
     when = code.data.get("parameters", WHEN[0])
     if when not in WHEN:
-        raise code.error("parameters", f"{when!r}; choose {' or '.join(WHEN)}")
+        raise code.error("parameters", f"parameters = {when!r}; choose {' or '.join(WHEN)}")
     return bool(when == WHEN[1])
 
 
 def read_steps(code: Table) -> tuple[StepEntry, ...]:
-    """At least one; raises :class:`InterfaceError`."""
+    """Return the step entry points, at least one; raises :class:`InterfaceError`."""
     value = code.data.get("step", [])
     rows = value if isinstance(value, list) else [value]
     if not rows:
-        raise code.error("step", 'no step; write step = "controller_step(&in, &out)"')
+        raise code.error("step", 'step is missing; write step = "controller_step(&in, &out)"')
     return tuple(_step(code, row, element) for element, row in enumerate(rows))
 
 
@@ -49,16 +55,19 @@ def _step(code: Table, row: object, element: int) -> StepEntry:
     if isinstance(row, str):
         row = {"call": row}
     if not isinstance(row, dict) or not isinstance(row.get("call"), str):
-        text = "a step is a text, or { call = ..., every = ... }"
+        text = 'a step must be a text or { call = "...", every = ... }'
         raise code.error("step", text, element)
     for key in row:
         if key not in _STEP:
-            text = f"{key!r} is not known of a step; known: {', '.join(_STEP)}"
+            text = f"a step has no key {key!r}; known: {', '.join(_STEP)}"
             raise code.error("step", text, element)
     call = _statement(code, "step", row["call"], element)
     every, offset = row.get("every", 1), row.get("offset", 0)
     if not whole(every, 1) or not whole(offset, 0):
-        text = f"every = {every!r}, offset = {offset!r}; whole numbers >= 1 and >= 0"
+        text = (
+            f"every = {every!r}, offset = {offset!r}; every must be a whole number >= 1, offset a "
+            "whole number >= 0"
+        )
         raise code.error("step", text, element)
     return StepEntry(call, every, offset, code.lines.of("code", "step", element))
 
@@ -67,5 +76,5 @@ def _statement(code: Table, key: str, text: str, element: int) -> str:
     bare = text.strip().rstrip("; \n\t")
     fault = fault_of_statement(bare) if bare else "it is empty"
     if fault:
-        raise code.error(key, f"{text!r} is no statement of C: {fault}", element)
+        raise code.error(key, f"{text!r} is not a statement of C: {fault}", element)
     return bare

@@ -1,4 +1,4 @@
-"""One signal of an interface file: read from its row, checked, and where it lives in C."""
+"""A signal of an interface file: read and check its row, and keep its place in the C code."""
 
 from __future__ import annotations
 
@@ -25,27 +25,29 @@ _POWER = re.compile(r"(?P<base>\d{1,9})\*\*(?P<exponent>[+-]?\d{1,4})\Z")
 
 @dataclass(frozen=True)
 class Field:
-    """A signal and where it lives in C: ``real = raw * scale + bias``."""
+    """A signal and its variable in C; its value is ``raw * scale + bias``."""
 
     signal: Signal
     lvalue: str
+    """The C expression of the variable."""
     declared: bool
-    """The worker declares a variable for it."""
+    """True if the generated C declares the variable."""
     line: int
     scale: float = 1.0
     bias: float = 0.0
     overflow: str = "error"
     given: bool = True
-    """The file says its initial value; a parameter without one keeps that of the C."""
+    """True if the file gives an initial value; a parameter without one keeps the C's value."""
     set_by_caller: bool = False
-    """A parameter that the C leaves to its caller: its value there means nothing."""
+    """True for a parameter that the caller must set: the C gives it no meaningful value."""
 
     @property
     def scaled(self) -> bool:
+        """True if the signal has a scale or a bias."""
         return self.scale != 1.0 or self.bias != 0.0
 
     def holds(self, value: float) -> bool:
-        """Whether its C type takes ``value``: what the generated C says, before there is any C."""
+        """Return True if the C type can hold ``value``; the generated C checks the same."""
         type = self.signal.type
         if type == "bool":
             return not math.isnan(value)
@@ -62,41 +64,49 @@ class Field:
 
 
 def limits(type: str) -> tuple[int, int]:
-    """Least and greatest value of an integer type."""
+    """Return the least and the greatest value of the integer type ``type``."""
     bits = int(type.lstrip("uint"))
     return (0, 2**bits - 1) if type[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: str) -> Field:
-    """The signal ``name`` of ``[table]``; ``real`` is the type of one that names none.
+    """Read the signal ``name`` of ``[table]`` from ``row``; ``real`` is its default type.
 
-    Raises ValueError, TypeError or an error of the runtime; the caller knows file and line.
+    Raises ValueError, TypeError or RtsimError without file and line, which the caller adds.
     """
     signal = _signal(name, row, real)
     if not signal.low <= signal.high:
-        raise ValueError(f"no value lies between low = {signal.low:g} and high = {signal.high:g}")
+        raise ValueError(
+            f"low = {signal.low:g} and high = {signal.high:g} allow no value; give low <= high"
+        )
     integral = "int" in signal.type
     scale, bias = number(row.get("scale", 1.0)), number(row.get("bias", 0.0))
     if ("scale" in row or "bias" in row) and not integral:
-        raise ValueError(f"scale and bias are for integers, not {signal.type}")
+        raise ValueError(
+            f"scale and bias apply only to integers, not to {signal.type}; remove them"
+        )
     if not math.isfinite(scale) or scale == 0.0 or not math.isfinite(bias):
-        raise ValueError(f"scale {scale}, bias {bias}; finite, and scale not 0")
+        raise ValueError(f"scale {scale}, bias {bias}; both must be finite, and scale not 0")
     overflow = row.get("overflow", OVERFLOW[0])
     if overflow not in OVERFLOW:
-        raise ValueError(f"overflow {overflow!r}; choose {' or '.join(OVERFLOW)}")
+        raise ValueError(f"overflow = {overflow!r}; choose {' or '.join(OVERFLOW)}")
     if "overflow" in row and (table == "outputs" or not integral):
         what = "an output" if table == "outputs" else f"a {signal.type}"
-        raise ValueError(f"overflow is for integers that are set, not for {what}; leave it out")
+        raise ValueError(
+            f"'overflow' applies only to integer inputs and parameters, not to {what}; remove it"
+        )
     lvalue = row.get("c", name)
     if not isinstance(lvalue, str) or not lvalue.strip():
-        raise ValueError('c is a C lvalue, such as c = "rtU.alpha"')
+        raise ValueError(f'c = {lvalue!r}; give a C lvalue, such as c = "rtU.alpha"')
     if "c" not in row and (fault := fault_of_name(name)):
         raise ValueError(f'{fault}; choose another name, or give c = "..."')
     if fault := fault_of_lvalue(lvalue):
         raise ValueError(f"c = {lvalue!r}: {fault}; write one object, such as c = 'rtU.alpha'")
     by_caller = row.get("set_by_caller", False)
     if not isinstance(by_caller, bool) or ("set_by_caller" in row and table != "parameters"):
-        raise ValueError(f"set_by_caller = {by_caller!r}; write true or false, for a parameter")
+        raise ValueError(
+            f"set_by_caller = {by_caller!r}; only a parameter has it, and it is true or false"
+        )
     given = "initial" in row
     where = lvalue.strip(), "c" not in row, line
     place = Field(signal, *where, scale, bias, overflow, given, by_caller)
@@ -108,14 +118,14 @@ def read_field(table: str, name: str, row: Mapping[str, Any], line: int, real: s
 def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
     for key, default in (("unit", ""), ("type", ""), ("kind", ""), ("description", "")):
         if not isinstance(row.get(key, default), str):
-            raise ValueError(f"{key} = {row[key]!r} is no text; write {key} = '...'")
+            raise ValueError(f"{key} = {row[key]!r} is not a text; write {key} = '...'")
     kind = row.get("kind", "scalar")
     if kind not in get_args(Kind):
-        raise ValueError(f"kind {kind!r}; choose {', '.join(get_args(Kind))}")
+        raise ValueError(f"kind = {kind!r}; choose {', '.join(get_args(Kind))}")
     shape = row.get("shape", [])
     listed = [shape] if isinstance(shape, int) else shape
     if not isinstance(listed, list) or not all(whole(n, 1) for n in listed):
-        raise ValueError(f"shape {shape!r}; write shape = [3] or [2, 3]")
+        raise ValueError(f"shape = {shape!r}; write shape = [3] or [2, 3]")
     initial = row.get("initial", 0.0)
     return Signal(
         name,
@@ -131,7 +141,11 @@ def _signal(name: str, row: Mapping[str, Any], real: str) -> Signal:
 
 
 def _check_initial(place: Field) -> None:
-    """Of a parameter without one too: a board that is driven by hand is sent 0."""
+    """Check the initial value.
+
+    A parameter without one is checked with 0, which a board gets from the tools that drive it
+    without a scenario.
+    """
     signal = place.signal
     hint = "" if place.given else "; give initial = ..."
     for value in np.ravel(signal.initial).tolist():
@@ -139,7 +153,7 @@ def _check_initial(place: Field) -> None:
             raise ValueError(f"initial {value!r} does not fit {_described(place)}{hint}")
         if not signal.low <= value <= signal.high:
             inside = f"[{signal.low:g}, {signal.high:g}]"
-            raise ValueError(f"initial {value!r} is outside of its range {inside}{hint}")
+            raise ValueError(f"initial {value!r} is outside the signal's range {inside}{hint}")
 
 
 def _described(place: Field) -> str:
@@ -148,23 +162,27 @@ def _described(place: Field) -> str:
 
 
 def _values(given: list[object], shape: list[int]) -> tuple[float, ...]:
-    """Of an array: a flat list, or one nested as its shape is."""
+    """Return the values of an array, given as a flat list or nested like its shape."""
     if not any(isinstance(v, list) for v in given):
         return tuple(map(number, given))
     if len(shape) < 2 or len(given) != shape[0]:
-        raise ValueError(f"initial is nested otherwise than shape = {shape}")
+        raise ValueError(f"the nesting of initial does not fit shape = {shape}")
     rows = [_values(v, shape[1:]) if isinstance(v, list) else () for v in given]
     if any(len(row) != math.prod(shape[1:]) for row in rows):
-        raise ValueError(f"initial is nested otherwise than shape = {shape}")
+        raise ValueError(f"the nesting of initial does not fit shape = {shape}")
     return tuple(x for row in rows for x in row)
 
 
 def whole(value: object, least: int) -> bool:
+    """Return True if ``value`` is a whole number from ``least`` to 2**31 - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
 
 
 def number(value: object) -> float:
-    """A number, or a text such as ``"1/256"`` or ``"2**-8"``; raises ValueError or TypeError."""
+    """Return ``value`` as float64; it is a number or a text such as ``"1/256"`` or ``"2**-8"``.
+
+    Raises TypeError for another type, and ValueError for a malformed text or an inexact integer.
+    """
     if isinstance(value, str):
         return float(exact(value))
     if isinstance(value, bool):
@@ -172,12 +190,12 @@ def number(value: object) -> float:
     if not isinstance(value, (int, float)):
         raise TypeError(f"{value!r} is not a number")
     if isinstance(value, int) and abs(value) > 2**53 and int(float(value)) != value:
-        raise ValueError(f"{value} has no exact float64")
+        raise ValueError(f"{value} cannot be represented exactly as float64")
     return float(value)
 
 
 def exact(text: str) -> Fraction:
-    """The number that ``text`` writes, of bounded length; raises ValueError."""
+    """Return the exact value of the number in ``text``; raises ValueError for another text."""
     bare = text.replace(" ", "")
     if power := _POWER.match(bare):
         return Fraction(power["base"]) ** int(power["exponent"])

@@ -1,4 +1,4 @@
-"""The interface file: a TOML that says once what a C controller is.
+"""The interface file: a TOML file that describes a controller in C.
 
 ::
 
@@ -22,10 +22,10 @@
     [parameters]
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
-Entry points are C statements, so that any calling convention is written as its caller would write
-it.  A signal is a C lvalue (``c``); without one the worker declares a variable of its name.  The
-generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and its
-complaints name the lines of this file.
+Entry points are C statements, as a caller would write them, so any calling convention is possible.
+A signal is a C lvalue (``c``); without ``c`` the generated C declares a variable with the signal's
+name.  The generator (:mod:`hitl.building.unit`) makes the compiler check every type and size, and
+its errors name the lines of this file.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _TOP = (
 _TABLES = ("code", "inputs", "outputs", "parameters", "tolerance", "variants")
 _VARIANT = ("flags", "real", "sources", "include", "tolerance")
 MOST_ELEMENTS = 65_536
-"""Of one direction; a typing error must not ask for gigabytes."""
+"""Most elements in one direction, so that a typing error cannot request gigabytes."""
 MOST_BYTES = 1 << 20
-"""Of an interface file."""
+"""Largest interface file, bytes."""
 
 
 Fields = tuple[Field, ...]
@@ -69,7 +69,7 @@ Fields = tuple[Field, ...]
 
 @dataclass(frozen=True)
 class Interface:
-    """What the file says; paths are absolute."""
+    """A controller in C as its interface file describes it; all paths are absolute."""
 
     path: Path
     variant: str
@@ -89,40 +89,44 @@ class Interface:
     output_fields: tuple[Field, ...]
     parameter_fields: tuple[Field, ...]
     tolerances: Mapping[str, tuple[float, float]]
-    """(absolute, relative) by pattern: how far this C may be from its design."""
+    """Allowed deviation of the C from its reference model: (absolute, relative) by pattern."""
     lines: Lines = field(repr=False, compare=False)
     any_period: bool = False
-    """Its step does not depend on the period."""
+    """True if the controller's step does not depend on the period."""
 
     @property
     def inputs(self) -> Signals:
+        """The input signals."""
         return Signals(*(f.signal for f in self.input_fields))
 
     @property
     def outputs(self) -> Signals:
+        """The output signals."""
         return Signals(*(f.signal for f in self.output_fields))
 
     @property
     def parameters(self) -> Signals:
+        """The parameters."""
         return Signals(*(f.signal for f in self.parameter_fields))
 
     def place(self, table: str, key: str) -> str:
-        """``file:line`` of a key, or of its table where it has none."""
+        """Return ``file:line`` of a key, or of its table if the table has no such key."""
         return f"{self.lines.path}:{self.lines.of(table, key)}"
 
     @property
     def schema(self) -> int:
-        """What both ends compare before they talk: 64 bits of the hash of all signals."""
+        """64 bits of a hash of all signals, which both ends compare when they connect."""
         parts = (self.inputs, self.outputs, self.parameters)
         text = ":".join([self.name, *(s.schema_hash for s in parts)])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
     @property
     def fields(self) -> tuple[Field, ...]:
+        """The fields of all inputs, outputs and parameters."""
         return self.input_fields + self.output_fields + self.parameter_fields
 
     def describe(self) -> dict[str, object]:
-        """For a recording's header."""
+        """Return the description of the interface for a recording's header."""
         return {
             "interface": str(self.path),
             "variant": self.variant,
@@ -132,7 +136,7 @@ class Interface:
 
     @property
     def sha256(self) -> str:
-        """Of the bytes of this file and of its sources, in hexadecimal; nothing is compiled."""
+        """SHA-256 of this file and its sources, in hexadecimal; nothing is compiled."""
         out = hashlib.sha256()
         for path in (self.path, *self.sources):
             out.update(hashlib.sha256(path.read_bytes()).digest())
@@ -140,38 +144,45 @@ class Interface:
 
 
 def load_interface(reference: str | Path) -> Interface:
-    """Read ``FILE.toml`` or ``FILE.toml:VARIANT``; :class:`InterfaceError` names file and line.
+    """Read the interface file ``FILE.toml``, or its variant as ``FILE.toml:VARIANT``.
 
-    ``firmware/core/NAME.toml`` is found in the package where the folder has none.
+    If ``firmware/core/NAME.toml`` does not exist in the current folder, the file that ships with
+    the package is read.  Raises :class:`InterfaceError` with file and line for any error.
     """
     path, variant = _split(reference)
     path = found(path)
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise InterfaceError(f"{path}: more than {MOST_BYTES} bytes; no interface file?")
+            raise InterfaceError(
+                f"{path}: the file has more than {MOST_BYTES} bytes, the limit of an interface file"
+            )
         text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise InterfaceError(
             f"{path}: {error.strerror}; give the path of an interface file, such as pid.toml"
         ) from None
     except UnicodeDecodeError as error:
-        raise InterfaceError(f"{path}: not UTF-8 text at byte {error.start}") from None
+        raise InterfaceError(
+            f"{path}: the file is not UTF-8 text at byte {error.start}; give an interface file"
+        ) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(path, error) from None
     except RecursionError:
-        raise InterfaceError(f"{path}: nests too deep to be an interface file") from None
+        raise InterfaceError(
+            f"{path}: the values are nested too deeply for an interface file"
+        ) from None
     return _Reader(path.resolve(), variant, data, Lines(path, text)).interface()
 
 
 def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> InterfaceError:
-    """The parser says the line in words, and at the end."""
+    """Return the parser's error with file and line at its beginning."""
     what, found, place = str(error).rpartition(" (at line ")
     if not found:
-        return InterfaceError(f"{path}: not TOML: {error}")
+        return InterfaceError(f"{path}: the file is not valid TOML: {error}")
     line, _, column = place.rstrip(")").partition(", column ")
-    return InterfaceError(f"{path}:{line}: not TOML: {what} at column {column}")
+    return InterfaceError(f"{path}:{line}: the file is not valid TOML: {what} at column {column}")
 
 
 def _split(reference: str | Path) -> tuple[Path, str]:
@@ -200,7 +211,7 @@ class _Reader:
         code = Table(self.lines, "code", top.table("code"), CODE_KEYS)
         inputs, outputs = self._fields("inputs"), self._fields("outputs")
         if not outputs:
-            raise top.error("outputs", "no [outputs]: what would be compared?")
+            raise top.error("outputs", "[outputs] is missing; name at least one output")
         parameters = self._fields("parameters")
         self._apart(inputs, outputs, parameters)
         return Interface(
@@ -227,28 +238,29 @@ class _Reader:
         )
 
     def _changes(self, top: Table) -> dict[str, Any]:
-        """What the variant says otherwise; all variants are checked."""
+        """Return the keys that the variant changes; all variants are checked."""
         variants = top.table("variants")
         for name, changes in variants.items():
             if not isinstance(changes, dict):
-                raise self.lines.error("variants", name, f"write it as a table [variants.{name}]")
+                text = f"the variant {name} must be a table [variants.{name}]"
+                raise self.lines.error("variants", name, text)
             Table(self.lines, f"variants.{name}", changes, _VARIANT)
         if not self.variant:
             return {}
         if self.variant not in variants:
             known = ", ".join(sorted(variants)) or "none"
-            raise top.error("variants", f"no variant {self.variant!r}; it has: {known}")
+            raise top.error("variants", f"no variant {self.variant!r}; known: {known}")
         changes = variants[self.variant]
         return dict(changes)
 
     def _tolerances(self) -> dict[str, tuple[float, float]]:
-        """Rules such as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
+        """Return the tolerances, given such as ``aileron = 0.04`` or ``"f16.*" = [1e-3, 1e-2]``."""
         out = {}
         for pattern, value in self.top.table("tolerance").items():
             pair = value if isinstance(value, list) else [value, 0.0]
             numbers = [v for v in pair if isinstance(v, (int, float)) and not isinstance(v, bool)]
             if len(pair) != 2 or len(numbers) != 2 or not all(0 <= v < math.inf for v in numbers):
-                text = f"tolerance {value!r}; write ABSOLUTE or [ABSOLUTE, RELATIVE], >= 0"
+                text = f"tolerance {value!r}; write ABSOLUTE or [ABSOLUTE, RELATIVE], both >= 0"
                 raise self.lines.error("tolerance", pattern, text)
             out[pattern] = (float(numbers[0]), float(numbers[1]))
         return out
@@ -257,10 +269,10 @@ class _Reader:
         value = self.top.data.get("period")
         try:
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-                raise ValueError("missing, or no number")
+                raise ValueError("it is missing or not a number")
             return Period.of(exact(value) if isinstance(value, str) else value)
         except (ValueError, OverflowError, ZeroDivisionError, RtsimError) as error:
-            text = f'period {value!r} ({error}); write seconds, such as "1/50" or 0.02'
+            text = f'period {value!r}: {error}; write seconds, such as "1/50" or 0.02'
             raise self.top.error("period", text) from None
 
     def _any_period(self) -> bool:
@@ -271,13 +283,13 @@ class _Reader:
 
     def _sources(self) -> tuple[Path, ...]:
         if "sources" not in self.top.data:
-            text = 'no sources; write sources = ["pid.c"], or [] where all is in headers'
+            text = 'sources is missing; write sources = ["pid.c"], or [] if all C is in headers'
             raise self.top.error("sources", text)
         paths = self._paths("sources")
         for element, path in enumerate(paths):
             text = ""
             if not path.is_file():
-                text = f"no file {path}; paths are relative to {self.folder}"
+                text = f"there is no file {path}; paths are relative to {self.folder}"
             elif path.suffix in (".h", ".hpp"):
                 text = f"{path.name} is a header; name it under headers"
             elif path in paths[:element]:
@@ -290,7 +302,7 @@ class _Reader:
         paths = self._paths(key)
         for element, path in enumerate(paths):
             if not path.is_dir():
-                text = f"no folder {path}; paths are relative to {self.folder}"
+                text = f"there is no folder {path}; paths are relative to {self.folder}"
                 raise self.top.error(key, text, element)
         return paths
 
@@ -301,7 +313,7 @@ class _Reader:
         names = self.top.texts("headers")
         for element, name in enumerate(names):
             if not _HEADER.match(name):
-                text = f"header {name!r}; write 'pid.h' or '<math.h>'"
+                text = f"{name!r} is not the name of a header; write 'pid.h' or '<math.h>'"
                 raise self.top.error("headers", text, element)
         return names
 
@@ -310,20 +322,20 @@ class _Reader:
         fields = tuple(self._field(table, name, row) for name, row in given.items())
         size = sum(f.signal.size for f in fields)
         if size > MOST_ELEMENTS:
-            text = f"{size} elements in [{table}]; at most {MOST_ELEMENTS}"
+            text = f"[{table}] has {size} elements; at most {MOST_ELEMENTS} are allowed"
             raise self.top.error(table, text)
         columns: dict[str, str] = {}
         for place in fields:
             for column in place.signal.columns:
                 if column in columns:
-                    text = f"{column} is an element of {columns[column]} too; rename one of them"
+                    text = f"{column} is also an element of {columns[column]}; rename one of them"
                     raise self.lines.error(table, place.signal.name, text)
                 columns[column] = place.signal.name
         return fields
 
     def _field(self, table: str, name: str, row: object) -> Field:
         if not isinstance(row, dict):
-            text = f'write {name} = {{ type = "float32", unit = "m" }}'
+            text = f'{name} is not a table; write {name} = {{ type = "float32", unit = "m" }}'
             raise self.lines.error(table, name, text)
         real = self.top.data.get("real", "float64")
         if real not in ("float64", "float32"):
@@ -335,7 +347,7 @@ class _Reader:
             raise self.lines.error(table, name, f"{name}: {error}") from None
 
     def _apart(self, inputs: Fields, outputs: Fields, parameters: Fields) -> None:
-        """No variable is declared twice, and none is set twice."""
+        """Check that no variable is declared twice or set twice."""
         declared: dict[str, str] = {}
         written: dict[str, str] = {}
         for table, fields in (
@@ -345,11 +357,14 @@ class _Reader:
                 name, text = place.signal.name, ""
                 if place.declared and name in declared:
                     text = (
-                        f"{name} is declared by [{declared[name]}] already; rename one of them, "
-                        f'or say where it lives: {name} = {{ c = "..." }}'
+                        f"{name} is also declared in [{declared[name]}]; rename one of them, or "
+                        f'name its variable in C: {name} = {{ c = "..." }}'
                     )
                 elif table != "outputs" and place.lvalue in written:
-                    text = f"{name} is written to {place.lvalue}, as {written[place.lvalue]} is"
+                    text = (
+                        f"{name} and {written[place.lvalue]} are both written to {place.lvalue}; "
+                        "give each a variable of its own"
+                    )
                 if text:
                     raise self.lines.error(table, name, text)
                 if place.declared:

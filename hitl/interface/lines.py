@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key stands: the parser does not say."""
+"""Find the line of each key in a TOML file, which Python's parser does not report."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _TOKEN = re.compile(
 
 
 class InterfaceError(ScenarioError):
-    """An interface file that cannot be used; the text begins with ``file:line:``."""
+    """An interface file has an error; the message begins with ``file:line:``."""
 
 
 class Lines:
-    """The lines of the keys of ``path``, by table and key; ``text`` is known to be TOML."""
+    """The line numbers of the keys in the file ``path``, by table and key.
+
+    ``text`` is the file's text and must be valid TOML.
+    """
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
@@ -46,7 +49,7 @@ class Lines:
             at, number = self._rest(text, at, number)
 
     def _named(self, table: str, dotted: str, number: int) -> str:
-        """Notes each part of a dotted key of ``table``; the whole name."""
+        """Note each part of a dotted key of ``table``; return the full name."""
         for part in dotted.split("."):
             name = part.strip().strip("\"'")
             self._lines.setdefault((table, name), number)
@@ -54,7 +57,7 @@ class Lines:
         return table
 
     def _value(self, text: str, at: int, number: int, name: tuple[str, str]) -> tuple[int, int]:
-        """To the end of a key's value; notes the lines on which the elements of an array begin."""
+        """Go to the end of a key's value; note the lines on which elements of an array begin."""
         depth, array, awaited = 0, False, False
         while token := _TOKEN.match(text, at):
             word = token[0]
@@ -73,12 +76,15 @@ class Lines:
         return at, number
 
     def _rest(self, text: str, at: int, number: int) -> tuple[int, int]:
-        """To the start of the next line."""
+        """Go to the start of the next line."""
         end = text.find("\n", at)
         return (len(text), number) if end < 0 else (end + 1, number + 1)
 
     def of(self, table: str, key: str, element: int | None = None) -> int:
-        """The line of ``key`` in ``[table]``, or of its element; of the table, or 1, without it."""
+        """Return the line of ``key`` in ``[table]``, or of its element number ``element``.
+
+        Without the key it is the line of the table, and without the table it is 1.
+        """
         lines = self._elements.get((table, key), ())
         if element is not None and element < len(lines):
             return lines[element]
@@ -87,11 +93,11 @@ class Lines:
         return self._lines.get((table, key), 1)
 
     def text(self, number: int) -> str:
-        """What stands on line ``number``; empty where there is no such line."""
+        """Return the text of the line ``number``; "" if there is no such line."""
         return self._text[number - 1].strip() if 0 < number <= len(self._text) else ""
 
     def using(self, word: str) -> int:
-        """The first line that holds ``word``, comments aside; 0 where none does."""
+        """Return the first line that contains ``word`` and is no comment; 0 if there is none."""
         found = re.compile(rf"\b{re.escape(word)}\b")
         for number, line in enumerate(self._text, 1):
             if found.search(line) and not line.lstrip().startswith("#"):
@@ -99,5 +105,5 @@ class Lines:
         return 0
 
     def error(self, table: str, key: str, text: str, element: int | None = None) -> InterfaceError:
-        """An error that begins with ``file:line:``, as compilers write it."""
+        """Return an error whose message begins with ``file:line:``, as a compiler's does."""
         return InterfaceError(f"{self.path}:{self.of(table, key, element)}: {text}")

@@ -1,4 +1,4 @@
-"""The project's own C: beside the packages in a checkout, inside of them where installed."""
+"""The folder of the project's own C: beside the packages in a checkout, else inside of hitl."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRMWARE = _CHECKOUT if (_CHECKOUT / "board" / "board.h").is_file() else _INSTAL
 
 
 def found(path: Path) -> Path:
-    """``path``; or, where there is nothing and it begins with ``firmware/``, what ships there."""
+    """Return ``path``, or the shipped file if ``path`` does not exist but begins with firmware/."""
     if path.parts[:1] == ("firmware",) and not path.exists():
         shipped = FIRMWARE.joinpath(*path.parts[1:])
         return shipped if shipped.exists() else path
@@ -18,5 +18,5 @@ def found(path: Path) -> Path:
 
 
 def ships(path: Path) -> bool:
-    """It is one of these files."""
+    """Return True if ``path`` is one of the shipped files."""
     return FIRMWARE.resolve() in path.resolve().parents

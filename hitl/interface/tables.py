@@ -1,4 +1,4 @@
-"""A table of an interface file: keys are checked as they are read, errors name their lines."""
+"""Tables of an interface file: they check their keys, and their errors name the lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from hitl.interface.lines import InterfaceError, Lines
 
 
 class Table:
-    """``data`` of ``[name]`` (empty: the top level); ``moved`` are keys that stand in another."""
+    """The table ``[name]`` of an interface file with its ``data``; "" is the top level.
+
+    ``known`` are the allowed keys.  ``moved`` gives the table of each key that another table (a
+    variant) defines.  Raises :class:`InterfaceError` for an unknown key.
+    """
 
     def __init__(
         self,
@@ -24,31 +28,33 @@ class Table:
         for key in data:
             if key not in known:
                 where = f"[{name}]" if name else "the top level"
-                raise self.error(key, f"{key!r} is not known in {where}; known: {', '.join(known)}")
+                raise self.error(key, f"{where} has no key {key!r}; known: {', '.join(known)}")
 
     def error(self, key: str, text: str, element: int | None = None) -> InterfaceError:
+        """Return an error that names the line of ``key`` or of its element."""
         return self.lines.error(self._moved.get(key, self.name), key, text, element)
 
     def table(self, key: str) -> dict[str, Any]:
-        """A table within; empty where there is none."""
+        """Return the table ``key`` within this table; empty if there is none."""
         table = self.data.get(key, {})
         if not isinstance(table, dict):
             raise self.error(key, f"{key} is not a table; write [{key}] on its own line")
         return table
 
     def text(self, key: str) -> str:
+        """Return the text of ``key``, which must not be empty."""
         value = self.data.get(key, "")
         if not isinstance(value, str) or not value.strip():
-            raise self.error(key, f'{key} is missing or no text; write {key} = "..."')
+            raise self.error(key, f'{key} is missing or not a text; write {key} = "..."')
         return value.strip()
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A text or a list of them; empty where there is none."""
+        """Return the text or the list of texts under ``key`` as a tuple; empty without the key."""
         value = self.data.get(key, [])
         listed = [value] if isinstance(value, str) else value
         if not isinstance(listed, list) or not all(isinstance(v, str) for v in listed):
-            raise self.error(key, f"{key} is neither a text nor a list of texts")
+            raise self.error(key, f'{key} must be a text or a list of texts; write {key} = ["..."]')
         for element, text in enumerate(listed):
             if not text.strip() or "\0" in text:
-                raise self.error(key, f"{key} holds an empty text; leave it out", element)
+                raise self.error(key, f"{key} contains an empty text; remove it", element)
         return tuple(text.strip() for text in listed)

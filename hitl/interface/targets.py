@@ -1,4 +1,4 @@
-"""What the processors that a controller is built for can hold."""
+"""Target processors of a controller, and the types that their compilers lack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rtsim.core.errors import UnknownName
 
 @dataclass(frozen=True)
 class Target:
-    """A processor as its C compiler sees it; ``lacks`` says why a type cannot be had."""
+    """A target processor; ``lacks`` gives the reason for each type that its compiler lacks."""
 
     name: str
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +30,11 @@ TARGETS = {
 
 
 def check_target(interface: Interface, name: str) -> Target:
-    """Raises :class:`InterfaceError` with the line of the first signal it cannot hold."""
+    """Check that the target ``name`` has the types of all signals, and return the target.
+
+    Raises :class:`InterfaceError` with the line of the first signal whose type it lacks, and
+    :class:`UnknownName` for an unknown target.
+    """
     if name not in TARGETS:
         raise UnknownName("target", name, sorted(TARGETS), f"building {interface.name}")
     target = TARGETS[name]

@@ -1,4 +1,4 @@
-"""The protocol between a board and its host: bytes in, events out, no I/O and no clock.
+"""The protocol between a board and its host: bytes in, events out, without I/O and clock.
 
-``docs/protocol.md`` says what the bytes mean.
+``docs/protocol.md`` defines the meaning of the bytes.
 """

@@ -1,11 +1,12 @@
-"""Offset and drift of a board's clock against the host's, from round trips.
+"""Offset and drift of a board's clock relative to the host's, estimated from round trips.
 
-The board's stamp lies somewhere between sending and receiving.  A trip that took longer than the
-shortest was held up on one of its ways, and nobody knows which: its midpoint is uncertain by half
-of the excess.  Trips are weighted by that and fitted by a straight line.  What no round trip shows
-is a lasting difference between both ways; it is at most half of the shortest trip, stated apart.
+The board's time stamp lies between sending and receiving.  A trip that took longer than the
+shortest was delayed on one of its two ways, and it is unknown on which: its midpoint is uncertain
+by half of the excess.  Trips are weighted by this uncertainty and fitted by a straight line.  Round
+trips cannot show a constant difference between the two ways.  That difference shifts the offset by
+at most half of the shortest trip, which is reported separately (``asymmetry_ns``).
 
-D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482: the clock filter.
+Source: D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482 (the clock filter).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from rtsim.core.signals import Vector
 
 WRAP = 2**32
 TICK_NS = 4_000
-"""micros() of a 16 MHz board counts in fours."""
+"""Resolution of micros() on a board with 16 MHz: 4 microseconds."""
 FEWEST = 3
 
 
 class RoundTrip(NamedTuple):
-    """Host's times of sending and receiving, and the board's micros() in between."""
+    """A ping: the host's times of sending and receiving, ns, and the board's micros() between."""
 
     sent_ns: int
     received_ns: int
@@ -40,9 +41,10 @@ class RoundTrip(NamedTuple):
 
 @dataclass(frozen=True)
 class ClockFit:
-    """``board = host + offset + drift * (host - reference)``, in ns; uncertainties are one sigma.
+    """A fitted clock: ``board = host + offset + drift * (host - reference)``, times in ns.
 
-    ``asymmetry_ns`` bounds what the offset may be wrong by beside its uncertainty.
+    Uncertainties (``..._sigma``) are one standard deviation.  ``asymmetry_ns`` bounds the error of
+    the offset that comes in addition, from a constant difference between the two ways.
     """
 
     reference_ns: int
@@ -58,18 +60,20 @@ class ClockFit:
         return 1e6 * self.drift
 
     def board_ns(self, host_ns: int) -> float:
-        """What the board's clock, counted on over its wraps, shows at this time of the host."""
+        """Convert a host time to the board's time, ns, which does not wrap."""
         return host_ns + self.offset_ns + self.drift * (host_ns - self.reference_ns)
 
     def host_ns(self, board_ns: float) -> float:
+        """Convert a time of the board, ns without wraps, to the host's time, ns."""
         since = board_ns - self.reference_ns - self.offset_ns
         return self.reference_ns + since / (1.0 + self.drift)
 
 
 def unrolled(trips: Sequence[RoundTrip]) -> list[int]:
-    """The board's microseconds, counted on over the wraps of 32 bits; the first is as it is.
+    """Return the board's times in microseconds with the wraps of the 32-bit counter removed.
 
-    The host's clock tells how many wraps lie in a gap, so that gaps may be longer than one.
+    The first time is unchanged.  The number of wraps between two trips follows from the host's
+    clock, so a gap may contain several wraps.
     """
     counted: list[int] = []
     before: RoundTrip | None = None
@@ -88,16 +92,25 @@ def _middle_twice(trip: RoundTrip) -> int:
 
 
 def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
-    """The clock of these trips, in the order of their sending; raises ControllerError."""
+    """Fit the board's clock to ``trips``, which are in the order in which they were sent.
+
+    ``tick_ns`` is the resolution of the board's clock, ns.  Raises :class:`ControllerError` for
+    fewer than 3 trips, for a negative delay, and if all trips have the same time.
+    """
     if len(trips) < FEWEST:
-        raise ControllerError(f"{len(trips)} round trips; a clock needs at least {FEWEST}")
+        raise ControllerError(
+            f"{len(trips)} round trips; the fit of a clock needs at least {FEWEST}"
+        )
     reference = _middle_twice(trips[len(trips) // 2]) // 2
     host = np.array([_middle_twice(t) / 2 - reference for t in trips])
     board = np.array([1000 * m - reference for m in unrolled(trips)], float) + tick_ns / 2
     delays = np.array([t.delay_ns for t in trips], float)
     if delays.min() < 0:
-        raise ControllerError("a reply that came before its request: not one clock on the host")
-    # The shortest trip was held up too: by about as much as the next ones are longer.
+        raise ControllerError(
+            "a reply arrived before its request was sent: take both times from one clock of the "
+            "host"
+        )
+    # The shortest trip was delayed, too: by about as much as the next ones are longer.
     shortest = np.sort(delays)[: FEWEST + 1]
     excess = (delays - shortest[0] + shortest[-1] - shortest[0]) / 2
     return _line(reference, host, board - host, excess, tick_ns, float(delays.min() / 2))
@@ -106,10 +119,10 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
 def _line(
     reference: int, x: Vector, y: Vector, excess: Vector, tick_ns: int, asymmetry: float
 ) -> ClockFit:
-    """Weighted least squares ``y = offset + drift x``.
+    """Fit ``y = offset + drift x`` by weighted least squares.
 
-    The counter's steps and a hold-up that is always on the same way do not average out: their
-    parts of the uncertainties do not shrink with the number of trips.
+    The resolution of the counter and a delay that is always on the same way do not average out.
+    Their shares of the uncertainties therefore do not shrink with the number of trips.
     """
     step = tick_ns / math.sqrt(12.0)
     weight = 1.0 / (step**2 + excess**2)
@@ -117,11 +130,13 @@ def _line(
     centre = (weight * x).sum() / total
     spread = (weight * (x - centre) ** 2).sum()
     if spread == 0.0:
-        raise ControllerError("all round trips at one time; a clock's drift needs some apart")
+        raise ControllerError(
+            "all round trips have the same time; the fit of a drift needs different times"
+        )
     level = (weight * y).sum() / total
     slope = (weight * (x - centre) * y).sum() / spread
     residual = y - level - slope * (x - centre)
-    # Where the trips scatter more than was assumed, so do the results.
+    # If the trips scatter more than assumed, the uncertainties grow accordingly.
     chi = max(1.0, float((weight * residual**2).sum() / max(len(x) - 2, 1)))
     lever = (weight * abs(x - centre)).sum() / spread
     slope_sigma = math.hypot(math.sqrt(chi / spread), step * lever)

@@ -1,8 +1,8 @@
-"""Vectors of float64 as the packed C types of an interface, and back.
+"""Convert vectors of float64 to the packed C types of an interface, and back.
 
-The same conversions as ``rtsim_unit.h`` makes for SIL (nearest raw value, half to even), and the
-same refusals.  Scaling is done here: fixed-point numbers travel raw, since the ``double`` of a
-small processor could not hold them.
+The conversions equal those of ``rtsim_unit.h`` for SIL: they round to the nearest raw value, half
+to even, and refuse the same values.  Scaling is done on the host.  Fixed-point numbers are
+transmitted as raw integers, since the ``double`` of a small processor could not hold them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FORMATS = {"bool": "u1", "float32": "<f4", "float64": "<f8"} | {
     f"{sign}int{8 * size}": f"<{sign or 'i'}{size}" for sign in ("", "u") for size in (1, 2, 4, 8)
 }
 _GREATEST = {"int64": 9223372036854774784.0, "uint64": 18446744073709549568.0}
-"""The greatest float64 that converts, where that is not the type's greatest value."""
+"""Greatest float64 that can be converted to the type, if it is not the type's greatest value."""
 
 
 class _Run:
-    """Consecutive elements that are converted alike."""
+    """Consecutive elements of a vector that are converted in the same way."""
 
     def __init__(self, place: Field, first: int, count: int) -> None:
         self.type = place.signal.type
@@ -44,14 +44,14 @@ class _Run:
             self.low, self.high = float(limits.min), _GREATEST.get(self.type, float(limits.max))
 
     def pack(self, values: Vector) -> tuple[bytes, int]:
-        """The bytes; and 0, or 1 + the index (in the run) of the first that does not fit."""
+        """Return the bytes and a status: 0, or 1 + the index (here) of the first misfit."""
         if self.type == "float64":
             return values.astype(self.format).tobytes(), 0
         if self.type == "float32":
             try:
                 return self._floats.pack(*values.tolist()), 0
             except OverflowError:
-                pass  # the first of them is looked for
+                pass  # find the first element that does not fit
             with np.errstate(over="ignore", invalid="ignore"):
                 raw = values.astype(self.format)
             if np.isfinite(raw).all():
@@ -72,7 +72,10 @@ class _Run:
         return np.clip(rounded, self.low, self.high).astype(self.format).tobytes(), 0
 
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
-        """Fills its part of ``values``; 0, or 1 + the index of the first that no float64 holds."""
+        """Fill this part of ``values`` from ``data[at:]``; return a status.
+
+        It is 0, or 1 + the index (here) of the first integer that no float64 represents exactly.
+        """
         raw = np.frombuffer(data, self.format, self.count, at)
         if self.type in _GREATEST:
             refused = self._unpack_wide(raw, values)
@@ -100,7 +103,10 @@ def _first(bad: NDArray[np.bool_]) -> int:
 
 
 class Codec:
-    """One vector of an interface: ``(n,)`` float64 and :attr:`bytes` packed bytes."""
+    """The conversion of one vector of an interface: ``(n,)`` float64 to packed bytes and back.
+
+    :attr:`size` is ``n``, and :attr:`bytes` the number of packed bytes.
+    """
 
     def __init__(self, fields: Iterable[Field]) -> None:
         self._runs: list[_Run] = []
@@ -114,9 +120,13 @@ class Codec:
         self.bytes = sum(run.bytes for run in self._runs)
 
     def pack(self, values: Vector) -> tuple[bytes, int]:
-        """The packed bytes; and 0, or 1 + the index of the first element that does not fit."""
+        """Pack ``values`` (n,) and return the bytes and a status.
+
+        The status is 0, or 1 + the index of the first element that does not fit its C type.  Raises
+        ValueError for a wrong number of values.
+        """
         if len(values) != self.size:
-            raise ValueError(f"{len(values)} values, the interface has {self.size}")
+            raise ValueError(f"{len(values)} values; the interface has {self.size}")
         parts = []
         for run in self._runs:
             data, refused = run.pack(values[run.slice])
@@ -126,9 +136,13 @@ class Codec:
         return b"".join(parts), 0
 
     def unpack(self, data: bytes) -> tuple[Vector, int]:
-        """Values; and 0, or minus (1 + the index of the first element no float64 holds)."""
+        """Unpack ``data`` and return the values (n,) and a status.
+
+        The status is 0, or -(1 + the index) of the first integer that no float64 represents
+        exactly.  Raises ValueError for a wrong number of bytes.
+        """
         if len(data) != self.bytes:
-            raise ValueError(f"{len(data)} bytes, the interface has {self.bytes}")
+            raise ValueError(f"{len(data)} bytes; the interface has {self.bytes}")
         values = np.zeros(self.size)
         at = 0
         for run in self._runs:
@@ -139,12 +153,12 @@ class Codec:
 
 
 def wire_schema(interface: Interface) -> int:
-    """64 bits that differ where the packed bytes would mean something else."""
+    """Return a 64-bit hash of the meaning of the packed bytes: names, types, scale, bias."""
     parts = [f"{interface.schema:x}"]
     parts += [f"{f.signal.name} {f.scale!r} {f.bias!r}" for f in interface.fields]
     return int.from_bytes(hashlib.sha256("\n".join(parts).encode()).digest()[:8], "little")
 
 
 def name_hash(name: str) -> int:
-    """32 bits of a controller's name, to name it where the schema differs."""
+    """Return a 32-bit hash of a controller's name, which identifies it if its schema differs."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")

@@ -1,14 +1,14 @@
-"""What can be wrong with a board, each by its name.
+"""Errors of a board in a session of the protocol, one class for each kind.
 
 ::
 
     ControllerError
-    └── BoardError           the board, or what answers in its place
-        ├── SilentBoard      nothing, or nothing readable, came within the patience
-        ├── OldFirmware      it speaks another version of the protocol
-        ├── WrongController  it carries another controller, or another version of this one
-        ├── BoardReset       it started anew in the middle of a run
-        └── BoardRefused     it understood and said no
+    └── BoardFailure         the board, or the program that answers in its place, failed
+        ├── SilentBoard      the board sent no readable frame within the timeout
+        ├── OldFirmware      the board has another protocol version or another build
+        ├── WrongController  the board carries another controller, or one with other signals
+        ├── BoardReset       the board restarted during a run
+        └── BoardRefused     the board answered a request with an error
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from rtsim.core.errors import ControllerError
 
 
 class BoardFailure(ControllerError):
-    """The board is not what it has to be."""
+    """The board failed, or it does not fit the session."""
 
 
 class SilentBoard(BoardFailure):
-    """Nothing readable came within the patience."""
+    """The board sent no readable frame within the timeout."""
 
 
 class OldFirmware(BoardFailure):
-    """It speaks another version of the protocol."""
+    """The board's firmware has another version of the protocol, or is another build."""
 
 
 class WrongController(BoardFailure):
-    """Its controller's signals are not those of the interface file."""
+    """The board's controller, or its signals, differ from the interface file."""
 
 
 class BoardReset(BoardFailure):
-    """It started anew in the middle of a run."""
+    """The board restarted during a run."""
 
 
 class BoardRefused(BoardFailure):
-    """It answered a request with an error."""
+    """The board answered a request with an error."""

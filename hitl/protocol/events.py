@@ -1,4 +1,4 @@
-"""What a session tells its caller."""
+"""Events that a session returns to its caller."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from rtsim.core.tag import Tag
 
 
 class Connected(NamedTuple):
-    """It is the right firmware with the right controller."""
+    """The board answered, and it has the right firmware with the right controller."""
 
     board: HelloReply
 
 
 class Started(NamedTuple):
-    """The parameters are set, the controller is initialised."""
+    """The board has set the parameters and initialised the controller."""
 
     round_trip_ns: int
 
 
 class Stepped(NamedTuple):
-    """An answer; ``cycles`` and ``stack`` (bytes) were measured by the board.
+    """The answer to a step.
 
-    ``unanswered`` steps before it were taken by the board though their replies never came.
+    The board measured ``cycles`` (execution time) and ``stack`` (bytes).  Before this step the
+    board carried out ``unanswered`` steps whose replies never arrived.
     """
 
     tag: Tag
@@ -41,7 +42,7 @@ class Stepped(NamedTuple):
 
 
 class Ponged(NamedTuple):
-    """A sample for :func:`hitl.protocol.clocks.fit`."""
+    """The answer to a ping, an input of :func:`hitl.protocol.clocks.fit`."""
 
     trip: RoundTrip
 
@@ -53,7 +54,7 @@ class Stopped(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The session is over: raise ``error``, or connect again where a policy says so."""
+    """The session has failed: raise ``error``, or connect again if a policy allows it."""
 
     error: BoardFailure | ControllerError
 
@@ -63,19 +64,21 @@ Event: TypeAlias = Connected | Started | Stepped | Ponged | Stopped | Failed
 
 @dataclass
 class EventCounts:
-    """What came besides answers."""
+    """Counters of received frames and of everything that was no regular answer."""
 
     frames: int = 0
+    """All frames with a valid checksum."""
     garbage: dict[Why, int] = field(default_factory=lambda: dict.fromkeys(Why, 0))
+    """Malformed frames after the connection, by cause."""
     booting: int = 0
-    """Pieces of garbage before the board was known: what boots says something, or half of it."""
+    """Malformed frames while connecting; a booting board may send text or parts of frames."""
     duplicate: int = 0
-    """Replies to what was answered already."""
+    """Replies to a request that was already answered."""
     stale: int = 0
-    """Replies to what nobody waits for any more, and repeated notices."""
+    """Replies to a request that was abandoned, and repeated reset notices."""
     meaningless: int = 0
-    """Whole frames of an unknown kind, of a wrong length, or that boards do not send."""
+    """Valid frames of an unknown kind, of a wrong length, or of a kind that boards never send."""
     abandoned: int = 0
-    """Requests whose replies were given up."""
+    """Requests for whose replies the host stopped waiting."""
     repeated: int = 0
     """Requests that were sent again."""

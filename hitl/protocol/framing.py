@@ -1,7 +1,7 @@
-"""Frames: kind, sequence, payload and CRC, COBS-stuffed, with a zero after each.
+"""Protocol frames: kind, sequence, payload and CRC, encoded by COBS and ended by a zero byte.
 
-``kind u8 | sequence u8 | payload | CRC-16/CCITT-FALSE u16, little-endian``.  COBS: Cheshire and
-Baker, IEEE/ACM Transactions on Networking 7 (1999), 159.
+Layout before COBS: ``kind u8 | sequence u8 | payload | CRC-16/CCITT-FALSE u16, little-endian``.
+Source of COBS: Cheshire and Baker, IEEE/ACM Transactions on Networking 7 (1999), 159.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 from hitl.protocol.messages import MOST_PAYLOAD, Why
 
 OVERHEAD = 4
-"""Bytes of a frame besides its payload, before it is stuffed."""
+"""Bytes of a frame in addition to its payload, before COBS encoding."""
 _BLOCK = 254
 _CODES = [bytes([n]) for n in range(256)]
 
 
 class ProtocolFrame(NamedTuple):
-    """What arrived whole; whether it means anything is another question."""
+    """A received frame with a valid checksum; its kind and length are not checked yet."""
 
     kind: int
     sequence: int
@@ -26,18 +26,18 @@ class ProtocolFrame(NamedTuple):
 
 
 class GarbageBytes(NamedTuple):
-    """Bytes up to a delimiter that are no frame."""
+    """Received bytes up to a delimiter that form no valid frame, and the reason."""
 
     why: Why
 
 
 def crc16(data: bytes) -> int:
-    """CRC-16/CCITT-FALSE: polynomial 0x1021, from 0xFFFF, not reflected."""
+    """Return the CRC-16/CCITT-FALSE of ``data``: polynomial 0x1021, initial value 0xFFFF."""
     return crc_hqx(data, 0xFFFF)
 
 
 def stuffed(data: bytes) -> bytes:
-    """COBS of ``data``, without the delimiter: no byte of it is 0."""
+    """Encode ``data`` by COBS, without the delimiter; no byte of the result is 0."""
     blocks = data.split(b"\0")
     if len(data) < _BLOCK:
         return b"".join([_CODES[len(block) + 1] + block for block in blocks])
@@ -49,12 +49,15 @@ def stuffed(data: bytes) -> bytes:
         parts += (_CODES[len(block) + 1], block)
     last = len(blocks[-1])
     if last and last % _BLOCK == 0:
-        parts = parts[:-2]  # a full block at the end is followed by nothing
+        parts = parts[:-2]  # no block follows a full block at the end
     return b"".join(parts)
 
 
 def unstuffed(data: bytes) -> tuple[bytes, bool]:
-    """What COBS ``data`` stands for, and whether its last block is whole.  Never raises."""
+    """Decode the COBS bytes ``data``; return the result and True if the last block is complete.
+
+    Never raises.
+    """
     parts: list[bytes] = []
     at, size = 0, len(data)
     if size < 255:  # no block is full: there is a zero between each two
@@ -74,23 +77,26 @@ def unstuffed(data: bytes) -> tuple[bytes, bool]:
 
 
 def stuffed_size(size: int) -> int:
-    """Bytes of the longest COBS of ``size`` bytes."""
+    """Return the greatest length of the COBS encoding of ``size`` bytes."""
     return size + size // _BLOCK + 1
 
 
 def wire_size(payload: int) -> int:
-    """Bytes on the line, at most, of a frame with that many bytes of payload."""
+    """Return the greatest number of bytes on the line of a frame with ``payload`` bytes."""
     return stuffed_size(payload + OVERHEAD) + 1
 
 
 def encode(kind: int, sequence: int, payload: bytes) -> bytes:
-    """One frame with its delimiter."""
+    """Return the bytes of one frame with its delimiter."""
     body = bytes((kind, sequence)) + payload
     return stuffed(body + crc16(body).to_bytes(2, "little")) + b"\0"
 
 
 class Parser:
-    """Takes bytes in pieces of any size; holds at most one frame of ``most`` bytes of payload."""
+    """A parser that finds frames in received bytes, which may arrive in pieces of any size.
+
+    It buffers at most one frame with ``most`` bytes of payload.
+    """
 
     def __init__(self, most: int = MOST_PAYLOAD) -> None:
         self._most = most + OVERHEAD
@@ -98,7 +104,10 @@ class Parser:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[ProtocolFrame | GarbageBytes]:
-        """What ``data`` completes, in order.  Never raises; an empty frame is nothing."""
+        """Return the frames and malformed pieces that ``data`` completes, in order.
+
+        Never raises.  Empty frames are ignored.
+        """
         *ended, rest = data.split(b"\0")
         events: list[ProtocolFrame | GarbageBytes] = []
         for piece in ended:
@@ -111,11 +120,11 @@ class Parser:
 
     @property
     def unended(self) -> bool:
-        """Bytes were fed that no delimiter has ended."""
+        """True if bytes were fed that no delimiter has ended yet."""
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """One byte too many is kept, and tells that there were more."""
+        """Buffer ``piece``; one byte above the limit is kept as a mark that the frame is longer."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:

@@ -1,4 +1,7 @@
-"""Writes both ends' view of ``messages.toml``: ``python -m hitl.protocol.generate``."""
+"""Generate ``messages.py`` and ``messages.h`` from ``messages.toml``.
+
+Run it by ``python -m hitl.protocol.generate``.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ C = _HERE.parents[1] / "firmware" / "protocol" / "messages.h"
 _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i16": "h"}
 _BYTES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i16": 2}
 _LINE = 100
+_CLASSES = {"step": "StepMessage"}
+"""Classes in Python whose names differ from the message's name."""
 
 
 def texts() -> dict[Path, str]:
-    """What each generated file has to hold."""
+    """Return the text of each generated file, by path."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {PYTHON: _python(table), C: _c(table)}
 
@@ -28,7 +33,7 @@ def _fields(message: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _camel(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
+    return _CLASSES.get(name) or "".join(word.capitalize() for word in name.split("_"))
 
 
 def _python(table: dict[str, Any]) -> str:
@@ -40,13 +45,13 @@ def _python(table: dict[str, Any]) -> str:
         "from typing import NamedTuple\n\n"
         f"VERSION = {table['version']}\n"
         f"MOST_PAYLOAD = {table['most_payload']}\n",
-        _enum("Kind", {name: row["kind"] for name, row in messages.items()}),
+        _enum("MessageKind", {name: row["kind"] for name, row in messages.items()}),
         _enum("Why", table["garbage"]),
         _enum("Code", table["errors"]),
         *(_class(name, row) for name, row in messages.items()),
         "Message = (\n    " + "\n    | ".join(map(_camel, messages)) + "\n)\n"
-        "KINDS: dict[type[Message], Kind] = {\n"
-        + "".join(f"    {_camel(name)}: Kind.{name.upper()},\n" for name in messages)
+        "KINDS: dict[type[Message], MessageKind] = {\n"
+        + "".join(f"    {_camel(name)}: MessageKind.{name.upper()},\n" for name in messages)
         + "}\nLAYOUTS: dict[int, tuple[Callable[..., Message], struct.Struct, bool]] = {\n"
         + "".join(_layout(name, row) for name, row in messages.items())
         + "}\n",
@@ -176,6 +181,7 @@ def _c_fits(messages: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
+    """Write the generated files."""
     for path, text in texts().items():
         path.write_text(text, encoding="utf-8", newline="\n")
 

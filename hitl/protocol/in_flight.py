@@ -1,4 +1,4 @@
-"""The one request in flight: its sequence, its bytes, and which frame is its answer; no I/O."""
+"""The one pending request: its sequence, its bytes, and which frame is its answer; no I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 REPLY = 0x80
-"""Set in the kind of whatever a board sends."""
+"""Bit that is set in the kind of every frame that a board sends."""
 
 
 class PendingRequest(NamedTuple):
-    """What was asked, and all that its answer will be held against."""
+    """A request that was sent, with all data that its answer will be compared with."""
 
     message: Message
     sequence: int
@@ -27,11 +27,11 @@ class PendingRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its kind."""
+        """Name of the request's kind."""
         return KINDS[type(self.message)].name
 
     def answered_by(self, frame: ProtocolFrame, message: Message) -> bool:
-        """Whether ``frame``, which means ``message``, is the reply to it."""
+        """Return True if ``frame``, decoded as ``message``, is the reply to this request."""
         reply = KINDS[type(self.message)] | REPLY
         if frame.sequence != self.sequence or frame.kind not in (reply, MessageKind.ERROR):
             return False
@@ -42,66 +42,71 @@ class PendingRequest(NamedTuple):
 
 
 class InFlight:
-    """``pending`` is ``None`` where nothing is awaited; what comes besides is counted."""
+    """The state of the one request that may be pending, and the bytes to send.
+
+    ``pending`` is ``None`` if no answer is expected.  Other frames are counted in ``counts``.
+    """
 
     def __init__(self) -> None:
         self.counts = EventCounts()
         self.pending: PendingRequest | None = None
         self._out = bytearray()
         self.sequence = 0
-        """Of the latest request, modulo 256."""
+        """Sequence of the latest request, modulo 256."""
         self._answered: tuple[int, int] = (-1, -1)
         self._left: PendingRequest | None = None
         self._repeated = False
 
     def outgoing(self) -> bytes:
-        """What is to be sent now; it is handed out once."""
+        """Return the bytes to send now, and remove them from the queue."""
         data = bytes(self._out)
         self._out.clear()
         return data
 
     def begin(self) -> None:
-        """A connection: nothing is awaited, and what the board may have half received ends here."""
+        """Begin a connection: forget the pending request and end a partly received frame."""
         self.pending = None
         self._out += b"\0"
 
     def fail(self) -> None:
-        """Nothing is awaited, and nothing more is to be sent."""
+        """Forget the pending request and the bytes to send."""
         self.pending = None
         self._out.clear()
 
     def ask(self, message: Message, now_ns: int, tag: Tag, values: Vector) -> None:
         """Send ``message`` with the next sequence."""
         self.sequence = (self.sequence + 1) % 256
-        if self.sequence == self._answered[1]:  # the board would take it for that one, repeated
+        if self.sequence == self._answered[1]:  # the board would take it for a repetition
             self.sequence = (self.sequence + 1) % 256
         data = encode_message(message, self.sequence)
         self.pending = PendingRequest(message, self.sequence, now_ns, data, tag, values)
         if self._repeated:
-            # Its end may have found the board's receiver full: what is left there ends here.
+            # The board's receiver may have been full and lost its end: this zero ends the rest.
             self._out += b"\0"
             self._repeated = False
         self._out += data
 
     def repeat(self, request: PendingRequest) -> None:
-        """Send it again, with its sequence."""
+        """Send ``request`` again, with the same sequence."""
         self.counts.repeated += 1
         self._repeated = True
         self._out += b"\0" + request.data
 
     def abandon(self) -> None:
-        """Wait no longer; the reply, should it come, is stale."""
+        """Stop waiting for the pending request; if its reply still comes, it is stale."""
         if self.pending is not None:
             self.pending = None
             self.counts.abandoned += 1
 
     def leave(self) -> None:
-        """As :meth:`abandon`, where nothing went wrong: nothing is counted."""
+        """Stop waiting as :meth:`abandon` does, but count nothing, since nothing went wrong."""
         self._left, self.pending = self.pending, None
 
     def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
-        """The request that ``frame`` answers, which is in flight no more; ``None``: it is counted
-        as what it is."""
+        """Return the request that ``frame`` answers, which is then no longer pending.
+
+        Returns ``None`` and counts ``frame`` as duplicate or stale if it answers no request.
+        """
         pending, left = self.pending, self._left
         if pending is not None and pending.answered_by(frame, message):
             self.pending, self._answered = None, (frame.kind, frame.sequence)

@@ -1,4 +1,4 @@
-"""The line: baud rates that a crystal divides well, time on the wire, and what a period leaves."""
+"""Timing of a serial line: exact baud rates, transmission times, and the time budget."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 
 BITS_PER_BYTE = 10
-"""8, a start bit and a stop bit."""
+"""8 data bits, a start bit and a stop bit."""
 MOST_ERROR_PERCENT = 1.0
-"""Of the board's rate; the adapter at the other end has an error of its own."""
+"""Largest error of the board's rate, %; the adapter at the other end has an error, too."""
 _SAME_RATE = 0.03
 MOST_BAUD = 1_000_000
-"""A byte costs the firmware about 265 cycles; at 2 Mbaud one comes each 80, and 63 can wait."""
+"""Fastest rate.  The firmware takes a byte in about 265 cycles and buffers 63.  At 2 Mbaud a byte
+would arrive every 80 cycles."""
 UNO_HZ = 16_000_000
 _TAKING = 257
-"""Cycles in which the firmware takes a byte."""
+"""Cycles in which the firmware takes a byte from its buffer."""
 _HANDLING = (1600, 11, 38)
-"""Cycles between a request's last byte and its reply's first, without the step: of any exchange,
-and of each byte of the request and of the reply."""
+"""Cycles between a request's last byte and its reply's first, without the step: for an exchange,
+for each byte of the request, and for each byte of the reply."""
 _COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, MOST_BAUD)
 _NORMAL_SPEED = (16_000_000, 57_600)
-"""Arduino's core makes this rate of this clock without U2X, as old boot loaders did."""
+"""Clock, Hz, and rate for which Arduino's core does not use U2X, as old boot loaders did."""
 
 
 @dataclass(frozen=True)
 class BaudRate:
-    """What a USART makes of a rate: ``clock / (8 (UBRR + 1))`` at double speed (U2X).
+    """A baud rate as a USART divides it from its clock: ``clock / (8 (UBRR + 1))``, with U2X.
 
-    ATmega328P datasheet, "Internal Clock Generation - The Baud Rate Generator".  Of 57600 baud at
-    16 MHz Arduino's core makes ``clock / (16 (UBRR + 1))``, which is 2.1 % off.
+    Source: ATmega328P data sheet, "Internal Clock Generation - The Baud Rate Generator".  For 57600
+    baud at 16 MHz, Arduino's core uses ``clock / (16 (UBRR + 1))``, which is 2.1 % off.  Raises
+    :class:`ScenarioError` for a rate that no divider makes.
     """
 
     baud: int
@@ -42,12 +44,12 @@ class BaudRate:
 
     def __post_init__(self) -> None:
         if not 0 < self.baud <= self.clock_hz // self._divider or self.ubrr > 4095:
-            text = f"no divider makes {self.baud} baud of {self.clock_hz} Hz"
+            text = f"no divider makes {self.baud} baud from a clock of {self.clock_hz} Hz"
             raise ScenarioError(f"{text}; choose {_listed(self.clock_hz)}")
 
     @property
     def ubrr(self) -> int:
-        """The divider whose rate is nearest."""
+        """The divider register's value (UBRR) whose rate is nearest."""
         clock = self.clock_hz / self._divider
         below = max(int(clock // self.baud) - 1, 0)
         return min(below, below + 1, key=lambda n: abs(clock / (n + 1) - self.baud))
@@ -58,25 +60,31 @@ class BaudRate:
 
     @property
     def actual(self) -> float:
+        """The rate that the USART makes, bit/s."""
         return self.clock_hz / (self._divider * (self.ubrr + 1))
 
     @property
     def error_percent(self) -> float:
+        """Deviation of the actual rate from the nominal rate, %."""
         return 100.0 * (self.actual / self.baud - 1.0)
 
     @property
     def good(self) -> bool:
+        """True if the rate's error is below 1 %."""
         return abs(self.error_percent) < MOST_ERROR_PERCENT
 
     def __str__(self) -> str:
         if self.good:
             return f"{self.baud} baud ({self.error_percent:+.1f} %)"
         rates = _listed(self.clock_hz)
-        return f"{self.baud} baud is {self.error_percent:+.1f} % off at the board; better: {rates}"
+        return f"{self.baud} baud is {self.error_percent:+.1f} % off at the board; choose {rates}"
 
 
 def offered(clock_hz: int = 16_000_000) -> tuple[int, ...]:
-    """Common rates that this clock divides with less than 1 % of error, and firmware can take."""
+    """Return the common rates, bit/s, that are usable with this clock.
+
+    Their error is below 1 %, and the firmware can take bytes that fast.
+    """
     rates = (r for r in _COMMON if r <= clock_hz // 8)
     return tuple(r for r in rates if BaudRate(r, clock_hz).good)
 
@@ -86,13 +94,13 @@ def _listed(clock_hz: int) -> str:
 
 
 def nominal(actual: float) -> int:
-    """What the rate that a board really makes is called: 117647 bit/s is 115200 baud."""
+    """Return the common rate nearest to ``actual``: 115200 baud for 117647 bit/s."""
     name = min(_COMMON, key=lambda rate: abs(actual / rate - 1.0))
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
 def in_words(baud: int, clock_hz: int) -> str:
-    """What a board that answers makes of a rate, though it may not be by a divider (USB)."""
+    """Describe the rate of a board that answers; over USB, no divider needs to make it."""
     try:
         return str(BaudRate(baud, clock_hz))
     except ScenarioError:
@@ -100,11 +108,11 @@ def in_words(baud: int, clock_hz: int) -> str:
 
 
 def handling_ns(request_bytes: int, reply_bytes: int, baud: int, clock_hz: int = UNO_HZ) -> int:
-    """What the firmware takes of an exchange beside the step, while nothing is on the wire.
+    """Return the firmware's time for one exchange, ns, without the step and the transmission.
 
-    It checks and unpacks the request, packs and seals the reply, and starts to send it; where bytes
-    come faster than it takes them, it also takes those that wait.  By cycles that were counted on
-    an emulated Uno (docs/decisions/114).
+    In this time the firmware checks and unpacks the request, packs the reply with its checksum, and
+    starts to send it.  If bytes arrive faster than the firmware takes them, it also takes the
+    buffered ones.  The cycles were counted on an emulated Uno (docs/decisions/114).
     """
     waiting = max(0, _TAKING - BITS_PER_BYTE * clock_hz // baud) * request_bytes
     fixed, a_request_byte, a_reply_byte = _HANDLING
@@ -113,13 +121,13 @@ def handling_ns(request_bytes: int, reply_bytes: int, baud: int, clock_hz: int =
 
 
 def wire_ns(size: int, baud: int) -> int:
-    """Time of ``size`` bytes on the wire, rounded up."""
+    """Return the transmission time of ``size`` bytes, ns, rounded up."""
     return -(-size * BITS_PER_BYTE * NS_PER_S // baud)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """One exchange of a controller: the longest frames, and what they leave of the period."""
+    """Time budget of one exchange with a controller on a board, for the longest frames."""
 
     request_bytes: int
     reply_bytes: int
@@ -128,13 +136,17 @@ class Budget:
     execution_ns: int
     period_ns: int
     handling_ns: int = 0
-    """What the firmware takes beside the step (:func:`handling_ns`)."""
+    """Time of the firmware in addition to the step (:func:`handling_ns`)."""
 
     @classmethod
     def of(
         cls, interface: Interface, baud: int, execution_ns: int = 0, clock_hz: int = UNO_HZ
     ) -> Budget:
-        """``execution_ns``: the longest step so far, of the board's own clock."""
+        """Return the budget of the controller of ``interface`` at ``baud`` bit/s.
+
+        ``execution_ns`` is the longest step so far by the board's clock, 0 if it is unknown.
+        ``clock_hz`` is the board's processor clock.
+        """
         sizes = (
             wire_size(LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes),
             wire_size(
@@ -149,28 +161,29 @@ class Budget:
 
     @property
     def exchange_ns(self) -> int:
-        """On the wire, and in the step."""
+        """Transmission of request and reply, and the step, ns."""
         return self.request_ns + self.execution_ns + self.reply_ns
 
     @property
     def answered_ns(self) -> int:
-        """From the request's first byte to the reply's last."""
+        """Time from the request's first byte to the reply's last, ns."""
         return self.exchange_ns + self.handling_ns
 
     @property
     def holds(self) -> bool:
+        """True if the exchange fits the period."""
         return self.answered_ns <= self.period_ns
 
     @property
     def rate_hz(self) -> float:
-        """The rate that this line and this controller can hold."""
+        """The greatest rate of steps that this line and this controller can sustain, Hz."""
         return NS_PER_S / self.answered_ns
 
     def __str__(self) -> str:
         verdict = "fits" if self.holds else "does not fit"
         step, rest = f"step {self.execution_ns / 1e6:.3f} ms, ", ""
         if not self.execution_ns:
-            step, rest = "", " (the step's execution time is measured in a flight)"
+            step, rest = "", " (a run measures the step's execution time)"
         return (
             f"request {self.request_bytes} bytes {self.request_ns / 1e6:.3f} ms, {step}"
             f"firmware {self.handling_ns / 1e6:.3f} ms, "

@@ -1,12 +1,12 @@
-"""The host's side of a conversation with a board: no I/O and no clock, ``now_ns`` is passed in.
+"""The host's side of a session with a board: no I/O and no clock; the caller passes ``now_ns``.
 
-What to send is collected by :meth:`Session.outgoing`; what arrives is given to
-:meth:`Session.receive`; :meth:`Session.poll` lets time pass.  One request is in flight::
+:meth:`Session.outgoing` returns the bytes to send, :meth:`Session.receive` takes the bytes that
+arrived, and :meth:`Session.poll` lets time pass.  At most one request is pending::
 
     idle --connect--> connecting --HELLO--> ready --start--> ready, started --step--> ...
-                                    any of them --Failed--> failed --connect--> connecting
+                                 any state --Failed--> failed --connect--> connecting
 
-Bytes never raise.  What a caller does out of turn raises :class:`OutOfTurn`.
+Received bytes never raise.  A call that the state does not allow raises :class:`OutOfTurn`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from rtsim.core.tag import NS_PER_S, Tag
 
 HELLO_EVERY_NS = NS_PER_S // 4
 CONNECT_PATIENCE_NS = 5 * NS_PER_S
-"""A board that opening the port has reset sits in its boot loader first."""
+"""Timeout for connecting: opening the port resets a board, which then runs its boot loader."""
 MOST_MICROSTEP = 2**16 - 1
 MOST_PARAMETER_BYTES = 2**16 - 1
 _NO_TAG = Tag(0)
@@ -66,7 +66,7 @@ _NO_VALUES = np.zeros(0)
 
 
 class OutOfTurn(RtsimError):
-    """A request that the state of the session does not allow: a mistake of the caller's."""
+    """A request that the state of the session does not allow: an error of the caller."""
 
 
 class SessionState(Enum):
@@ -77,9 +77,11 @@ class SessionState(Enum):
 
 
 class Session:
-    """A conversation about one interface; ``patience_ns`` is for an answer to any request.
+    """A session with a board that runs the controller of ``interface``.
 
-    Without an interface any board will do, and it can be pinged only.
+    ``patience_ns`` is the timeout for the answer to a request, ``connect_patience_ns`` for the
+    first answer of the board.  ``build`` is the expected build of the firmware, ``None`` for any.
+    Without an interface any board is accepted, but it can only be pinged.
     """
 
     def __init__(
@@ -107,51 +109,61 @@ class Session:
 
     @property
     def counts(self) -> EventCounts:
-        """What came besides answers, since :meth:`count_anew`."""
+        """Counters of frames and irregular answers since :meth:`count_anew`."""
         return self._flight.counts
 
     def count_anew(self) -> None:
-        """From 0."""
+        """Set all counters to 0."""
         self._flight.counts = EventCounts()
 
     @property
     def waiting(self) -> bool:
-        """A request is in flight."""
+        """True while a request is pending."""
         return self._flight.pending is not None
 
     def outgoing(self) -> bytes:
-        """What is to be sent now; it is handed out once."""
+        """Return the bytes to send now, and remove them from the queue."""
         return self._flight.outgoing()
 
-    # What the caller asks for.
+    # Requests of the caller.
 
     def connect(self, now_ns: int) -> None:
-        """Ask who is there until it answers; what a board says while it boots is skipped."""
+        """Send HELLO until the board answers; output of a booting board is ignored."""
         self.state, self.started, self.board = SessionState.CONNECTING, False, None
         self._began_ns, self._parser = now_ns, Parser()
         self._flight.begin()
         self._hello(now_ns)
 
     def start(self, parameters: Vector, now_ns: int) -> None:
-        """Set the parameters, in as many pieces as the board needs, and initialise."""
+        """Set the parameters (k,) and initialise the controller.
+
+        The parameters are sent in as many pieces as the board needs.  Raises
+        :class:`ControllerError` if a parameter does not fit its C type or there are too many.
+        """
         self._free()
         if self._about is None:
-            raise OutOfTurn("this session knows no controller: give it an interface to start one")
+            raise OutOfTurn("this session has no interface; give it one to start a controller")
         packed, refused = self._parameters.pack(parameters)
         if refused:
             raise ControllerError(self._refusal(refused, parameters, self._interface.parameters))
         if len(packed) > MOST_PARAMETER_BYTES:
-            text = f"{len(packed)} bytes of parameters; at most {MOST_PARAMETER_BYTES} fit"
+            text = (
+                f"the parameters have {len(packed)} bytes; at most {MOST_PARAMETER_BYTES} bytes "
+                "can be sent to a board"
+            )
             raise ControllerError(text)
         self.started, self._packed, self._began_ns = False, packed, now_ns
         self._counter = self._sent = 0
         self._chunk(0, parameters, now_ns)
 
     def step(self, tag: Tag, inputs: Vector, now_ns: int) -> None:
-        """One step; raises ControllerError where an input does not fit its C type."""
+        """Request one step with ``inputs`` (m,) at ``tag``.
+
+        Raises :class:`ControllerError` if the tag or an input does not fit its C type.
+        """
         self._free()
         if not self.started:
-            raise OutOfTurn("a step before the controller was started; call start first")
+            raise OutOfTurn("a step was requested before the start; call start first")
         if not (0 <= tag.ns < 2**64 and 0 <= tag.step <= MOST_MICROSTEP):
             raise ControllerError(f"tag {tag!r} does not fit 64 bits of ns and 16 of microstep")
         packed, refused = self._inputs.pack(inputs)
@@ -161,7 +173,7 @@ class Session:
         self._ask(StepMessage(tag.ns, tag.step, packed), now_ns, tag, inputs)
 
     def ping(self, nonce: int, now_ns: int) -> None:
-        """A sample for the clock; ``nonce`` is 32 bits that no ping before it had."""
+        """Request the board's time; ``nonce`` is a 32-bit number that no earlier ping had."""
         self._free()
         self._ask(Ping(nonce, 0), now_ns, _NO_TAG, _NO_VALUES)
 
@@ -171,28 +183,28 @@ class Session:
         self._ask(Stop(), now_ns, _NO_TAG, _NO_VALUES)
 
     def probe(self, now_ns: int) -> None:
-        """Ask again who is there: names a board that has reset and whose notice was lost."""
+        """Send HELLO again; the answer shows a reset of the board whose notice was lost."""
         self._free()
         self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
 
     def repeat(self) -> None:
-        """Send the request in flight again.  A board that took it answers as before."""
+        """Send the pending request again.  A board that has it already repeats its answer."""
         if self._flight.pending is None:
-            raise OutOfTurn("nothing to repeat: no request is in flight")
+            raise OutOfTurn("nothing to repeat: no request is pending")
         self._flight.repeat(self._flight.pending)
 
     def abandon(self) -> None:
-        """Wait no longer for the request in flight; its reply, should it come, is stale."""
+        """Stop waiting for the pending request; if its reply still comes, it is stale."""
         self._flight.abandon()
 
     def leave(self) -> None:
-        """As :meth:`abandon`, at the end: nothing went wrong, and nothing is counted."""
+        """Stop waiting at the end of a run, as :meth:`abandon` does, but count nothing."""
         self._flight.leave()
 
-    # What happens.
+    # Arrivals and the passing of time.
 
     def poll(self, now_ns: int) -> list[Event]:
-        """Let time pass: HELLO again, or patience at its end."""
+        """Let time pass: repeat HELLO, or return :class:`Failed` after the timeout."""
         if self.state is SessionState.CONNECTING:
             waited = now_ns - self._began_ns
             if waited >= self._connect_patience:
@@ -206,7 +218,7 @@ class Session:
         return []
 
     def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """What these bytes complete, which arrived by ``now_ns``.  Never raises."""
+        """Return the events that ``data`` completes, which arrived by ``now_ns``.  Never raises."""
         events: list[Event] = []
         for found in self._parser.feed(data):
             if isinstance(found, ProtocolFrame):
@@ -268,7 +280,7 @@ class Session:
                 raise AssertionError(message)
 
     def _known(self, board: HelloReply) -> Event:
-        """Of a board that is met, or of one that was probed."""
+        """Check the answer to the first HELLO or to a probe."""
         before = self.board
         if before is not None and board.boot_nonce != before.boot_nonce:
             nonces = board.boot_nonce, before.boot_nonce
@@ -286,7 +298,7 @@ class Session:
             return self._failed(ControllerError(text))
         end = pending.message.offset + len(pending.message.values)
         if reply.received != end:
-            text = f"acknowledged {reply.received} bytes of parameters after {end}"
+            text = f"acknowledged {reply.received} bytes of parameters, but {end} were sent"
             return self._failed(verdicts.untrue(text))
         if end < len(self._packed):
             self._chunk(end, pending.values, now_ns)
@@ -301,13 +313,13 @@ class Session:
             self._counter = before
             return self._failed(verdicts.forgot(what, before))
         if reply.counter > self._sent:
-            text = f"counts {reply.counter} steps and was asked for {self._sent}"
+            text = f"counted {reply.counter} steps, but {self._sent} were requested"
             return self._failed(verdicts.untrue(text))
         if reply.status:
             text = self._refusal(reply.status, pending.values, self._interface.inputs)
             return self._failed(ControllerError(text))
         if len(reply.outputs) != self._outputs.bytes:
-            text = f"sent {len(reply.outputs)} bytes of outputs, not {self._outputs.bytes}"
+            text = f"sent {len(reply.outputs)} bytes of outputs; expected {self._outputs.bytes}"
             return self._failed(verdicts.untrue(text))
         outputs, refused = self._outputs.unpack(reply.outputs)
         if refused:
@@ -318,7 +330,7 @@ class Session:
             pending.tag, outputs, reply.cycles, reply.stack, reply.counter, unanswered, took_ns
         )
 
-    # How it is done.
+    # Helpers.
 
     @property
     def _interface(self) -> Interface:
@@ -326,11 +338,13 @@ class Session:
         return self._about
 
     def _free(self) -> HelloReply:
-        """The board, where a request may be sent to it."""
+        """Return the board; raise :class:`OutOfTurn` if no request may be sent to it now."""
         if self.state is not SessionState.READY or self.board is None:
-            raise OutOfTurn(f"a request to a board while {self.state.value}; call connect first")
+            raise OutOfTurn(
+                f"a request was made in the state '{self.state.value}'; call connect first"
+            )
         if self.waiting:
-            text = "one request is in flight; receive its reply, or abandon it, before the next"
+            text = "a request is pending; receive its reply or abandon it before the next request"
             raise OutOfTurn(text)
         return self.board
 
@@ -338,7 +352,7 @@ class Session:
         self._flight.ask(message, now_ns, tag, values)
 
     def _hello(self, now_ns: int) -> None:
-        """All HELLOs of one connecting have one sequence: any answer will do."""
+        """Send HELLO; all HELLOs of one connection attempt share a sequence and an answer."""
         if self._flight.pending is None:
             self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
         else:

@@ -1,4 +1,4 @@
-"""Messages to frames and back."""
+"""Convert protocol messages to frames and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hitl.protocol.messages import KINDS, LAYOUTS, Message
 
 
 def encode_message(message: Message, sequence: int) -> bytes:
-    """The bytes of ``message`` on the line; raises struct.error where a field does not fit."""
+    """Return the bytes of ``message`` on the line; raises struct.error if a field does not fit."""
     kind = KINDS[type(message)]
     _, layout, tailed = LAYOUTS[kind]
     if not tailed:
@@ -19,7 +19,7 @@ def encode_message(message: Message, sequence: int) -> bytes:
 
 
 def decode_message(frame: ProtocolFrame) -> Message | None:
-    """What ``frame`` says; None where its kind is unknown or its length not that of its kind."""
+    """Return the message in ``frame``; ``None`` if its kind is unknown or its length wrong."""
     known = LAYOUTS.get(frame.kind)
     if known is None:
         return None

@@ -1,1 +1,1 @@
-"""Rigs: what is at which pin of the I/O node, and the boards that emulate it."""
+"""Rigs: the signals at the pins of an I/O node, and the emulated boards that are wired to it."""

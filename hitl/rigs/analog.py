@@ -1,4 +1,4 @@
-"""Analog parts between pins of emulated boards."""
+"""Analog components between pins of emulated boards."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hitl.rigs.rig import LowPass
 
 
 class Capacitor:
-    """The voltage behind a :class:`LowPass` that is driven with a held voltage.
+    """The capacitor of a :class:`LowPass` that is driven with a piecewise constant voltage.
 
     dV/dt = (held - V) / RC has the solution V(t) = held + (V0 - held) exp(-t / RC), which is exact
-    however time is cut.  PWM counts as its mean: its ripple is left out, at most
-    held * (1 - duty) * T / RC of a period T.  No current flows into the ADC.
+    for steps of any length.  A PWM signal is replaced by its mean.  This omits its ripple, which is
+    at most held * (1 - duty) * T / RC for a period T.  No current flows into the ADC.
     """
 
     def __init__(self, part: LowPass, clock_hz: int) -> None:
@@ -22,12 +22,12 @@ class Capacitor:
         self.held = 0.0
 
     def volts(self, cycle: int) -> float:
-        """At ``cycle``, the driven voltage held since the last :meth:`drive`."""
+        """Return the capacitor's voltage, V, at ``cycle``, which is not before the last drive."""
         decayed = math.exp(-(cycle - self._cycle) / self._cycles)
         return self.held + (self._volts - self.held) * decayed
 
     def drive(self, cycle: int, volts: float) -> None:
-        """From ``cycle`` on with ``volts``."""
+        """Drive the low pass with ``volts`` from ``cycle`` on."""
         if volts != self.held:
             self._volts, self._cycle = self.volts(cycle), cycle
             self.held = volts

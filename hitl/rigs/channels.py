@@ -1,4 +1,4 @@
-"""One row of ``[to_pins]`` or ``[from_pins]``: a signal, its pin, and how raw becomes value."""
+"""Read a row of ``[to_pins]`` or ``[from_pins]``: a signal, its pin, and its scale."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ _ONLY = {
     "per_duty": "pwm_out", "per_volt": "adc_in", "measure": "pulse_in", "pull_up": "digital_in",
 }  # fmt: skip
 _NEVER = -1.0
-"""The time of an edge that has not come yet, s."""
+"""Value for the time of an edge that has not occurred yet, s."""
 
 
 def read_channel(
     lines: Lines, table: str, name: str, row: object, keys: tuple[str, ...]
 ) -> Channel:
-    """The signal ``name`` of ``[table]``; :class:`InterfaceError` names its line."""
+    """Read the signal ``name`` of ``[table]`` from ``row``, which may have the keys ``keys``.
+
+    Raises :class:`InterfaceError` with the signal's line for any error.
+    """
     try:
         if not isinstance(row, dict):
-            raise ValueError(f'write {name} = {{ pin = "D2", kind = "..." }}')
+            raise ValueError(f'not a table; write {name} = {{ pin = "D2", kind = "..." }}')
         for key in row:
             _known("key", key, keys)
         kind = row.get("kind")
@@ -49,7 +52,7 @@ def read_channel(
             raise ValueError(why)
         for key, of in _ONLY.items():
             if key in row and not (kind == of or (key == "pull_up" and kind == "pulse_in")):
-                raise ValueError(f"{key} is for {of}, not for {kind}; leave it out")
+                raise ValueError(f"{key} applies only to {of}, not to {kind}; remove it")
         return _channel(name, str(pin), str(kind), row, lines.of(table, name))
     except InterfaceError:
         raise
@@ -61,7 +64,7 @@ def _known(what: str, given: object, known: tuple[str, ...]) -> None:
     if given in known:
         return
     if given is None:
-        raise ValueError(f"no {what}; choose {', '.join(known)}")
+        raise ValueError(f"{what} is missing; choose {', '.join(known)}")
     near = difflib.get_close_matches(str(given), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"choose {', '.join(known)}"
     raise ValueError(f"unknown {what} {given!r}; {hint}")
@@ -74,7 +77,7 @@ def _channel(name: str, pin: str, kind: str, row: Mapping[str, Any], line: int) 
     type, scale, unit, initial = _raw(kind, measure, row)
     low, high = number(row.get("low", -math.inf)), number(row.get("high", math.inf))
     if not low <= high:
-        raise ValueError(f"no value lies between low = {low:g} and high = {high:g}")
+        raise ValueError(f"low = {low:g} and high = {high:g} allow no value; give low <= high")
     signal = Signal(
         name, _text(row, "unit", unit), type=type, initial=number(row.get("initial", initial)),
         low=low, high=high, description=_text(row, "description", ""),
@@ -83,9 +86,9 @@ def _channel(name: str, pin: str, kind: str, row: Mapping[str, Any], line: int) 
     _known("overflow", overflow, OVERFLOW)
     bias = number(row.get("offset", 0.0))
     if bias and (type == "bool" or measure):
-        raise ValueError("an offset is for pwm_out and adc_in; leave it out")
+        raise ValueError("offset applies only to pwm_out and adc_in; remove it")
     if not math.isfinite(bias):
-        raise ValueError(f"offset = {bias:g} is not finite")
+        raise ValueError(f"offset = {bias:g}; it must be finite")
     place = Field(signal, name, True, line, scale, bias, overflow)
     safe = _safe(place, row) if kind in TO_PINS else 0.0
     pull_up = row.get("pull_up", False)
@@ -95,7 +98,7 @@ def _channel(name: str, pin: str, kind: str, row: Mapping[str, Any], line: int) 
 
 
 def _raw(kind: str, measure: str, row: Mapping[str, Any]) -> tuple[str, float, str, float]:
-    """Type on the line, value of one raw step, unit and initial value where none is given."""
+    """Return the type on the line, the value of a raw step, and default unit and initial value."""
     if kind in ("digital_out", "digital_in"):
         return "bool", 1.0, "1", 0.0
     if kind == "pwm_out":
@@ -109,31 +112,38 @@ def _raw(kind: str, measure: str, row: Mapping[str, Any]) -> tuple[str, float, s
 
 def _per(row: Mapping[str, Any], key: str, what: str) -> float:
     if key not in row:
-        raise ValueError(f"no {key}: the {what}, such as {key} = 1000")
+        raise ValueError(f"{key} is missing; give the {what}, such as {key} = 1000")
     value = number(row[key])
     if not math.isfinite(value) or value == 0.0:
-        raise ValueError(f"{key} = {value:g}; finite, and not 0")
+        raise ValueError(f"{key} = {value:g}; it must be finite and not 0")
     return value
 
 
 def _text(row: Mapping[str, Any], key: str, default: str) -> str:
     value = row.get(key, default)
     if not isinstance(value, str):
-        raise ValueError(f"{key} = {value!r} is no text; write {key} = '...'")
+        raise ValueError(f"{key} = {value!r} is not a text; write {key} = '...'")
     return value
 
 
 def _safe(place: Field, row: Mapping[str, Any]) -> float:
-    """Raw."""
+    """Return the fail-safe value as a raw value."""
     if "safe" not in row:
-        raise ValueError("no safe value: what the pin is driven with when nobody drives it")
+        raise ValueError(
+            "safe is missing; give the value that the pin gets while the host is silent"
+        )
     safe, signal = number(row["safe"]), place.signal
     if not signal.low <= safe <= signal.high:
-        raise ValueError(f"safe = {safe:g} is outside of [{signal.low:g}, {signal.high:g}]")
+        raise ValueError(
+            f"safe = {safe:g} is outside the signal's range [{signal.low:g}, {signal.high:g}]"
+        )
     if signal.type == "bool":
         return float(safe != 0.0)
     raw = round((safe - place.bias) / place.scale)
     if not 0 <= raw <= DUTY_STEPS:
         most = DUTY_STEPS * place.scale + place.bias
-        raise ValueError(f"safe = {safe:g}, but duties 0 to 1 are {place.bias:g} to {most:g}")
+        raise ValueError(
+            f"safe = {safe:g} is outside the pin's range: duty 0 is {place.bias:g}, duty 1 is "
+            f"{most:g}"
+        )
     return float(raw)

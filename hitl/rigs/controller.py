@@ -1,7 +1,7 @@
-"""A rig as the runtime's Controller: named signals in, the I/O node's pins, named signals out.
+"""A rig as a controller of the runtime: it writes and reads the pins of the I/O node.
 
-The node is flown by :class:`hitl.controllers.board.BoardController` as any board, with the same
-handshake; what is added here is the meaning of its pins.
+:class:`hitl.controllers.board.BoardController` communicates with the node as with any board, with
+the same handshake.  This module converts between the signals of the rig and the node's pins.
 """
 
 from __future__ import annotations
@@ -27,13 +27,20 @@ from rtsim.engine.faults.at_lines import LineFaults
 
 
 def node_interface(period: Period | None = None) -> Interface:
-    """What the I/O node's firmware is built from: the same for every rig."""
+    """Return the interface of the I/O node's firmware, which is the same for every rig.
+
+    ``period``, if given, replaces the period of its file.
+    """
     interface = load_interface(INTERFACE)
     return interface if period is None else replace(interface, period=period)
 
 
 def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
-    """The emulated boards of ``rig``, wired, at the moment that power comes on."""
+    """Open the emulated boards of ``rig`` at power-on and wire them.
+
+    ``probe`` is called with each voltage between boards.  Raises
+    :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
+    """
     image = firmware(node_interface(), baud=rig.baud).path
     boards: dict[str, EmulatedBoard] = {}
     try:
@@ -49,10 +56,12 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
 
 
 class RigController:
-    """What is at the pins of ``rig``, in the place of a scenario's controller.
+    """The devices at the pins of ``rig``, in the place of a scenario's controller.
 
-    ``period`` is the scenario's, for the time budget of the line.  ``paced``: by the wall clock.
-    ``probe`` is told of the voltages between emulated boards.
+    ``period`` is the scenario's period, used for the time budget of the line.  With ``paced`` the
+    rig runs by the wall clock.  ``silence`` and ``patience`` are the timeouts of
+    :class:`hitl.controllers.board.BoardController`, s.  ``probe`` is called with each voltage
+    between emulated boards.
     """
 
     outside = True
@@ -76,9 +85,9 @@ class RigController:
         self.silence, self.patience = silence, patience
         self.own_time = not paced
         self.boards: WiredBoards | None = None
-        """The emulated ones, once they run."""
+        """The emulated boards, once they run."""
         self.last: dict[str, float] = {}
-        """What was driven and read last, by signal."""
+        """The values that were written or read last, by signal."""
         self._period, self._probe = period, probe
         node = node_interface(period)
         emulated = parse_url(rig.board).emulated
@@ -95,7 +104,11 @@ class RigController:
         return self.boards
 
     def fresh(self) -> RigController:
-        """One like it at its start: boards powered up, pins at their safe values, all settled."""
+        """Return a new controller of the same rig at its start.
+
+        Its boards are powered up, its pins are at their fail-safe values, and emulated boards have
+        run for the settling time.
+        """
         out = RigController(
             self.rig, self._period, paced=not self.own_time, silence=self.silence,
             patience=self.patience, probe=self._probe,
@@ -107,7 +120,7 @@ class RigController:
         return out
 
     def describe(self) -> dict[str, object]:
-        """For a recording's header."""
+        """Return the description of the rig for a recording's header."""
         return {
             "type": type(self).__name__,
             "rig": str(self.rig.path),
@@ -116,7 +129,10 @@ class RigController:
         }
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Drive the pins; raises :class:`ControllerError` where a value has no raw one."""
+        """Write ``inputs`` to the pins.
+
+        Raises :class:`ControllerError` for a value outside the limits of its signal or pin.
+        """
         drive = self._writer.drive(inputs)
         self.last.update(zip(self.inputs.names, inputs.tolist(), strict=True))
         self.node.send(tag, drive)
@@ -130,7 +146,7 @@ class RigController:
         return values
 
     def spoil(self, line: LineFaults) -> None:
-        """From now on the node's bytes go through these faults."""
+        """Inject the faults of ``line`` into the node's bytes from now on."""
         self.node.spoil(line)
 
     def advance(self, tag: Tag) -> None:
@@ -150,27 +166,27 @@ class RigController:
 
     @property
     def free_running(self) -> bool:
-        """It goes on alone when the simulation stands: no pause, no other rate."""
+        """True if the rig continues while the simulation is paused; the run then must not pause."""
         return running.free_running(self.rig) and not self.rig.hold
 
     @property
     def took_ns(self) -> array[int]:
-        """Execution time of each step on the I/O node."""
+        """Execution time of each step on the I/O node, ns."""
         return self.node.took_ns
 
     @property
     def budget(self) -> Budget:
-        """Of one exchange with the I/O node, with its longest step so far."""
+        """Time budget of one exchange with the I/O node, with its longest step so far."""
         return self.node.budget
 
     @property
     def repeated(self) -> int:
-        """Requests that were sent once more, since no answer had come."""
+        """Number of requests that were sent again because no answer came."""
         return self.node.counts.repeated
 
     @property
     def silences(self) -> int:
-        """Times that the node's watchdog drove the safe values."""
+        """How often the node's watchdog set the fail-safe values."""
         return self._reader.silences
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The wiring of a rig as a picture: SVG, without a library."""
+"""Draw the wiring of a rig as SVG, without a library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hitl.boards import parse_url
 from hitl.rigs.rig import NODE, Channel, Rig, RigWire
 
 _LINE, _GAP = 30, 14
-"""Of a signal, and between pins."""
+"""Height of a signal's lines, and gap between pins, pixels."""
 _TOP = 66
 _BOX = 150
 _LEFT, _NODE_X, _DEVICE_X = 16, 330, 720
@@ -25,7 +25,7 @@ _STYLE = """text{font:13px sans-serif;fill:#222}.small{font-size:11px;fill:#555}
 
 
 def svg(rig: Rig) -> str:
-    """Signals on the left, the I/O node in the middle, what is wired to it on the right."""
+    """Return ``rig`` as SVG: signals at the left, the I/O node, and devices at the right."""
     rows, bottom = _rows(rig)
     height = bottom + 16
     parts = [
@@ -49,7 +49,7 @@ def svg(rig: Rig) -> str:
 
 
 def _rows(rig: Rig) -> tuple[dict[str, int], int]:
-    """The height at which each pin of the node is drawn, and the end of the last."""
+    """Return the y coordinate of each pin of the node, and the lower end of the last."""
     rows, y = {}, _TOP + 40
     for pin in dict.fromkeys(c.pin for c in rig.channels):
         high = _LINE * len(list(rig.at(pin)))
@@ -66,7 +66,7 @@ def _about(rig: Rig) -> str:
 
 
 def _signals(pin: str, y: int, channels: list[Channel]) -> Iterable[str]:
-    """The names and scales of what is at a pin, and its arrow."""
+    """Yield the names and scales of the signals at a pin, and its arrow."""
     top = y - _LINE * len(channels) // 2
     for k, channel in enumerate(channels):
         unit = channel.field.signal.unit
@@ -91,7 +91,7 @@ def _kind(channel: Channel) -> str:
 
 
 def _devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
-    """Each device as a box, as high as the pins of the node that it is wired to."""
+    """Yield each device as a box beside the pins of the node that it is wired to."""
     y = bottom
     for device in rig.devices:
         wires = [w for w in rig.wires if device.name in (w.source.board, w.target.board)]

@@ -1,9 +1,9 @@
-"""The rig file: a TOML that says once what is at the pins of an I/O node.
+"""The rig file: a TOML file that describes the signals and devices at the pins of an I/O node.
 
 ::
 
     name = "illumination"
-    watchdog = 0.1                     # s of silence, then the safe values
+    watchdog = 0.1                     # s of silence until the fail-safe values are set
 
     [node]
     board = "board:uno"                # or serial:///dev/ttyACM0
@@ -16,16 +16,17 @@
     lamp = { pin = "D2", kind = "digital_in" }
     lamp_on_at = { pin = "D2", kind = "pulse_in", measure = "rise" }    # s
 
-    [devices.sensor]                   # emulated, with its own firmware
+    [devices.sensor]                   # an emulated board with its own firmware
     firmware = "illumination.hex"
 
     [[wires]]
     from = "node.D3"
     to = "sensor.A0"
-    resistance = 10e3                  # ohm; with a capacitance a low pass
+    resistance = 10e3                  # ohm; forms a low pass with the capacitance
     capacitance = 1e-6                 # F
 
-What goes to a pin has a safe value; all are limited by ``low`` and ``high``.  Errors name the line.
+Each signal to a pin has a fail-safe value.  All signals are limited by ``low`` and ``high``.
+Errors name the line.
 """
 
 from __future__ import annotations
@@ -61,24 +62,28 @@ SETTLE_S = (0.0, 60.0)
 
 
 def load_rig(path: str | Path) -> Rig:
-    """Read a rig file; :class:`InterfaceError` names file and line."""
+    """Read the rig file ``path``.  Raises :class:`InterfaceError` with file and line."""
     path = Path(path)
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise InterfaceError(f"{path}: more than {MOST_BYTES} bytes; no rig file?")
+            raise InterfaceError(
+                f"{path}: the file has more than {MOST_BYTES} bytes, the limit of a rig file"
+            )
         text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise InterfaceError(
             f"{path}: {error.strerror}; give the path of a rig file, such as illumination.toml"
         ) from None
     except UnicodeDecodeError as error:
-        raise InterfaceError(f"{path}: not UTF-8 text at byte {error.start}") from None
+        raise InterfaceError(
+            f"{path}: the file is not UTF-8 text at byte {error.start}; give a rig file"
+        ) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InterfaceError(f"{path}: not TOML: {error}") from None
+        raise InterfaceError(f"{path}: the file is not valid TOML: {error}") from None
     except RecursionError:
-        raise InterfaceError(f"{path}: nests too deep to be a rig file") from None
+        raise InterfaceError(f"{path}: the values are nested too deeply for a rig file") from None
     return _Reader(path.resolve(), data, Lines(path, text)).rig()
 
 
@@ -92,7 +97,8 @@ class _Reader:
         to_pins = self._channels("to_pins", TO_KEYS)
         from_pins = self._channels("from_pins", FROM_KEYS)
         if not to_pins and not from_pins:
-            raise self.top.error("to_pins", "neither [to_pins] nor [from_pins]: nothing is wired")
+            text = "[to_pins] and [from_pins] are missing; name at least one signal at a pin"
+            raise self.top.error("to_pins", text)
         self._apart(to_pins, from_pins)
         devices = self._devices()
         emulation = Table(self.lines, "emulation", self.top.table("emulation"), ("slice", "settle"))
@@ -116,7 +122,8 @@ class _Reader:
     def _name(self) -> str:
         name = self.top.text("name")
         if not _NAME.match(name):
-            raise self.top.error("name", f"name {name!r}: letters, digits and _, at most 63")
+            text = f"name {name!r} is not an identifier of at most 63 letters, digits and _"
+            raise self.top.error("name", text)
         return name
 
     def _flag(self, key: str) -> bool:
@@ -135,7 +142,7 @@ class _Reader:
         except (TypeError, ValueError, ZeroDivisionError):
             seconds = math.nan
         if not low <= seconds <= high:
-            what = f"no {key}" if value is None else f"{key} = {value!r}"
+            what = f"{key} is missing" if value is None else f"{key} = {value!r}"
             raise table.error(key, f"{what}; give seconds from {low:g} to {high:g}")
         return seconds
 
@@ -146,10 +153,12 @@ class _Reader:
         key = "board"
         try:
             if parse_url(url).baud is not None:
-                raise ScenarioError(f"{url} names a rate; write it as baud = ... on its own line")
+                raise ScenarioError(
+                    f"{url} contains a baud rate; write baud = ... on a line of its own"
+                )
             key = "baud"
             if isinstance(baud, bool) or not isinstance(baud, int):
-                raise ScenarioError(f"baud = {baud!r} is no whole number")
+                raise ScenarioError(f"baud = {baud!r} is not a whole number; write baud = 500000")
             if not BaudRate(baud).good:
                 raise ScenarioError(str(BaudRate(baud)))
         except RtsimError as error:
@@ -163,39 +172,46 @@ class _Reader:
         )
 
     def _apart(self, to_pins: tuple[Channel, ...], from_pins: tuple[Channel, ...]) -> None:
-        """A pin is driven by one signal, and what is read is read in one way."""
+        """Check that each pin is driven by one signal at most and is read in one way only."""
         driven: dict[str, Channel] = {}
         for channel in to_pins:
             if other := driven.get(channel.pin):
-                text = f"{channel.name}: {channel.pin} is driven by {other.name} already"
+                text = f"{channel.name}: {other.name} already drives {channel.pin}; use another pin"
                 raise self.lines.error("to_pins", channel.name, text)
             driven[channel.pin] = channel
         read: dict[str, Channel] = {}
         for channel in from_pins:
             other = driven.get(channel.pin) or read.setdefault(channel.pin, channel)
             if other.node_kind is not channel.node_kind:
-                text = f"{channel.name}: {channel.pin} is {other.kind} of {other.name} already"
+                text = (
+                    f"{channel.name}: {channel.pin} is already {other.kind} of {other.name}; use "
+                    "another pin"
+                )
                 raise self.lines.error("from_pins", channel.name, text)
         stamped = dict.fromkeys(c.pin for c in from_pins if c.kind == "pulse_in")
         if len(stamped) > MOST_PULSES:
             last = next(c.name for c in from_pins if c.pin == list(stamped)[MOST_PULSES])
-            text = f"{last}: the edges of {MOST_PULSES} pins are stamped at most"
+            text = f"{last}: the I/O node can time the edges of at most {MOST_PULSES} pins"
             raise self.lines.error("from_pins", last, text)
         names = {c.name for c in to_pins} & {c.name for c in from_pins}
         if names:
             name = min(names)
-            raise self.lines.error("from_pins", name, f"{name} is in [to_pins] too; rename one")
+            text = f"{name} is also in [to_pins]; rename one of them"
+            raise self.lines.error("from_pins", name, text)
 
     def _devices(self) -> tuple[RigDevice, ...]:
         out = []
         for name, row in self.top.table("devices").items():
             if not isinstance(row, dict) or not _NAME.match(name) or name == NODE:
-                text = f"write [devices.{name}] with firmware = '...'; {NODE} is the I/O node"
+                text = (
+                    f"{name} is not a device; write a table [devices.NAME] with firmware = '...' "
+                    f"(the name {NODE} is reserved for the I/O node)"
+                )
                 raise self.lines.error("devices", name, text)
             table = Table(self.lines, f"devices.{name}", row, ("firmware", "board"))
             firmware = (self.path.parent / table.text("firmware")).resolve()
             if not firmware.is_file():
-                text = f"no file {firmware}; paths are relative to {self.path.parent}"
+                text = f"there is no file {firmware}; paths are relative to {self.path.parent}"
                 raise table.error("firmware", text)
             board = table.text("board") if "board" in row else "board:uno"
             try:
@@ -203,6 +219,7 @@ class _Reader:
             except BoardError as error:
                 raise table.error("board", str(error)) from None
             if not emulated:
-                raise table.error("board", f"{board}: only an emulated board can be wired here")
+                text = f"{board} is a real board, but a device must be emulated; write board:uno"
+                raise table.error("board", text)
             out.append(RigDevice(name, board, firmware))
         return tuple(out)

@@ -1,4 +1,4 @@
-"""Between the signals of a rig and the pins of its I/O node: raw values and times; no I/O."""
+"""Convert the signals of a rig to raw values of the I/O node's pins, and back; no I/O."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
 TAKING_CYCLES = 800
-"""From a request's last byte to the node's stamp of it, less what an edge's own stamp is late: by
-the emulator; ``test_rig_illumination.py`` holds it."""
+"""Cycles from a request's last byte to its time stamp on the node, less the delay of an edge's time
+stamp.  It was measured on the emulator, and ``test_rig_illumination.py`` checks it."""
 _WRAP = 1 << 32
 _COUNTS = 1 << 16
 _EDGES = ("rises", "falls")
 
 
 def delay_ns(size: int, baud: int) -> int:
-    """From a tag to the node's stamp of the request of ``size`` bytes that was sent at it."""
+    """Return the time from a tag to the node's time stamp of its request, ns.
+
+    The request has ``size`` bytes and is sent at the tag with ``baud`` bit/s.
+    """
     return wire_ns(size, baud) + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
 
 
 class NodeWriter:
-    """What the pins are driven with, of the signals that go to them."""
+    """The conversion of the signals in ``[to_pins]`` to the raw values of the pins."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -40,7 +43,11 @@ class NodeWriter:
         self._pins = [NUMBER[c.pin] for c in rig.to_pins]
 
     def drive(self, values: Vector) -> Vector:
-        """(18,) raw, of ``values`` (n,); raises :class:`ControllerError` beyond a limit."""
+        """Convert ``values`` (n,) to the raw values of all pins (18,).
+
+        Raises :class:`ControllerError` for a value outside the limits of its signal or pin, unless
+        the signal saturates.
+        """
         limited = [self._limited(c, float(v)) for c, v in zip(self._channels, values, strict=True)]
         data, refused = self._codec.pack(np.array(limited))
         if refused:
@@ -57,19 +64,20 @@ class NodeWriter:
         if channel.field.overflow == "saturate" and value == value:
             return min(max(value, signal.low), signal.high)
         raise ControllerError(
-            f"{channel.name} = {value:g} {signal.unit} is outside of its limits at "
-            f"{channel.pin}, {signal.low:g} to {signal.high:g}; mend what sends it, or let it "
+            f"{channel.name} = {value:g} {signal.unit} is outside its limits at "
+            f"{channel.pin}, {signal.low:g} to {signal.high:g}; correct its source, or let it "
             "saturate (overflow = 'saturate')"
         )
 
 
 class NodeReader:
-    """The signals that come from the pins, of what the node answered.
+    """The conversion of the node's answers to the signals in ``[from_pins]``.
 
-    Times of edges are the simulation's, in s: the node's stamps, less its stamp of the request,
-    which was sent at the request's tag and was ``request_ns`` on the line.  The node's clock is
-    therefore trusted from one request to the next only.  Of a request that was repeated it says
-    which copy was taken: the first may be lost, or its answer.
+    Times of edges are converted to simulated time, s.  An edge's time stamp is compared with the
+    node's time stamp of the request, which was sent at its tag and took ``request_ns`` on the line.
+    The node's clock must therefore be accurate only from one request to the next.  If a request was
+    repeated, the node's clock shows which copy it took, because the first copy or its answer may be
+    lost.
     """
 
     def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
@@ -80,19 +88,20 @@ class NodeReader:
         self._seen: dict[str, list[int]] = {}
         self._counts = [0] * MOST_PULSES
         self._taken: tuple[int, int] | None = None
-        """The node's latest stamp of a request: ns of the simulation, its own cycles."""
+        """The node's latest time stamp of a request: simulated time, ns, and the node's cycles."""
         self._times = {c.name: float(c.field.signal.initial) for c in rig.from_pins}  # type: ignore[arg-type]
         self.silences = 0
 
     def values(self, tag: Tag, found: Vector, begun_ns: Sequence[int] = (0,)) -> Vector:
-        """(n,), of the node's answer to the request of ``tag``.
+        """Return the signals (n,) from ``found``, the node's answer to the request of ``tag``.
 
-        ``begun_ns``: when each of its copies began on the line, ns since the tag.
+        ``begun_ns`` are the times at which the copies of the request began on the line, ns since
+        the tag.
         """
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
         taken_ns = self._taken_ns(node["now"][0], [tag.ns + self._request_ns + b for b in begun_ns])
-        if not self._seen:  # edges before the run began are none of its
+        if not self._seen:  # edges before the start of the run do not count
             self._seen = {edge: node[edge] for edge in _EDGES}
         for edge in _EDGES:
             for k in range(MOST_PULSES):
@@ -102,7 +111,7 @@ class NodeReader:
         return np.array(out)
 
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
-        """When the request was stamped: of its copies, the one that fits the node's own clock."""
+        """Return the time of the node's stamp; of several copies, the one that fits its clock."""
         taken_ns = copies_ns[-1]
         if self._taken is not None:
             ns, before = self._taken

@@ -1,4 +1,4 @@
-"""The pins of the I/O node, numbered as in ``firmware/io_node/io_node.h``; what each can be."""
+"""The pins of the I/O node, numbered as in ``firmware/io_node/io_node.h``, and their abilities."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import IntEnum
 from hitl.interface.shipped import FIRMWARE
 
 PINS = (*(f"D{n}" for n in range(2, 14)), *(f"A{n}" for n in range(6)))
-"""By their printed names; D0 and D1 are the serial line."""
+"""Usable pins by their printed names; D0 and D1 are the serial line."""
 NUMBER = {name: number for number, name in enumerate(PINS)}
 PWM_PINS = ("D3", "D11")
 ADC_PINS = PINS[12:]
 MOST_PULSES = 4
-"""Pins whose edges are stamped."""
+"""Most pins whose edges get time stamps."""
 NO_PIN = 255
 CLOCK_HZ = 16_000_000
 SUPPLY_V = 5.0
@@ -23,7 +23,7 @@ INTERFACE = FIRMWARE / "io_node" / "io_node.toml"
 
 
 class NodeKind(IntEnum):
-    """What the firmware calls them."""
+    """Kinds of pin, with the numbers of the firmware."""
 
     UNUSED, DIGITAL_OUT, PWM_OUT, DIGITAL_IN, PULLED_UP, ADC_IN = range(6)
 
@@ -37,22 +37,22 @@ _UNFIT = {
     "D1": "D0 and D1 are the serial line to the host",
 }
 _NO_PWM = {
-    **dict.fromkeys(("D5", "D6"), "Timer 0 there keeps the board's micros()"),
-    **dict.fromkeys(("D9", "D10"), "Timer 1 there stamps edges and counts cycles"),
+    **dict.fromkeys(("D5", "D6"), "its Timer 0 is the board's clock micros()"),
+    **dict.fromkeys(("D9", "D10"), "its Timer 1 times edges and counts cycles"),
 }
 
 
 def unfit(pin: str, kind: str) -> str:
-    """Why ``pin`` cannot be of ``kind``, and which can; empty where it can."""
+    """Return why ``pin`` cannot be of ``kind`` and which pins can; "" if it can."""
     if pin not in NUMBER:
         if pin in _UNFIT:
             return f"{_UNFIT[pin]}; choose D2 to D13 or A0 to A5"
         near = difflib.get_close_matches(str(pin).upper(), PINS, n=1)
         hint = f"did you mean {near[0]}?" if near else "choose D2 to D13 or A0 to A5"
-        return f"no pin {pin!r} on the I/O node; {hint}"
+        return f"the I/O node has no pin {pin!r}; {hint}"
     if kind == "pwm_out" and pin not in PWM_PINS:
         why = f": {_NO_PWM[pin]}" if pin in _NO_PWM else ""
-        return f"{pin} has no PWM{why}; choose {' or '.join(PWM_PINS)}"
+        return f"{pin} cannot make PWM{why}; choose {' or '.join(PWM_PINS)}"
     if kind == "adc_in" and pin not in ADC_PINS:
-        return f"{pin} has no ADC; choose A0 to A5"
+        return f"{pin} has no ADC channel; choose A0 to A5"
     return ""

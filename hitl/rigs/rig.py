@@ -1,4 +1,4 @@
-"""A rig: the signals at the pins of an I/O node, and what is wired to it where it is emulated."""
+"""A rig: the signals at the pins of an I/O node, and the emulated devices wired to it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ _NODE_KINDS = {
     "adc_in": NodeKind.ADC_IN,
 }
 NODE = "node"
-"""What wires call the I/O node."""
+"""Name of the I/O node in wires."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One signal at one pin; ``field`` has its raw type on the line and its scale."""
+    """A signal at a pin; ``field`` has its raw type on the line and its scale."""
 
     field: Field
     pin: str
     kind: str
     measure: str = ""
-    """Of ``pulse_in``: rise, fall, width or count."""
+    """For ``pulse_in``: rise, fall, width or count; else ""."""
     safe: float = 0.0
-    """Of what goes to a pin; raw, as the firmware drives it."""
+    """Fail-safe value of a signal to a pin, as the firmware's raw value."""
     pull_up: bool = False
 
     @property
     def name(self) -> str:
+        """Name of the signal."""
         return self.field.signal.name
 
     @property
     def node_kind(self) -> NodeKind:
+        """Kind of the pin in the firmware."""
         return NodeKind.PULLED_UP if self.pull_up else _NODE_KINDS[self.kind]
 
 
@@ -54,7 +56,7 @@ class LowPass:
 
     @property
     def time_constant(self) -> float:
-        """s"""
+        """Time constant RC, s."""
         return self.resistance * self.capacitance
 
 
@@ -71,7 +73,7 @@ class RigEnd:
 
 @dataclass(frozen=True)
 class RigWire:
-    """From the pin that drives to the one that is driven."""
+    """A wire from a pin that drives to a pin that is driven, possibly with a low pass."""
 
     source: RigEnd
     target: RigEnd
@@ -89,7 +91,7 @@ class RigDevice:
 
 @dataclass(frozen=True)
 class Rig:
-    """What a rig file says; ``to_pins`` and ``from_pins`` are in its order."""
+    """A rig as its file describes it; ``to_pins`` and ``from_pins`` have the order of the file."""
 
     path: Path
     name: str
@@ -97,30 +99,32 @@ class Rig:
     """URL of the I/O node."""
     baud: int
     watchdog_ms: int
-    """Silence after which the I/O node drives the safe values."""
+    """Silence of the host after which the I/O node sets the fail-safe values, ms."""
     hold: bool
-    """What is at the pins can stand still as long as the simulation does."""
+    """True if the devices at the pins can wait while the simulation is paused."""
     to_pins: tuple[Channel, ...]
     from_pins: tuple[Channel, ...]
     devices: tuple[RigDevice, ...]
     wires: tuple[RigWire, ...]
     slice_ns: int
+    """Slice of the emulated boards, which is the delay of a wire, ns."""
     settle_ns: int
-    """How long emulated boards are at their safe values before the run begins."""
+    """Time that emulated boards run with fail-safe values before the run begins, ns."""
     lines: Lines = field(repr=False, compare=False)
 
     @property
     def channels(self) -> tuple[Channel, ...]:
+        """All channels, first those to pins, then those from pins."""
         return self.to_pins + self.from_pins
 
     @property
     def pulse_pins(self) -> tuple[str, ...]:
-        """Whose edges are stamped, in the order of the firmware's channels."""
+        """Pins whose edges get time stamps, in the order of the firmware's channels."""
         pins = (c.pin for c in self.from_pins if c.kind == "pulse_in")
         return tuple(dict.fromkeys(pins))
 
     def interface(self, period: Period) -> Interface:
-        """As an interface file's: inputs go to the pins, outputs come from them."""
+        """Return the rig as an interface; its inputs go to the pins, its outputs come from them."""
         return Interface(
             path=self.path, variant="", name=self.name, period=period, sources=(), headers=(),
             include=(), flags=(), libraries=(), objects=(), initialize=(), steps=(), terminate=(),
@@ -131,7 +135,7 @@ class Rig:
         )  # fmt: skip
 
     def parameters(self) -> dict[str, list[int] | int]:
-        """Of the I/O node's firmware, sent to it at START."""
+        """Return the parameters of the I/O node's firmware, which are sent at START."""
         kinds, safe = [int(NodeKind.UNUSED)] * len(PINS), [0] * len(PINS)
         for channel in self.channels:
             kinds[NUMBER[channel.pin]] = int(channel.node_kind)
@@ -142,7 +146,10 @@ class Rig:
         return {"kinds": kinds, "safe": safe, "pulses": pulses, "watchdog": self.watchdog_ms}
 
     def on(self, url: str) -> Rig:
-        """The same with its I/O node at ``url``; :class:`BoardError` for one that is none."""
+        """Return the same rig with its I/O node at ``url``.
+
+        Raises :class:`hitl.boards.contract.BoardError` for a malformed URL.
+        """
         baud = parse_url(url).baud or self.baud
         bare, _, query = url.partition("?")
         rest = "&".join(part for part in query.split("&") if part and not part.startswith("baud="))
@@ -150,9 +157,9 @@ class Rig:
 
     @property
     def url(self) -> str:
-        """Of the I/O node, with its rate."""
+        """URL of the I/O node with its baud rate."""
         return f"{self.board}{'&' if '?' in self.board else '?'}baud={self.baud}"
 
     def at(self, pin: str) -> Iterator[Channel]:
-        """What the rig has at a pin of the I/O node."""
+        """Return the channels at a pin of the I/O node."""
         return (c for c in self.channels if c.pin == pin)

@@ -1,4 +1,4 @@
-"""What a rig allows: a free-running one keeps to the wall clock, and is not made to wait."""
+"""Check the pace of a run against the rig: real hardware runs in real time and cannot wait."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from rtsim.core.tag import NS_PER_S, Period
 
 MAX = "max"
 REAL_TIME = "1"
-_HOLD = "or say hold = true in the rig file where all that is at its pins can stand still"
+_HOLD = "or set hold = true in the rig file if all devices at its pins can wait"
 
 
 def free_running(rig: Rig) -> bool:
-    """It is hardware: nothing stands still when the simulation does."""
+    """Return True for real hardware, which continues while the simulation is paused."""
     return not parse_url(rig.board).emulated
 
 
 def pace_for(rig: Rig, asked: str | None) -> str:
-    """The pace to fly at; ``asked`` is ``None`` where nobody named one.
+    """Return the pace of the run: ``asked``, or the rig's default if ``asked`` is ``None``.
 
-    Raises :class:`ScenarioError` for one that the rig cannot follow, with the reason.
+    Raises :class:`ScenarioError` with the reason for a pace that the rig cannot follow.
     """
     if not free_running(rig):
         if asked not in (None, MAX):
             raise ScenarioError(
-                f"--pace {asked}: {rig.name} is emulated, and runs in lockstep with the "
-                "simulation, to the cycle; leave --pace out"
+                f"--pace {asked}: {rig.name} is emulated and runs in lockstep with the simulation; "
+                "remove --pace"
             )
         return MAX
     if rig.hold:
@@ -35,12 +35,12 @@ def pace_for(rig: Rig, asked: str | None) -> str:
         return REAL_TIME
     if asked == MAX:
         raise ScenarioError(
-            f"--pace max: {rig.name} at {rig.board} runs by its own clock, and cannot be asked to "
-            f"run faster or to wait; fly with --pace 1, {_HOLD}"
+            f"--pace max: {rig.name} at {rig.board} runs by its own clock and can neither run "
+            f"faster nor wait; use --pace 1, {_HOLD}"
         )
     if _rate(asked) != 1.0:
         raise ScenarioError(
-            f"--pace {asked}: {rig.name} at {rig.board} runs by its own clock, at rate 1; fly with "
+            f"--pace {asked}: {rig.name} at {rig.board} runs by its own clock, at rate 1; use "
             f"--pace 1, {_HOLD}"
         )
     return asked
@@ -54,11 +54,14 @@ def _rate(asked: str) -> float:
 
 
 def check_watchdog(rig: Rig, period: Period) -> None:
-    """A watchdog that ends within a period would drive the safe values in between."""
+    """Raise :class:`InterfaceError` if the rig's watchdog is not longer than ``period``.
+
+    A shorter watchdog would set the fail-safe values within each period.
+    """
     if rig.watchdog_ms * NS_PER_S // 1000 <= period.ns:
         raise rig.lines.error(
             "",
             "watchdog",
-            f"watchdog = {rig.watchdog_ms / 1000:g} s is not longer than the period of "
-            f"{float(period.ns) / NS_PER_S:g} s in which the pins are driven; give twice that",
+            f"watchdog = {rig.watchdog_ms / 1000:g} s must be longer than the controller's period "
+            f"of {float(period.ns) / NS_PER_S:g} s; give twice the period",
         )

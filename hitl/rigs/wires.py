@@ -1,4 +1,4 @@
-"""``[[wires]]`` of a rig file: which pin drives which, and through what."""
+"""Read the ``[[wires]]`` of a rig file: the pins that they connect, and their low passes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ _KEYS = ("from", "to", "resistance", "capacitance")
 
 
 def read_wires(lines: Lines, rows: object, rig: Rig) -> Rig:
-    """``rig`` with its wires; :class:`InterfaceError` names the line of the ``[[wires]]``."""
+    """Return ``rig`` with the wires that ``rows`` describe.
+
+    Raises :class:`InterfaceError` with the line of the wrong ``[[wires]]``.
+    """
     if not isinstance(rows, list):
-        raise lines.error("", "wires", "write each wire under a line [[wires]]")
+        text = "wires is not a list of tables; write each wire under a line [[wires]]"
+        raise lines.error("", "wires", text)
     wires: list[RigWire] = []
     for element, row in enumerate(rows):
         try:
             wire = _wire(row, rig)
             if any(w.target == wire.target for w in wires):
-                raise ValueError(f"{wire.target} is driven by another wire already")
+                raise ValueError(f"another wire already drives {wire.target}; use another pin")
             if any(w.source == wire.target for w in wires):
-                raise ValueError(f"{wire.target} drives another wire")
+                raise ValueError(
+                    f"{wire.target} already drives another wire, so no wire can drive it"
+                )
         except InterfaceError:
             raise
         except (TypeError, ValueError, ZeroDivisionError, OverflowError, RtsimError) as error:
@@ -38,14 +44,16 @@ def read_wires(lines: Lines, rows: object, rig: Rig) -> Rig:
 
 def _wire(row: Any, rig: Rig) -> RigWire:
     if not isinstance(row, dict):
-        raise ValueError('write from = "node.D3" and to = "sensor.A0"')
+        raise ValueError('not a table; write from = "node.D3" and to = "sensor.A0"')
     for key in row:
         if key not in _KEYS:
             raise UnknownName("key", key, _KEYS)
     source, target = _end(row, "from", rig), _end(row, "to", rig)
     wire = RigWire(source, target, _low_pass(row))
     if source.board == target.board:
-        raise ValueError(f"{source} to {target}: a wire joins two boards")
+        raise ValueError(
+            f"{source} to {target}: both pins are on one board; a wire must join two boards"
+        )
     _fits(wire, rig)
     return wire
 
@@ -68,17 +76,21 @@ def _low_pass(row: dict[str, Any]) -> LowPass | None:
     if not given:
         return None
     if len(given) == 1:
-        raise ValueError(f"{given[0]} alone makes no low pass; give resistance and capacitance")
+        raise ValueError(
+            f"only {given[0]} is given; a low pass needs both resistance and capacitance"
+        )
     part = LowPass(number(row["resistance"]), number(row["capacitance"]))
     if not all(0.0 < v < math.inf for v in (part.resistance, part.capacitance)):
-        raise ValueError(f"{part.resistance:g} ohm, {part.capacitance:g} F: both greater than 0")
+        raise ValueError(
+            f"{part.resistance:g} ohm, {part.capacitance:g} F: both must be finite and above 0"
+        )
     return part
 
 
 def _fits(wire: RigWire, rig: Rig) -> None:
-    """Directions and kinds at both ends."""
+    """Check that the pins at both ends fit the wire's direction and kind."""
     if wire.low_pass is not None and wire.target.pin not in uno.CHANNELS:
-        raise ValueError(f"{wire.target} has no ADC; a low pass ends at A0 to A5")
+        raise ValueError(f"{wire.target} has no ADC channel; a low pass must end at A0 to A5")
     for end, kinds, does in ((wire.source, TO_PINS, "drives"), (wire.target, FROM_PINS, "reads")):
         if end.board != NODE:
             continue
@@ -87,14 +99,14 @@ def _fits(wire: RigWire, rig: Rig) -> None:
             if not channels:
                 raise ValueError(_no_row(end.pin, rig, does == "drives"))
             named = ", ".join(f"{c.kind} of {c.name}" for c in channels)
-            raise ValueError(f"the I/O node {does} nothing at {end.pin}; it is {named}")
+            raise ValueError(f"the I/O node {does} nothing at {end.pin}, because it is {named}")
         if does == "drives" and wire.low_pass is None and channels[0].kind == "pwm_out":
-            raise ValueError(f"PWM at {end} needs a low pass: give resistance and capacitance")
+            raise ValueError(f"the PWM at {end} needs a low pass; give resistance and capacitance")
 
 
 def _no_row(pin: str, rig: Rig, driven: bool) -> str:
-    """A pin of the node at which there is no signal, and those at which there is one."""
+    """Describe a pin of the node without a signal, and name the pins that have one."""
     table, rows = ("to_pins", rig.to_pins) if driven else ("from_pins", rig.from_pins)
     pins = list(dict.fromkeys(c.pin for c in rows))
-    there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'}" if pins else ""
-    return f"{pin} has no row in [{table}]{there}"
+    there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'} one" if pins else ""
+    return f"{pin} has no signal in [{table}]{there}"

@@ -1,12 +1,12 @@
-"""Emulated boards wired pin to pin: one :class:`hitl.boards.contract.Board`, the I/O node's.
+"""Emulated boards wired pin to pin, as one :class:`hitl.boards.contract.Board`: the I/O node's.
 
-All boards advance together, in slices.  What a pin does in a slice reaches the other end one slice
-later, to the cycle: within a slice no board can hear of another, so that none waits for another,
-and nothing depends on which ran first.  A voltage is computed at each end of a slice and holds for
-the next; the duty of a PWM is looked at then too.  Slices are multiples of their length from power
-on: how a run is cut besides (by a byte, by the simulation's tags) changes nothing.
+All boards advance together, in slices.  A change of a pin reaches the other end of its wire exactly
+one slice later.  Within a slice no board depends on another, so none waits for another and the
+order of the boards does not matter.  Voltages and the duty of a PWM are computed at the end of each
+slice and hold for the next one.  Slices begin at multiples of their length since power-on, so other
+stops of a run (a received byte, a tag of the simulation) change nothing.
 
-A pin that drives nothing counts as low at the other end.
+The other end of a wire reads low while the driving pin is not driven.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from hitl.rigs.pins import SUPPLY_V
 from hitl.rigs.rig import NODE, RigEnd, RigWire
 
 Probe = Callable[[int, RigEnd, float], None]
-"""``(cycle, pin, volts)``: told each time that the voltage at a pin is set."""
+"""A function ``(cycle, pin, volts)`` that is called each time the voltage at a pin is set."""
 
 
 @dataclass
 class _Line:
-    """A wire while it runs."""
+    """A wire of running boards, with its state."""
 
     wire: RigWire
     capacitor: Capacitor | None
     level: bool = False
-    """What the source's port drives."""
+    """Level that the source's port drives."""
     millivolts: int = field(default=-1)
 
 
 class WiredBoards:
-    """The I/O node among the boards that it is wired to.
+    """The I/O node with the boards that are wired to it.
 
-    ``boards`` holds the node under ``"node"``, all at the cycle 0, and is closed with it;
-    ``slice_cycles`` is the delay of every wire.  ``probe`` is told of every voltage.
+    ``boards`` holds the node under ``"node"``; all boards are at cycle 0 and are closed together.
+    ``slice_cycles`` is the delay of every wire.  ``probe`` is called with every voltage.
     """
 
     def __init__(
@@ -78,21 +78,22 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Of the node.  Edges are taken by the wires."""
+        """Pins of the node.  Their edges are not available, because the wires consume them."""
         return self._node.pins
 
     @property
     def baud(self) -> float:
-        """What the node's firmware has set, bit/s."""
+        """The baud rate that the node's firmware has set, bit/s."""
         return self._node.baud
 
     @property
     def node(self) -> EmulatedBoard:
+        """The I/O node."""
         return self._node
 
     def advance(self, cycles: int) -> None:
         if cycles < 0:
-            raise BoardError(f"advance({cycles}): time does not run backwards")
+            raise BoardError(f"advance({cycles}): the number of cycles must be >= 0")
         self._run(self.cycles + cycles, until_byte=False)
 
     def wait(self, timeout: float) -> bool:
@@ -117,7 +118,7 @@ class WiredBoards:
             board.close()
 
     def _run(self, target: int, until_byte: bool) -> bool:
-        """Up to ``target``, or to the end of the node's next byte; True where there is one."""
+        """Run to ``target``, or to the end of the node's next byte; return True for a byte."""
         if until_byte and self._node.wait(0.0):
             return True
         arrived = False
@@ -139,7 +140,7 @@ class WiredBoards:
         return arrived
 
     def _collect(self) -> None:
-        """Edges of the time that has just passed."""
+        """Collect the edges since the last call."""
         for name, board in self._boards.items():
             if board.restarts != self._restarts[name]:
                 self._restarts[name] = board.restarts
@@ -148,7 +149,7 @@ class WiredBoards:
                 self._changed(name, edge)
 
     def _let_go(self, name: str, cycle: int) -> None:
-        """A board that has reset drives no pin."""
+        """Set all wires to low that a board drove before it was reset."""
         for line in self._lines:
             if line.wire.source.board == name and line.level:
                 self._changed(name, Edge(cycle, line.wire.source.pin, False))
@@ -171,7 +172,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Voltages at the end of a slice; they hold for the next."""
+        """Compute the voltages at the end of a slice, which hold for the next one."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

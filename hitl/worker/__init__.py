@@ -1,1 +1,1 @@
-"""C in a process of its own, and the messages to and from it."""
+"""Worker processes that run a controller's C, and the messages to and from them."""

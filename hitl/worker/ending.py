@@ -1,4 +1,4 @@
-"""How a worker ended, in words: its exit status or signal, and what it said last."""
+"""The end of a worker in words: its exit status or signal, and its last output."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from rtsim.core.errors import ControllerError
 
 _MEANINGS = {
-    "SIGFPE": "an integer division by zero, or one that overflows",
-    "SIGSEGV": "an address that is not its own, or a stack that is too deep",
-    "SIGBUS": "an address that is not there",
-    "SIGABRT": "abort(), or a failed assertion",
-    "SIGILL": "an instruction that is none",
-    "SIGTRAP": "a trap of the compiler: what cannot be was reached",
-    "SIGKILL": "somebody killed it, or memory ran out",
+    "SIGFPE": "an integer division by zero or with overflow",
+    "SIGSEGV": "an access outside of its memory, or a stack overflow",
+    "SIGBUS": "an access to an address without memory",
+    "SIGABRT": "a call of abort(), or a failed assertion",
+    "SIGILL": "an invalid instruction",
+    "SIGTRAP": "a trap that the compiler inserted: code that must not be reached was reached",
+    "SIGKILL": "it was killed from outside, or the memory was exhausted",
 }
 KILLED = "was ended by SIGKILL"
-"""What is said of a process that somebody else has ended."""
+"""Text about a process that was killed from outside; it marks errors that do not judge the C."""
 _REPORT = re.compile(r"^.*(?:ERROR: AddressSanitizer|runtime error: ).*", re.M)
 _AFTER_REPORT = re.compile(r"^Shadow bytes around", re.M)
 _LEFT = re.compile(r"^worker: the C called exit\(\) in its (\w+)\n?", re.M)
@@ -27,30 +27,31 @@ _MOST_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class WorkerEnding:
-    """The exit status of a process (negative: the signal), and what it printed."""
+    """The exit status of a process (negative: the signal), and its printed output."""
 
     code: int
     stdout: str
     stderr: str
     unresponsive: bool = False
-    """It was asked to end, did not, and was killed."""
+    """True if the process did not end on request and was killed."""
     silent: bool = False
-    """It was asked to end, and ended without the message that it is done."""
+    """True if the process ended on request, but without its final message."""
 
     @property
     def ok(self) -> bool:
-        """It did what it was asked to, and ended."""
+        """True if the process did its work and ended on request."""
         return self.code == 0 and not self.unresponsive and not self.silent
 
     @property
     def killed(self) -> bool:
-        """Somebody else ended it, such as a system without memory: no C does that to itself."""
+        """True if the process was killed from outside, for example for lack of memory."""
         return self.code == -signal.SIGKILL and not self.unresponsive
 
     @property
     def in_words(self) -> str:
+        """The end of the process as the predicate of a sentence."""
         if self.unresponsive:
-            return "did not end when it was told to, and was killed"
+            return "did not end on request and was killed"
         if self.code >= 0:
             return f"ended with exit status {self.code}{self._by_whom}"
         try:
@@ -62,14 +63,14 @@ class WorkerEnding:
 
     @property
     def _by_whom(self) -> str:
-        """Whose doing an exit status is, where that is known."""
+        """The cause of the exit status, if it is known."""
         if found := _LEFT.search(self.stderr):
-            return f": the C called exit({self.code}) in its {found[1]}, where it is to return"
-        return "" if self.code else " before it was done: does the C call _exit()?"
+            return f": the C called exit({self.code}) in its {found[1]}, which must return"
+        return "" if self.code else " before it had finished: check whether the C calls _exit()"
 
     @property
     def said(self) -> str:
-        """A sanitizer's report without its hex dump, else the end of stderr."""
+        """A sanitizer's report without its hex dump, or without a report the end of stderr."""
         found = _REPORT.search(self.stderr)
         if found is None:
             return _LEFT.sub("", self.stderr)[-_MOST_CHARACTERS:].rstrip()
@@ -79,7 +80,7 @@ class WorkerEnding:
 
 
 class Died(ControllerError):
-    """A worker ended before it was asked to, or not as it should."""
+    """A worker ended without a request, or in a wrong way."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

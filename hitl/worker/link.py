@@ -1,6 +1,6 @@
-"""The ZeroMQ end that the runtime holds: a socket, bound or connected, and its libzmq.
+"""The runtime's end of the ZeroMQ link to a worker, and the path of libzmq.
 
-Beside :mod:`rtsim.core.net.sockets` the only module that imports zmq.
+Only this module and :mod:`rtsim.core.net.sockets` import zmq.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rtsim.core.net.keys import Keys
 from rtsim.core.net.sockets import LINGER_MS, MOST_BYTES, TROUBLE, check_address, feel
 
 LOOK_NS = 20_000_000
-"""A wait for a message is made of pieces of this length."""
+"""Length of the pieces into which a wait for a message is divided."""
 _NS_PER_MS = 1_000_000
 _LOST = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 _REFUSED = (
@@ -33,7 +33,7 @@ _REFUSED = (
 
 
 class WorkerLink:
-    """A message at a time, from one other end."""
+    """A connection to one other end, which sends and receives one message at a time."""
 
     def __init__(self, kind: int = zmq.PAIR) -> None:
         self._folder: Path | None = None
@@ -45,14 +45,17 @@ class WorkerLink:
         self._news = self._socket.get_monitor_socket(_LOST | _REFUSED | zmq.EVENT_CONNECTED)
         self._lost = False
         self.reached = False
-        """Somebody has been at the other end."""
+        """True if the other end has been connected."""
         self.refused = False
-        """Somebody is there and does not take our keys."""
+        """True if the other end does not accept the keys of this end."""
         self.endpoint = ""
 
     @classmethod
     def local(cls) -> WorkerLink:
-        """Bound to a socket file that only this user can reach; :meth:`hide` removes it."""
+        """Return a link bound to a socket file that only this user can reach.
+
+        :meth:`hide` removes the file.  Raises :class:`ControllerError` if it cannot be made.
+        """
         link = cls()
         try:
             link._folder = Path(tempfile.mkdtemp(prefix="rtsim-"))
@@ -61,13 +64,17 @@ class WorkerLink:
         except TROUBLE as error:
             link.close()
             raise ControllerError(
-                f"no socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another, short path"
+                f"cannot make a socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another "
+                "folder with a short path"
             ) from None
         return link
 
     @classmethod
     def to(cls, endpoint: str, keys: Keys | None = None) -> WorkerLink:
-        """Connected to what serves at ``tcp://HOST:PORT``."""
+        """Return a link connected to the server at ``tcp://HOST:PORT``, encrypted with ``keys``.
+
+        Raises :class:`ScenarioError` for a wrong address or wrong keys.
+        """
         check_address(endpoint, encrypted=keys is not None)
         link = cls(zmq.DEALER)
         link.endpoint = endpoint
@@ -90,17 +97,17 @@ class WorkerLink:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """For who waits at several."""
+        """The socket, for callers that wait for several sockets at once."""
         return self._socket
 
     def hide(self) -> None:
-        """Both ends hold the connection: the file is no longer needed, and never left behind."""
+        """Remove the socket file, which is not needed once both ends are connected."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def send(self, data: bytes | memoryview) -> bool:
-        """False where the other end takes nothing (it is gone, or its queue is full)."""
+        """Send ``data``; return False if the other end is gone or its queue is full."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.Again:
@@ -110,9 +117,11 @@ class WorkerLink:
         return True
 
     def receive(self, until_ns: int = 0) -> bytes | None:
-        """The next message, or ``None``: it waits a piece of time, at most to ``until_ns``.
+        """Return the next message, or ``None`` if none arrived.
 
-        Without a deadline ahead it does not wait.  zmq counts in ms; what is shorter is spun.
+        Waits one piece of time (:data:`LOOK_NS`), at most until ``until_ns`` of the stopwatch.
+        Without a deadline in the future it does not wait.  Waits below 1 ms, the resolution of zmq,
+        are busy.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -130,7 +139,7 @@ class WorkerLink:
             raise ControllerError(f"{self.endpoint}: {error}") from None
 
     def lost(self) -> bool:
-        """Whether the other end, once there, has let go of the connection."""
+        """Return True if the other end was connected and has disconnected."""
         while self._news.poll(0):
             event = parse_monitor_message(self._news.recv_multipart())["event"]
             if event == zmq.EVENT_CONNECTED:
@@ -148,7 +157,7 @@ class WorkerLink:
 
 
 def libzmq() -> Path:
-    """The shared library that pyzmq brings; the worker loads the same."""
+    """Return the path of pyzmq's libzmq, which the worker loads, too."""
     spec = importlib.util.find_spec("zmq")
     assert spec is not None
     assert spec.origin is not None

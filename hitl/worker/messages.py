@@ -1,7 +1,7 @@
-"""What the runtime and a worker say to each other: bytes in, messages out, and no I/O.
+"""Messages between the runtime and a worker: converted to bytes and back, without I/O.
 
 A message is a header of 64 bytes, little-endian, and ``count`` float64.  :func:`parse` never
-raises: what is no message is :class:`MalformedMessage` and says why.
+raises: for malformed bytes it returns :class:`MalformedMessage`, which gives the reason.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ VERSION = 1
 _HEADER = struct.Struct("<4sBBhiIQQqqqq")
 HEADER_BYTES = _HEADER.size
 OF_ANOTHER_SIZE = 0x7FFF
-"""Status of an answer to values of the wrong number."""
+"""Status of an answer to a message with a wrong number of values."""
 
 
 class WorkerMessageKind(IntEnum):
-    """HELLO: a worker is there.  START: parameters; READY: initialised.  STEP: inputs; ANSWER:
-    outputs.  STOP: terminate; BYE: done.
+    """Kinds of message.
 
-    From what serves other machines alone: FAULT, how the worker ended, in words; PING: is somebody
-    still there?
+    HELLO: a worker is ready for a run.  START: parameters; READY: initialised.  STEP: inputs;
+    ANSWER: outputs.  STOP: terminate; BYE: terminated.  Only a server for other machines sends
+    FAULT (the end of the worker, as text) and PING (a check that the client is still connected).
     """
 
     HELLO = 1
@@ -46,9 +46,9 @@ class WorkerMessageKind(IntEnum):
 class Heard:
     """A message from a worker.
 
-    ``status``: 0; ``1 + i`` where element i did not fit its C type; ``-(1 + i)`` where output i has
-    no exact float64.  ``began_ns`` is the worker's monotonic clock, ``took_ns`` its execution time
-    (HELLO: ``began_ns`` is the process's number).
+    ``status`` is 0, or ``1 + i`` if element i did not fit its C type, or ``-(1 + i)`` if output i
+    has no exact float64.  ``began_ns`` is the start by the worker's monotonic clock, ``took_ns``
+    the execution time, ns.  In HELLO, ``began_ns`` is the process id.
     """
 
     kind: WorkerMessageKind
@@ -62,36 +62,36 @@ class Heard:
 
     @property
     def text(self) -> str:
-        """What a FAULT says."""
+        """The text of a FAULT."""
         return self.values.tobytes().rstrip(b"\0").decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """Bytes that are no message."""
+    """Received bytes that form no message, and the reason ``why``."""
 
     why: str
 
 
 def parse(data: bytes, most: int) -> Heard | MalformedMessage:
-    """Read one message with at most ``most`` values."""
+    """Read one message from ``data``; it may have at most ``most`` values."""
     if len(data) < HEADER_BYTES:
-        return MalformedMessage(f"{len(data)} bytes, a header has {HEADER_BYTES}")
+        return MalformedMessage(f"it has {len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (
         _HEADER.unpack_from(data)
     )
     if magic != MAGIC:
         return MalformedMessage(f"it begins with {magic!r}")
     if version != VERSION:
-        return MalformedMessage(f"version {version} of the protocol, expected {VERSION}")
+        return MalformedMessage(f"it has version {version} of the protocol, expected {VERSION}")
     if kind not in _KINDS:
-        return MalformedMessage(f"kind {kind} is not known")
+        return MalformedMessage(f"its kind {kind} is not known")
     most = _MOST_WORDS if kind == WorkerMessageKind.FAULT else most
     if count > most:
         return MalformedMessage(f"it announces {count} values, at most {most} are expected")
     if len(data) != HEADER_BYTES + 8 * count:
         return MalformedMessage(
-            f"{len(data) - HEADER_BYTES} bytes follow the header, not {8 * count}"
+            f"{len(data) - HEADER_BYTES} bytes follow its header, expected {8 * count}"
         )
     values = np.frombuffer(data, "<f8", count, HEADER_BYTES)
     return Heard(_KINDS[kind], status, schema, sequence, Tag(ns, step), began, took, values)
@@ -102,7 +102,7 @@ _MOST_WORDS = 2048
 
 
 def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "") -> bytes:
-    """A message of words, or of nothing."""
+    """Return the bytes of a message that has no values but may have a ``text``."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
     head = (MAGIC, VERSION, kind, 0, 0, len(words) // 8, schema, 0, -1, 0, 0, 0)
@@ -110,7 +110,7 @@ def spoken(kind: WorkerMessageKind, schema: int = 0, text: str = "") -> bytes:
 
 
 class Speaker:
-    """Writes messages of up to ``most`` values into one buffer that is used again."""
+    """A writer of messages with up to ``most`` values; it reuses one buffer."""
 
     def __init__(self, most: int, schema: int) -> None:
         self._buffer = bytearray(HEADER_BYTES + 8 * most)
@@ -121,7 +121,7 @@ class Speaker:
     def message(
         self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector
     ) -> memoryview:
-        """The message's bytes, valid until the next call."""
+        """Return the message's bytes, which are valid until the next call."""
         count = len(values)
         _HEADER.pack_into(
             self._buffer, 0, MAGIC, VERSION, kind, 0, 0, count,

@@ -1,4 +1,4 @@
-"""Who answers for the C: the other end of a link, wherever its process runs."""
+"""The worker at the other end of a link, on this machine or on another."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 NOWHEN = Tag(-1)
-"""The tag of messages that are about no step."""
+"""The tag of messages that belong to no step."""
 
 
 class Peer(ABC):
-    """Speaks :mod:`hitl.worker.messages` over a link, and notices when nobody is there any more."""
+    """A worker that is reached over a link by :mod:`hitl.worker.messages`.
+
+    It notices if the worker ends or the link is lost.
+    """
 
     def __init__(self, interface: Interface, link: WorkerLink) -> None:
         self.interface = interface
@@ -30,45 +33,46 @@ class Peer(ABC):
     @property
     @abstractmethod
     def about(self) -> str:
-        """What to call it in an error."""
+        """The worker's name in error messages."""
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """The number of its process; 0 where that is not of this machine."""
+        """The worker's process id; 0 if the process is on another machine."""
 
     @abstractmethod
     def gone(self) -> bool:
-        """Whether it has ended, or let go of the link."""
+        """Return True if the worker has ended or has closed the link."""
 
     @abstractmethod
     def why_gone(self) -> ControllerError:
-        """How that came."""
+        """Return the error that explains why the worker is gone."""
 
     @abstractmethod
     def stop(self) -> WorkerEnding:
-        """Ask it to terminate, and see to it that it does."""
+        """Ask the worker to terminate, make sure that it ends, and return its end."""
 
     @abstractmethod
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """End the worker at once."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave nothing behind; may be called again."""
+        """Release the process and the link.  A second call does nothing."""
 
     def send(self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector) -> bool:
-        """False where it cannot be sent: the other end is gone, or takes nothing."""
+        """Send a message; return False if the other end is gone or its queue is full."""
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
     def receive(self, until_ns: int) -> Heard | MalformedMessage | None:
-        """The next message; ``None`` at ``until_ns`` of the stopwatch.
+        """Wait for the next message until ``until_ns`` of the stopwatch; ``None`` if none came.
 
-        Raises :class:`ControllerError` where nobody is left who could say more.
+        Raises :class:`ControllerError` if the worker is gone and sent no more messages.
         """
         while True:
             data = self.link.receive(until_ns)
             if data is None and self.gone():
-                data = self.link.receive(stopwatch() + LOOK_NS)  # its last words
+                data = self.link.receive(stopwatch() + LOOK_NS)  # its last message
                 if data is None:
                     raise self.why_gone()
             if data is not None:
@@ -77,7 +81,7 @@ class Peer(ABC):
                 return None
 
     def _read(self, data: bytes) -> Heard | MalformedMessage:
-        """READY says as many values as there are parameters, an answer as many as outputs."""
+        """Parse a message; an answer may have as many values as there are outputs."""
         heard = parse(data, self._most)
         if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.ANSWER:
             most = max(self.interface.outputs.size, 1)
@@ -88,15 +92,18 @@ class Peer(ABC):
         return heard
 
     def greeted(self, heard: Heard | MalformedMessage | None, patience: float) -> Heard:
-        """``heard``, which must be the HELLO of one that was made of the same interface."""
+        """Check that ``heard`` is the HELLO of a worker built from the same interface; return it.
+
+        ``patience`` is the timeout, s, for the error message.  Raises :class:`ControllerError`.
+        """
         if heard is None:
-            raise ControllerError(f"{self.about} did not say HELLO within {patience:g} s")
+            raise ControllerError(f"{self.about} did not send HELLO within {patience:g} s")
         if isinstance(heard, MalformedMessage) or heard.kind is not WorkerMessageKind.HELLO:
             said = heard.why if isinstance(heard, MalformedMessage) else heard.kind.name
-            raise ControllerError(f"{self.about} did not say HELLO first ({said})")
+            raise ControllerError(f"{self.about} did not send HELLO first ({said})")
         if heard.schema != self.interface.schema:
             raise ControllerError(
-                f"{self.about} was built of another interface (schema {heard.schema:016x}, "
+                f"{self.about} was built from another interface (schema {heard.schema:016x}, "
                 f"{self.interface.path.name} has {self.interface.schema:016x}); build it again"
             )
         return heard

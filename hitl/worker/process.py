@@ -1,4 +1,4 @@
-"""A worker process from its birth to its end: started, watched, asked, and never left behind."""
+"""A worker process on this machine: start it, send it requests, watch it, and always end it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.tag import NS_PER_S
 
 START_S = 20.0
-"""To be loaded and connected; a sanitizer takes its time."""
+"""Timeout for loading and connecting, s; a sanitizer needs some seconds."""
 END_S = 2.0
-"""To terminate when it is told to."""
+"""Timeout for terminating on request, s."""
 LAST_WORDS_NS = 200_000_000
-"""What a process sent before it ended is here by then; its BYE is there at once."""
+"""Timeout for messages that a process sent before it ended; its BYE normally arrives at once."""
 _DYING_S = 0.1
-"""A process that is being ended lets go of its link a moment before it is gone."""
+"""Longest time from the end of a worker's link to the end of its process, s."""
 _TAIL_BYTES = 65_536
 _SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
@@ -39,11 +39,12 @@ _PARENT = "RTSIM_PARENT"
 
 
 class Worker(Peer):
-    """One process, and the link to it.
+    """A worker process and the link to it.
 
-    ``command`` is run with ``ENDPOINT LIBZMQ`` behind it and the number of this process in
-    ``RTSIM_PARENT``, without which it must not live on.  ``patience`` is how long (wall s) it may
-    take to say HELLO.
+    ``command`` is run with the further arguments ``ENDPOINT LIBZMQ``.  The variable
+    ``RTSIM_PARENT`` holds the id of this process; the worker must end if this process ends.
+    ``patience`` is the timeout for HELLO, s of the wall clock.  Raises :class:`ControllerError` if
+    the worker cannot be started, ends (:class:`Died`), or does not answer as it must.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Worker(Peer):
         except BaseException:
             _let_go(None, self.link, self._out, self._err)
             raise
-        # Called once: by close(), or where nobody closed it by the collector or at exit.
+        # Called once: by close(), or without close() by the garbage collector or at exit.
         self._let_go = weakref.finalize(
             self, _let_go, self._process, self.link, self._out, self._err
         )
@@ -76,7 +77,7 @@ class Worker(Peer):
                 env=_environment(),
             )  # fmt: skip
         except OSError as error:
-            raise ControllerError(f"cannot start {full[0]}: {error.strerror}") from None
+            raise ControllerError(f"cannot start the worker {full[0]}: {error.strerror}") from None
 
     @property
     def about(self) -> str:
@@ -93,14 +94,17 @@ class Worker(Peer):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_DYING_S)
             return Died(self.about, self._ending())
-        return ControllerError(f"{self.about} has let go of its link, though it lives")
+        return ControllerError(f"{self.about} has closed its link, but its process still runs")
 
     def _ending(self, unresponsive: bool = False, silent: bool = False) -> WorkerEnding:
         code = self._process.wait()
         return WorkerEnding(code, _tail(self._out), _tail(self._err), unresponsive, silent)
 
     def stop(self) -> WorkerEnding:
-        """Ask it to terminate, and see to it that it does; :class:`Died` where it had already."""
+        """Ask the worker to terminate; kill it if it does not within :data:`END_S`.
+
+        Returns its end.  Raises :class:`Died` if it had ended before.
+        """
         if self._process.poll() is not None:
             raise Died(self.about, self._ending())
         self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
@@ -112,7 +116,7 @@ class Worker(Peer):
         return self._ending(silent=not self._took_leave())
 
     def _took_leave(self) -> bool:
-        """Whether BYE came: one that called exit() at its end has an exit status of 0 too."""
+        """Return True if BYE arrived; a worker whose C called exit() has exit status 0, too."""
         until = stopwatch() + LAST_WORDS_NS
         while stopwatch() < until:
             data = self.link.receive(until)
@@ -126,7 +130,7 @@ class Worker(Peer):
         self._process.wait()
 
     def close(self) -> None:
-        """No process and no file is left; may be called again."""
+        """End the process and remove all files.  A second call does nothing."""
         self._let_go()
 
 
@@ -141,7 +145,7 @@ def _let_go(process: subprocess.Popen[bytes] | None, link: WorkerLink, *files: I
 
 
 def _environment() -> dict[str, str]:
-    """With what the user asks of the sanitizers behind what is asked here: the later one counts."""
+    """Return the environment; the user's sanitizer options follow ours and so override them."""
     asked = {k: ":".join(filter(None, (v, os.environ.get(k)))) for k, v in _SANITIZERS.items()}
     return {**os.environ, **asked, _PARENT: str(os.getpid())}
 

@@ -1,4 +1,4 @@
-"""What the status of a generated unit means, in words; the same from a worker and a library."""
+"""The status of a generated unit in words; it is the same for a worker and a library."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ from hitl.worker.messages import OF_ANOTHER_SIZE
 from rtsim.core.signals import Signals, Vector
 
 EXITED = 0x40000000
-"""And above, with the exit status: of a library whose C has called exit() (``guard.c``)."""
+"""Status of a library whose C called exit(): this number plus the exit status (``guard.c``)."""
 
 
 def refusal(name: str, status: int, given: Signals, values: Vector, outputs: Signals) -> str:
-    """Why controller ``name`` answered ``status`` (not 0) to ``values`` of layout ``given``."""
+    """Explain why the controller ``name`` answered ``status`` (not 0).
+
+    ``values`` are the inputs or parameters that it was sent, with the layout ``given``; for a
+    negative status ``outputs`` is the layout of its outputs.
+    """
     if status == OF_ANOTHER_SIZE:
-        return f"{name} was sent another number of values than it expects"
+        return f"{name} was sent a wrong number of values"
     if status >= EXITED:
-        return f"{name} called exit({status - EXITED}), where it is to return"
+        return f"{name} called exit({status - EXITED}), but it must return"
     column = abs(status) - 1
     signals = given if status > 0 else outputs
     if column >= signals.size:
-        return f"{name} answered with status {status}"
+        return f"{name} answered with the unknown status {status}"
     element = signals.columns[column]
     kind = next(s for s in signals if element in s.columns).type
     if status < 0:
-        return f"output {element} of {name} is an {kind} beyond 2^53: no float64 holds it"
+        return f"output {element} of {name} is an {kind} above 2^53 that no float64 can represent"
     return (
-        f"{element} = {float(values[column])!r} of {name} does not fit its {kind}; mend what "
-        "sends it, change its type or scale, or let it saturate (overflow = 'saturate')"
+        f"{element} = {float(values[column])!r} of {name} does not fit its type {kind}; correct "
+        "its source, change its type or scale, or let it saturate (overflow = 'saturate')"
     )

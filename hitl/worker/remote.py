@@ -1,4 +1,4 @@
-"""A worker on another machine, or behind a tunnel: what ``rtsim sil serve`` runs there."""
+"""A worker on another machine or behind a tunnel, served there by ``rtsim sil serve``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from rtsim.core.tag import NS_PER_S
 
 
 class RemoteWorker(Peer):
-    """The other end of ``endpoint``: a fresh process there for each of these."""
+    """A worker behind the address ``endpoint``; the server starts a new process for each.
+
+    ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
+    :class:`ControllerError` if no server answers there or it refuses.
+    """
 
     def __init__(
         self, interface: Interface, endpoint: str, keys: Keys | None, patience: float
@@ -38,14 +42,17 @@ class RemoteWorker(Peer):
     def _nobody(self, patience: float) -> None:
         self.link.lost()  # reads the news of the link
         if self.link.refused:
-            raise ControllerError(f"{self.about} does not know our keys; copy its .client file")
+            raise ControllerError(
+                f"{self.about} does not accept these keys; copy its .client file and give it with "
+                "--keys FILE"
+            )
         if self.link.reached:
             raise ControllerError(
-                f"{self.about} does not answer; it is no rtsim sil serve, or it wants keys "
-                "(--keys FILE)"
+                f"{self.about} does not answer: the program there is not rtsim sil serve, or it "
+                "needs keys (--keys FILE)"
             )
         raise ControllerError(
-            f"nobody at {self.link.endpoint} after {patience:g} s; start there: "
+            f"no answer from {self.link.endpoint} within {patience:g} s; start there: "
             f"rtsim sil serve {self.interface.path.name} --bind {self.link.endpoint}"
         )
 
@@ -76,7 +83,7 @@ class RemoteWorker(Peer):
                 return heard
 
     def stop(self) -> WorkerEnding:
-        """Ask it to terminate; its BYE, or the fault that is told instead."""
+        """Ask the worker to terminate and wait for its BYE; raise its fault if it sends one."""
         self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
         until = stopwatch() + int(2 * END_S * NS_PER_S)
         while True:
@@ -87,7 +94,7 @@ class RemoteWorker(Peer):
                 return WorkerEnding(0, "", "")
 
     def kill(self) -> None:
-        """Letting go of the link ends it there."""
+        """Close the link, which ends the worker."""
         self.close()
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""A worker for another machine: fresh for each run, behind one TCP socket.
+"""Serve workers to other machines: a new worker for each run, behind one TCP socket.
 
-The worker itself speaks to this process only.  So what ends it - with the sanitizer's text - is
-told to who is connected, a second one is told that it is busy, and one that vanishes takes its
-worker with it, also in the midst of an endless step.
+The worker communicates with this process only.  This process therefore tells the client why the
+worker ended, with a sanitizer's report, and tells a second client that the server is busy.  If a
+client disconnects, this process ends its worker, even during an endless step.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rtsim.core.tag import NS_PER_S
 
 _LOOK_MS = 50
 _QUIET_NS = NS_PER_S
-"""After so long without a word it is felt whether the client is still there."""
+"""Time without a message after which the server checks that the client is still connected."""
 
 
 class Server:
-    """Serves ``build`` at ``endpoint``; ``say`` is told what happens."""
+    """A server of ``build`` at the address ``endpoint``; it reports each event to ``say``."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Server:
     ) -> None:
         self.build = build
         self.runs = 0
-        """Ended ones."""
+        """Number of runs that have ended."""
         self._say = say
         self._listener = ListeningSocket(endpoint, keys)
         self._client = b""
@@ -45,12 +45,12 @@ class Server:
         self._most = max(build.interface.inputs.size, build.interface.parameters.size)
 
     def serve(self, runs: int | None = None) -> None:
-        """Until Ctrl-C, or until so many runs have ended."""
+        """Serve until Ctrl-C, or until ``runs`` runs have ended."""
         while runs is None or self.runs < runs:
             self.look()
 
     def look(self) -> None:
-        """Wait a moment for what comes, and pass it on."""
+        """Wait up to 50 ms for messages, and pass them on."""
         self._listener.wait(_LOOK_MS, *([] if self._worker is None else [self._worker.link.socket]))
         while (said := self._listener.receive()) is not None:
             self._from_client(*said)
@@ -73,13 +73,14 @@ class Server:
         if isinstance(heard, Heard) and heard.kind is WorkerMessageKind.STOP:
             self._stop(self._worker)
         elif not self._worker.link.send(data) and not self._worker.gone():
-            self._fault("the worker takes no request")
+            self._fault("the worker's queue of requests is full")
 
     def _meet(self, who: bytes, schema: int) -> None:
-        """A fresh worker for a new client; or it is told that there is another one."""
+        """Start a worker for a new client, or tell it that the server is busy."""
         ours = self.build.interface.schema
         if schema != ours:
-            self._listener.send(who, spoken(WorkerMessageKind.HELLO, ours))  # it says what is wrong
+            # The client compares the schemas and reports the difference.
+            self._listener.send(who, spoken(WorkerMessageKind.HELLO, ours))
             return
         if self._worker is not None and self._tell(spoken(WorkerMessageKind.PING)):
             self._listener.send(
@@ -96,7 +97,7 @@ class Server:
         self._tell(spoken(WorkerMessageKind.HELLO, self.build.interface.schema))
 
     def _from_worker(self, worker: Worker) -> None:
-        """Its answers; its end; or nothing for long, then whether anybody waits."""
+        """Forward answers, report the worker's end, and after a quiet time check the client."""
         while (data := worker.link.receive()) is not None:
             if not self._tell(data):
                 return
@@ -127,13 +128,13 @@ class Server:
         self._end()
 
     def _tell(self, data: bytes) -> bool:
-        """False where the client has vanished, and its run with it."""
+        """Send to the client; return False if it has disconnected, and end its run."""
         if self._listener.send(self._client, data):
             return True
         if self._worker is not None:
             run = self.runs + 1
             self._end()
-            self._say(f"run {run}: the client is gone")  # and its worker by now
+            self._say(f"run {run}: the client is gone")  # its worker has ended
         return False
 
     def _end(self) -> None:

@@ -241,10 +241,14 @@ def test_silence(allowed_ms: int, failure: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("hello", "kind", "text"),
     [
-        ({"version": 2}, OldFirmware, "speaks version 2"),
+        ({"version": 2}, OldFirmware, "has version 2 of the protocol"),
         ({"name_hash": 7}, WrongController, "carries another controller than faulty"),
         ({"schema": 7}, WrongController, "has other signals"),
-        ({"double_bytes": 4}, WrongController, "is a float64, and the board's double has 4"),
+        (
+            {"double_bytes": 4},
+            WrongController,
+            "is a float64, but a double of the board has only 4",
+        ),
     ],
 )
 def test_what_is_found_at_connecting(

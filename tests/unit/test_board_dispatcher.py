@@ -172,7 +172,7 @@ def test_a_stack_that_met_the_data_is_named(board: Both) -> None:
     assert said == encode_message(Error(Code.STACK_OVERFLOW, 1000), data[2])
     error = failure(session.receive(said, 0))
     assert isinstance(error, BoardRefused)
-    assert "the stack met the static data: there are 1000 bytes" in str(error)
+    assert "its stack of 1000 bytes overflowed into the static data" in str(error)
     board.asked(0xFFFE, (200).to_bytes(2, "little"))
 
 

@@ -33,16 +33,25 @@ def test_records_land_at_their_addresses() -> None:
     [
         ("", "no end record"),
         (record(0, b"a"), "no end record"),
-        (END, "no byte of program"),
-        ("hello\n" + END, "image:1: not a record"),
-        (":0g\n" + END, "image:1: not a record"),
+        (END, "contains no program bytes"),
+        ("hello\n" + END, "image:1: this line is not an Intel HEX record"),
+        (":0g\n" + END, "image:1: this line is not an Intel HEX record"),
         (":00000001FE\n", "image:1: wrong checksum"),
-        (":0400000001FB\n", "image:1: 1 bytes, but it says 4"),
-        (record(0, b"a") + END + record(1, b"b"), "image:3: goes on after"),
-        (record(63, b"ab") + END, "image:1: ends at byte 65, but the board has 64 bytes"),
-        (record(0, b"\xff\xff", 4) + record(0, b"a") + END, "image:2: ends at byte 4294901761"),
-        (record(0, b"ab") + record(1, b"c") + END, "image:2: gives an address a second time"),
-        (record(0, b"ab", 9) + END, "image:1: a record of type 9"),
+        (":0400000001FB\n", "image:1: the record has 1 data bytes, but declares 4"),
+        (record(0, b"a") + END + record(1, b"b"), "image:3: a line follows the end record"),
+        (
+            record(63, b"ab") + END,
+            "image:1: the record ends at byte 65, but the board has 64 bytes",
+        ),
+        (
+            record(0, b"\xff\xff", 4) + record(0, b"a") + END,
+            "image:2: the record ends at byte 4294901761",
+        ),
+        (
+            record(0, b"ab") + record(1, b"c") + END,
+            "image:2: an earlier record has already set an address",
+        ),
+        (record(0, b"ab", 9) + END, "image:1: unknown record of type 9 with 2 bytes"),
     ],
 )
 def test_a_damaged_image_is_refused(text: str, said: str) -> None:

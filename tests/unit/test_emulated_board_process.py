@@ -66,16 +66,22 @@ def gone(pid: int) -> bool:
         ("sys.exit('out of luck')", "ended with exit status 1; it said:\nout of luck"),
         ("sys.exit(0)", "ended with exit status 0"),
         ("import os; os.abort()", "was ended by SIGABRT"),
-        ("put('E', b'no such thing')", "says: no such thing"),
+        ("put('E', b'no such thing')", "reports: no such thing"),
         ("put('K', b'')", "answered 'A' with 'K'; expected 'A'"),
         ("sys.stdout.buffer.write(b'\\xff' * 5)", "announced 4294967295 bytes; at most 1048576"),
-        ("put('A', at[:-1])", "an answer of 7 bytes"),
-        ("put('A', at + b'x')", "an answer of 9 bytes"),
-        ("put('A', struct.pack('<Q', target + 1))", "cycle 101, but it was to run from 0 to 100"),
-        ("put('A', at + event(50, 9))", "an event of kind 9"),
-        ("put('A', at + event(50, 1, 24))", "an event of kind 1 at 24"),
-        ("put('A', at + event(101))", "a byte 0 at cycle 101, between 0 and 100"),
-        ("put('A', at + event(50) + event(50))", "a byte 0 at cycle 50, between 50 and 100"),
+        ("put('A', at[:-1])", "answered with 7 bytes; expected 8 and 12 for each event"),
+        ("put('A', at + b'x')", "answered with 9 bytes; expected 8"),
+        ("put('A', struct.pack('<Q', target + 1))", "cycle 101; expected a cycle from 0 to 100"),
+        ("put('A', at + event(50, 9))", "an unknown event of kind 9"),
+        ("put('A', at + event(50, 1, 24))", "an unknown event of kind 1 at pin 24"),
+        (
+            "put('A', at + event(101))",
+            "cycle 101; expected at most 255, after cycle 0 and not after 100",
+        ),
+        (
+            "put('A', at + event(50) + event(50))",
+            "a byte 0 at cycle 50; expected at most 255, after cycle 50",
+        ),
         ("put('A', at + event(50, 0, 0, 256))", "a byte 256"),
     ],
 )
@@ -104,7 +110,7 @@ def test_the_fake_is_well_otherwise() -> None:
 
 def test_one_that_hangs_is_killed() -> None:
     board = fake("sys.stdout.buffer.flush(); import threading; threading.Event().wait()", 0.2)
-    with pytest.raises(BoardError, match=r"did not answer within 0\.2 s, and was killed"):
+    with pytest.raises(BoardError, match=r"did not answer within 0\.2 s and was killed"):
         board.advance(100)
     assert gone(board._process.pid)
     board.close()

@@ -136,14 +136,20 @@ def test_urls_are_understood() -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("uno", r"'uno' is no board; expected board:uno, serial:///dev/ttyACM0"),
-        ("/dev/ttyACM0", "is no board"),
-        ("serial://[::1", r"'serial://\[::1' is no board; expected board:uno, serial:///dev"),
+        ("uno", r"'uno' is not a board URL; expected board:uno, serial:///dev/ttyACM0"),
+        ("/dev/ttyACM0", "is not a board URL"),
+        (
+            "serial://[::1",
+            r"'serial://\[::1' is not a board URL; expected board:uno, serial:///dev",
+        ),
         ("board:mega", "type: board:uno"),
         ("board:uno?backend=simvr", "unknown back end 'simvr'; did you mean simavr"),
         ("board:uno?backed=simavr", "unknown option 'backed'; did you mean backend"),
-        ("board:uno?baud=fast", "baud=fast is no rate; type: baud=500000"),
-        ("board:uno?baud=1&baud=2", "gives an option twice"),
+        (
+            "board:uno?baud=fast",
+            "baud=fast is not a rate from 300 to 9999999 bit/s; type: baud=500000",
+        ),
+        ("board:uno?baud=1&baud=2", "the URL gives an option twice"),
         ("serial://", "names no port; type: serial:///dev/ttyACM0"),
         ("serial://COM3?backend=simavr", "unknown option 'backend'"),
     ],
@@ -154,18 +160,24 @@ def test_a_wrong_url_says_what_to_type(url: str, said: str) -> None:
 
 
 def test_what_is_no_board_for_lockstep() -> None:
-    with pytest.raises(BoardError, match="no lockstep, no pins; type: board:uno"):
+    with pytest.raises(
+        BoardError, match="lockstep and pins need an emulated board; type: board:uno"
+    ):
         open_board("serial://COM3", ECHO)
-    with pytest.raises(BoardError, match="name its firmware, an Intel HEX file"):
+    with pytest.raises(BoardError, match="has no firmware: name an Intel HEX file"):
         open_board("board:uno", None)
-    with pytest.raises(BoardError, match=r"cannot read the firmware .*nothing\.hex: No such file"):
+    with pytest.raises(
+        BoardError, match=r"cannot read the firmware file .*nothing\.hex: No such file"
+    ):
         open_board("board:uno", Path("nothing.hex"))
 
 
 def test_without_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(node, "find_spec", lambda _: None)
-    with pytest.raises(BoardError, match=r"needs Node; type: pip install 'rtsim\[pitl\]'"):
+    with pytest.raises(
+        BoardError, match=r"needs Node, which was not found; type: pip install 'rtsim\[pitl\]'"
+    ):
         open_board("board:uno", ECHO)
 
 
@@ -182,7 +194,7 @@ def test_with_a_node_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_without_avr8js(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(node, "find_node", lambda: Path("node"))
-    with pytest.raises(BoardError, match="not there yet; type: rtsim board install"):
+    with pytest.raises(BoardError, match="is not installed; type: rtsim board install"):
         open_board("board:uno", ECHO)
 
 
@@ -196,7 +208,7 @@ def test_an_install_that_fails_leaves_nothing(
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(node, "find_node", lambda: Path("node"))
     monkeypatch.setattr(node, "_npm", lambda: [str(npm)])
-    with pytest.raises(BoardError, match=r"is there a network.*\nENETUNREACH"):
+    with pytest.raises(BoardError, match=r"check the network .*\nENETUNREACH"):
         node.install()
     assert list((tmp_path / "cache" / "boards").iterdir()) == []
 
@@ -245,4 +257,4 @@ def test_set_up_goes_on_without_the_emulator(monkeypatch: pytest.MonkeyPatch) ->
         raise BoardError("no network")
 
     monkeypatch.setattr(node, "install", fails)
-    assert node.main() == "The emulated board is not set up: no network"
+    assert node.main() == "The emulated board could not be set up: no network"

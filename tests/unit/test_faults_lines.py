@@ -152,7 +152,9 @@ def test_a_reset_by_chance_is_asked_for_at_each_request() -> None:
 
 
 def test_a_link_without_a_reset_says_so() -> None:
-    with pytest.raises(BoardError, match="fault f: this line cannot reset its board; fly it on"):
+    with pytest.raises(
+        BoardError, match="fault f: the host cannot reset a board over this line; use"
+    ):
         Line(fault("board_reset", "board"), plain=True)
 
 

@@ -246,4 +246,4 @@ def test_a_stack_that_meets_the_data_is_named(tmp_path: Path) -> None:
         event = t.step(1, u)
         assert isinstance(event, Failed)
         assert isinstance(event.error, BoardRefused)
-        assert f"there are {2048 - made.ram_bytes} bytes for it" in str(event.error)
+        assert f"stack of {2048 - made.ram_bytes} bytes overflowed" in str(event.error)

@@ -93,7 +93,7 @@ def test_an_older_sketch_is_replaced_and_nothing_else_is(tmp_path: Path) -> None
     assert sketch.write(tmp_path) == place
     assert not stale.exists()
     (tmp_path / "other" / "f16_control").mkdir(parents=True)
-    with pytest.raises(BoardError, match="no sketch of rtsim and is not written over"):
+    with pytest.raises(BoardError, match="is not a sketch of rtsim, so it is not replaced"):
         sketch.write(tmp_path / "other")
 
 
@@ -126,7 +126,7 @@ def test_a_rate_that_cannot_be(baud: int, said: str) -> None:
 def test_missing_tools_are_named_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert firmware(F16).prebuilt
-    with pytest.raises(BoardError, match=r"needs avr-gcc.*sudo apt install gcc-avr avr-libc ard"):
+    with pytest.raises(BoardError, match=r"without avr-gcc.*sudo apt install gcc-avr avr-libc ard"):
         firmware(F16, build=True)
 
 
@@ -155,7 +155,7 @@ def test_too_much_static_data_is_told_in_bytes(project: Path) -> None:
 def test_too_much_program_is_told_in_bytes(project: Path, size: int) -> None:
     """More than the boot loader leaves; more than there is, which the linker refuses."""
     text = f'float c_step(float u) {{ __asm__(".fill {size // 2}, 2, 0"); return u; }}\n'
-    with pytest.raises(BoardError, match=r"c takes 3\d\d\d\d bytes of flash, and an Uno has 32256"):
+    with pytest.raises(BoardError, match=r"c needs 3\d\d\d\d bytes of flash, but an Uno has 32256"):
         firmware(broken(project, "float c_step(float u);", text))
 
 

@@ -99,9 +99,7 @@ def test_a_row_belongs_to_that_of_its_microstep_and_its_side() -> None:
     assert held(ours, turned).ok, "an x+ of another microstep is not compared"
     assert "plant.x" in failed(ours, run(plant=[(0, 0, 0, 1), (0, 1, 1, 9), (10, 0, 0, 3)]))
     lost = run(plant=[(0, 1, 0, 1), (0, 1, 1, 2), (10, 0, 0, 3)])
-    assert failed(ours, lost) == {
-        "plant (rows)": "1 of 2 rows; the first missing row is at 0 s"
-    }
+    assert failed(ours, lost) == {"plant (rows)": "1 of 2 rows; the first missing row is at 0 s"}
 
 
 def test_messages_belong_together_by_the_tag_of_their_request() -> None:

@@ -91,7 +91,9 @@ def test_parameters_are_checked_and_set() -> None:
         assert step(controller, 0, 0.5, 0.125).tolist() == [0.25, 0.75]
     with pytest.raises(UnknownName, match="gian"):
         InProcess(file, {"gian": 2.0})
-    with pytest.raises(ControllerError, match=r"gain = 1e\+39 of mixer does not fit its float32"):
+    with pytest.raises(
+        ControllerError, match=r"gain = 1e\+39 of mixer does not fit its type float32"
+    ):
         InProcess(file, {"gain": 1e39}).fresh()
     with pytest.raises(ScenarioError, match="outside its range"):
         InProcess(EXAMPLES / "context/filter.toml", {"time_constant": -1.0})

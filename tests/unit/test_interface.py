@@ -120,7 +120,7 @@ def test_line_ends_of_windows(folder: Path) -> None:
 
 
 WRONG = [
-    ('name = "pid"', 'nam = "pid"', 1, "'nam' is not known in the top level; known: name"),
+    ('name = "pid"', 'nam = "pid"', 1, "the top level has no key 'nam'; known: name"),
     ('name = "pid"', 'name = "p-id"', 1, "not an identifier"),
     ('name = "pid"', "name = 3", 1, 'write name = "..."'),
     ('name = "pid"', f'name = "{"a" * 64}"', 1, "at most 63"),
@@ -130,48 +130,58 @@ WRONG = [
     ('period = "1/100"', "period = true", 2, "period True"),
     ('period = "1/100"', 'period = "1/0"', 2, "write seconds"),
     ('period = "1/100"', 'period = "1e999999999"', 2, "is not a number"),
-    ('sources = ["pid.c"]', "", 1, 'no sources; write sources = ["pid.c"]'),
+    ('sources = ["pid.c"]', "", 1, 'sources is missing; write sources = ["pid.c"]'),
     ('sources = ["pid.c"]', 'sources = [\n"pid.c",\n"no.c"]', 5, "no.c; paths are relative to"),
     ('sources = ["pid.c"]', 'sources = ["pid.c", "pid.c"]', 3, "named twice"),
     ('sources = ["pid.c"]', 'sources = ["pid.h"]', 3, "name it under headers"),
-    ('sources = ["pid.c"]', "sources = [3]", 3, "neither a text nor a list"),
-    ('sources = ["pid.c"]', 'sources = [""]', 3, "holds an empty text"),
+    ('sources = ["pid.c"]', "sources = [3]", 3, "must be a text or a list"),
+    ('sources = ["pid.c"]', 'sources = [""]', 3, "contains an empty text"),
     ('sources = ["pid.c"]', 'sources = []\ninclude = ["no"]', 4, "no folder"),
     ('sources = ["pid.c"]', 'sources = []\nheaders = ["a\\"b"]', 4, "write 'pid.h'"),
     ('sources = ["pid.c"]', 'sources = []\nreal = "int8"', 4, "choose float64 or float32"),
-    ("[code]", "[cod]", 5, "'cod' is not known"),
-    ("[code]", "[code]\nstop = 1", 6, "'stop' is not known in [code]"),
+    ("[code]", "[cod]", 5, "the top level has no key 'cod'"),
+    ("[code]", "[code]\nstop = 1", 6, "[code] has no key 'stop'"),
     ("[code]", '[code]\nparameters = "never"', 6, "choose after initialize or before"),
     ('  "struct in in",', '  "struct in in; // hm",', 8, "a comment of C"),
     ('  "struct in in",', '  "struct in in /* hm",', 8, "a comment of C"),
     ('"pid_initialize(&pid);"', '"pid_initialize(&pid"', 10, "'(' is never closed"),
-    ('"pid_initialize(&pid);"', '"}"', 10, "'}' closes nothing"),
-    ('"pid_initialize(&pid);"', '"(a]"', 10, "']' closes nothing"),
-    ('"pid_initialize(&pid);"', '"#define x"', 10, "belong into a header"),
+    ('"pid_initialize(&pid);"', '"}"', 10, "'}' closes no bracket"),
+    ('"pid_initialize(&pid);"', '"(a]"', 10, "']' closes no bracket"),
+    ('"pid_initialize(&pid);"', '"#define x"', 10, "move the directive to a header"),
     ('"pid_initialize(&pid);"', '";"', 10, "it is empty"),
     ('["fast()", ', '["return 3", ', 11, "'return' would leave"),
-    ('["fast()", ', "[7, ", 11, "a step is a text"),
-    ("every = 5", "every = 0", 11, "whole numbers >= 1"),
-    ("every = 5", "evry = 5", 11, "'evry' is not known of a step"),
-    ("offset = 2", "offset = -1", 11, "whole numbers >= 1 and >= 0"),
-    ('step = ["fast()", { call = "slow()", every = 5, offset = 2 }]', "", 5, "no step; write step"),
+    ('["fast()", ', "[7, ", 11, "a step must be a text"),
+    ("every = 5", "every = 0", 11, "every must be a whole number >= 1"),
+    ("every = 5", "evry = 5", 11, "a step has no key 'evry'"),
+    ("offset = 2", "offset = -1", 11, "every must be a whole number >= 1, offset"),
+    (
+        'step = ["fast()", { call = "slow()", every = 5, offset = 2 }]',
+        "",
+        5,
+        "step is missing; write step",
+    ),
     ("setpoint = {", '"set point" = {', 14, "not an identifier"),
-    ('unit = "m"', 'unt = "m"', 14, "'unt' is not known in [inputs.setpoint]"),
-    ('unit = "m"', "unit = 3", 14, "unit = 3 is no text"),
+    ('unit = "m"', 'unt = "m"', 14, "[inputs.setpoint] has no key 'unt'"),
+    ('unit = "m"', "unit = 3", 14, "unit = 3 is not a text"),
     ('unit = "m"', 'kind = "angel"', 14, "choose scalar, angle"),
     ('unit = "m"', 'type = "int24"', 14, "unknown type 'int24'"),
-    ('unit = "m"', "type = 32", 14, "type = 32 is no text"),
+    ('unit = "m"', "type = 32", 14, "type = 32 is not a text"),
     ('unit = "m"', 'type = "long"', 14, "unknown type 'long'"),
     ('unit = "m"', 'shape = "3"', 14, "write shape = [3]"),
     ('unit = "m"', "shape = [0]", 14, "write shape = [3]"),
-    ('unit = "m"', "shape = [256, 257]", 13, "65793 elements in [inputs]; at most 65536"),
-    ('unit = "m"', "scale = 2.0", 14, "scale and bias are for integers, not float64"),
-    ('unit = "m"', 'overflow = "saturate"', 14, "for integers that are set, not for a float64"),
-    ('unit = "m"', "low = 2.0", 14, "initial 1.5 is outside of its range [2, inf]"),
-    ('unit = "m"', "high = 1.0", 14, "initial 1.5 is outside of its range [-inf, 1]"),
-    ('unit = "m"', "low = nan", 14, "no value lies between"),
-    ('unit = "m"', "high = nan", 14, "no value lies between"),
-    ('unit = "m"', "low = 1.0, high = 0.0", 14, "no value lies between low = 1 and high = 0"),
+    ('unit = "m"', "shape = [256, 257]", 13, "[inputs] has 65793 elements; at most 65536"),
+    ('unit = "m"', "scale = 2.0", 14, "scale and bias apply only to integers, not to float64"),
+    (
+        'unit = "m"',
+        'overflow = "saturate"',
+        14,
+        "only to integer inputs and parameters, not to a float64",
+    ),
+    ('unit = "m"', "low = 2.0", 14, "initial 1.5 is outside the signal's range [2, inf]"),
+    ('unit = "m"', "high = 1.0", 14, "initial 1.5 is outside the signal's range [-inf, 1]"),
+    ('unit = "m"', "low = nan", 14, "allow no value; give low <= high"),
+    ('unit = "m"', "high = nan", 14, "allow no value; give low <= high"),
+    ('unit = "m"', "low = 1.0, high = 0.0", 14, "low = 1 and high = 0 allow no value"),
     ('unit = "m"', 'low = "lots"', 14, "'lots' is not a number"),
     ('unit = "m"', 'low = "9**9999999"', 14, "is not a number"),
     ("initial = 1.5", 'initial = "a"', 14, "'a' is not a number"),
@@ -181,37 +191,77 @@ WRONG = [
     ("initial = 1.5", 'type = "uint8", initial = -1', 14, "initial -1.0 does not fit uint8"),
     ("initial = 1.5", 'type = "uint8", initial = 255.5', 14, "does not fit uint8"),
     ("initial = 1.5", 'type = "float32", initial = 1e39', 14, "does not fit float32"),
-    ("initial = 1.5", "initial = 9007199254740993", 14, "has no exact float64"),
-    ("initial = 1.5", "shape = [2, 3], initial = [[1, 2], [3, 4], [5, 6]]", 14, "nested otherwise"),
-    ("initial = 1.5", "shape = [2, 2], initial = [[1, 2], [3]]", 14, "nested otherwise"),
-    ('c = "in.setpoint"', 'c = "in.setpoint;"', 14, "a ';' ends a statement"),
+    ("initial = 1.5", "initial = 9007199254740993", 14, "cannot be represented exactly as float64"),
+    (
+        "initial = 1.5",
+        "shape = [2, 3], initial = [[1, 2], [3, 4], [5, 6]]",
+        14,
+        "nesting of initial does not fit shape",
+    ),
+    (
+        "initial = 1.5",
+        "shape = [2, 2], initial = [[1, 2], [3]]",
+        14,
+        "nesting of initial does not fit shape",
+    ),
+    ('c = "in.setpoint"', 'c = "in.setpoint;"', 14, "it contains a ';', which ends a statement"),
     ('c = "in.setpoint"', 'c = "a[1"', 14, "'[' is never closed; write one object"),
-    ('c = "in.setpoint"', "c = 1", 14, "c is a C lvalue"),
-    ('c = "in.setpoint"', 'c = "in.raw"', 15, "raw is written to in.raw, as setpoint is"),
+    ('c = "in.setpoint"', "c = 1", 14, "give a C lvalue"),
+    (
+        'c = "in.setpoint"',
+        'c = "in.raw"',
+        15,
+        "raw and setpoint are both written to in.raw; give each",
+    ),
     ("setpoint = {", "raw_1 = { shape = 1 }\nsetpoint = 3 #", 15, "write setpoint = {"),
     ('scale = "1/256"', "scale = 0", 15, "scale not 0"),
     ('scale = "1/256"', "scale = inf", 15, "scale not 0"),
     ('scale = "1/256"', "bias = nan", 15, ""),
     ('"saturate"', '"wrap"', 15, "choose error or saturate"),
-    ("shape = [2]", "shape = [2]\ninital = 3", 20, "'inital' is not known in [outputs.command]"),
-    ("shape = [2]", 'overflow = "saturate"', 17, "not for an output"),
-    ("[outputs.command]", "[outputs]\nsetpoint = {}\n[parameters.setpoint]", 19, "declared by"),
-    ("[outputs.command]", "[outputs]\n[parameters.x]", 17, "no [outputs]"),
-    ("[outputs.command]", "[outputs.double]", 17, "double is a word of C; choose another name"),
-    ("[outputs.command]", "[outputs.bool]", 17, "bool is a word of C"),
-    ("[outputs.command]", "[outputs.rtsim_tick]", 17, "those of the generated unit"),
-    ("[outputs.command]", "[outputs]\na_1 = {}\n[outputs.a]", 19, "a_1 is an element of a_1 too"),
-    ("initial = 2.0", "initial = 0.4", 22, "initial 0.4 is outside of its range [0.5, 3]"),
-    ("initial = 2.0", "initial = 3.5", 22, "initial 3.5 is outside of its range [0.5, 3]"),
-    ("initial = 2.0", "shape = [2], initial = [2, 4]", 22, "initial 4.0 is outside of its range"),
-    (", initial = 2.0", "", 22, "initial 0.0 is outside of its range [0.5, 3]; give initial"),
+    ("shape = [2]", "shape = [2]\ninital = 3", 20, "[outputs.command] has no key 'inital'"),
+    ("shape = [2]", 'overflow = "saturate"', 17, "not to an output"),
+    (
+        "[outputs.command]",
+        "[outputs]\nsetpoint = {}\n[parameters.setpoint]",
+        19,
+        "is also declared in",
+    ),
+    ("[outputs.command]", "[outputs]\n[parameters.x]", 17, "[outputs] is missing"),
+    ("[outputs.command]", "[outputs.double]", 17, "double is a keyword of C; choose another name"),
+    ("[outputs.command]", "[outputs.bool]", 17, "bool is a keyword of C"),
+    ("[outputs.command]", "[outputs.rtsim_tick]", 17, "reserved for the generated C"),
+    ("[outputs.command]", "[outputs]\na_1 = {}\n[outputs.a]", 19, "a_1 is also an element of a_1"),
+    ("initial = 2.0", "initial = 0.4", 22, "initial 0.4 is outside the signal's range [0.5, 3]"),
+    ("initial = 2.0", "initial = 3.5", 22, "initial 3.5 is outside the signal's range [0.5, 3]"),
+    (
+        "initial = 2.0",
+        "shape = [2], initial = [2, 4]",
+        22,
+        "initial 4.0 is outside the signal's range",
+    ),
+    (", initial = 2.0", "", 22, "initial 0.0 is outside the signal's range [0.5, 3]; give initial"),
     (", initial = 2.0", ', type = "int8", bias = 300', 22, "with scale 1 and bias 300; give"),
-    ("initial = 2.0", "set_by_caller = 1", 22, "set_by_caller = 1; write true or false"),
-    ("[parameters]", "[inputs.z]\nset_by_caller = true\n[parameters]", 21, "true or false, for a"),
+    (
+        "initial = 2.0",
+        "set_by_caller = 1",
+        22,
+        "set_by_caller = 1; only a parameter has it, and it is true",
+    ),
+    (
+        "[parameters]",
+        "[inputs.z]\nset_by_caller = true\n[parameters]",
+        21,
+        "only a parameter has it, and it is true or false",
+    ),
     ('period = "1/100"', 'period = "1/100"\nany_period = 1', 3, "any_period = 1; write true or"),
-    ("[parameters]", "[variants.single.x]\n[parameters]", 21, "'x' is not known in [variants.sin"),
+    ("[parameters]", "[variants.single.x]\n[parameters]", 21, "[variants.single] has no key 'x'"),
     ("[variants.single]", "[variants.single]\nname = 3", 25, "known: flags, real, sources"),
-    ("[variants.single]\n", "[variants]\nsingle = 3\n[variants.x]\n", 25, "write it as a table"),
+    (
+        "[variants.single]\n",
+        "[variants]\nsingle = 3\n[variants.x]\n",
+        25,
+        "must be a table [variants.",
+    ),
 ]
 
 
@@ -225,19 +275,21 @@ def test_nonsense_is_refused_with_its_line_and_what_to_do(
 
 
 def test_a_file_that_is_no_toml_names_the_line(folder: Path) -> None:
-    assert complaint(folder, changed("[code]", "[code")).startswith("5: not TOML: ")
+    assert complaint(folder, changed("[code]", "[code")).startswith(
+        "5: the file is not valid TOML: "
+    )
 
 
 def test_a_name_declared_by_inputs_and_outputs(folder: Path) -> None:
     text = GOOD.replace('setpoint = { c = "in.setpoint",', "command = {")
     said = complaint(folder, text)
-    assert said.startswith("17: command is declared by [inputs] already; rename one of them, or")
+    assert said.startswith("17: command is also declared in [inputs]; rename one of them, or")
 
 
 def test_a_variant_that_is_wrong_names_its_own_line(folder: Path) -> None:
     text = changed('flags = ["-DREAL=float"]', 'sources = ["pid.c", "none.c"]')
     load(folder, text)
-    assert complaint(folder, text, ":single").startswith("26: no file ")
+    assert complaint(folder, text, ":single").startswith("26: there is no file ")
     assert "no variant 'double'; it has: single" in complaint(folder, GOOD, ":double")
 
 

@@ -35,9 +35,9 @@ def test_a_range_of_one_value_has_that_value(low: float) -> None:
 
 @pytest.mark.parametrize("value", [0.4, 3.6, math.nan, -math.inf, math.inf])
 def test_an_initial_value_outside_of_the_range_is_refused(value: float) -> None:
-    with pytest.raises(ValueError, match=r"is outside of its range \[0\.5, 3\.5\]$"):
+    with pytest.raises(ValueError, match=r"is outside the signal's range \[0\.5, 3\.5\]$"):
         field(low=0.5, high=3.5, initial=value)
-    with pytest.raises(ValueError, match=r"outside of its range \[0\.5, 3\.5\]$"):
+    with pytest.raises(ValueError, match=r"outside the signal's range \[0\.5, 3\.5\]$"):
         field(low=0.5, high=3.5, shape=3, initial=[1.0, 2.0, value])
     for inside in (0.5, 1.0, 3.5):
         assert field(low=0.5, high=3.5, initial=inside).signal.initial == inside
@@ -45,7 +45,9 @@ def test_an_initial_value_outside_of_the_range_is_refused(value: float) -> None:
 
 def test_only_a_parameter_has_to_have_an_initial_value_that_fits() -> None:
     assert field(low=0.5).signal.initial == 0.0
-    with pytest.raises(ValueError, match=r"outside of its range \[0\.5, inf\]; give initial = "):
+    with pytest.raises(
+        ValueError, match=r"outside the signal's range \[0\.5, inf\]; give initial = "
+    ):
         field("parameters", low=0.5)
     with pytest.raises(
         ValueError, match="does not fit int8 with scale 1 and bias 300; give initial"
@@ -58,22 +60,25 @@ def test_only_a_parameter_has_to_have_an_initial_value_that_fits() -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"scale": 1.0}, "scale and bias are for integers, not float64"),
-        ({"bias": 0.0}, "scale and bias are for integers, not float64"),
-        ({"type": "bool", "scale": 1.0}, "scale and bias are for integers, not bool"),
-        ({"type": "int8", "scale": 0}, r"scale 0.0, bias 0.0; finite, and scale not 0"),
+        ({"scale": 1.0}, "scale and bias apply only to integers, not to float64"),
+        ({"bias": 0.0}, "scale and bias apply only to integers, not to float64"),
+        ({"type": "bool", "scale": 1.0}, "scale and bias apply only to integers, not to bool"),
+        (
+            {"type": "int8", "scale": 0},
+            r"scale 0.0, bias 0.0; both must be finite, and scale not 0",
+        ),
         ({"type": "int8", "scale": math.nan}, "finite, and scale not 0"),
         ({"type": "int8", "bias": math.inf}, "finite, and scale not 0"),
-        ({"type": "int8", "overflow": "wrap"}, "overflow 'wrap'; choose error or saturate"),
-        ({"overflow": "error"}, "not for a float64; leave it out"),
-        ({"c": ""}, "c is a C lvalue"),
-        ({"c": "  "}, "c is a C lvalue"),
-        ({"c": 3}, "c is a C lvalue"),
-        ({"shape": True}, "shape True; write shape"),
+        ({"type": "int8", "overflow": "wrap"}, "overflow = 'wrap'; choose error or saturate"),
+        ({"overflow": "error"}, "not to a float64; remove it"),
+        ({"c": ""}, "give a C lvalue"),
+        ({"c": "  "}, "give a C lvalue"),
+        ({"c": 3}, "give a C lvalue"),
+        ({"shape": True}, "shape = True; write shape"),
         ({"shape": [0]}, "write shape = "),
         ({"shape": 0}, "write shape = "),
         ({"shape": [2**31]}, "write shape = "),
-        ({"kind": "angel"}, "kind 'angel'; choose scalar, angle"),
+        ({"kind": "angel"}, "kind = 'angel'; choose scalar, angle"),
     ],
 )
 def test_what_no_field_can_be(row: dict[str, Any], said: str) -> None:
@@ -82,7 +87,9 @@ def test_what_no_field_can_be(row: dict[str, Any], said: str) -> None:
 
 
 def test_overflow_is_not_for_an_output() -> None:
-    with pytest.raises(ValueError, match="integers that are set, not for an output; leave it out"):
+    with pytest.raises(
+        ValueError, match="integer inputs and parameters, not to an output; remove it"
+    ):
         field("outputs", type="int8", overflow="error")
     assert field("outputs", type="int8", scale=2).scale == 2.0
 
@@ -150,7 +157,7 @@ def test_initial_values_of_an_array(shape: Any, given: list[Any], values: Any) -
     ],
 )  # fmt: skip
 def test_initial_values_that_are_nested_otherwise(shape: list[int], given: list[Any]) -> None:
-    with pytest.raises(ValueError, match="initial is nested otherwise than shape"):
+    with pytest.raises(ValueError, match="the nesting of initial does not fit shape"):
         field(shape=shape, initial=given)
 
 

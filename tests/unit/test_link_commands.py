@@ -98,7 +98,7 @@ def test_another_controller_is_a_no_and_its_facts_are_told_all_the_same() -> Non
         (["serial:///dev/nowhere", "--paced"], "runs in real time already; leave out --paced"),
         (["serial:///dev/nowhere", "--firmware", "a.hex"], "rtsim flash a.hex --port /dev/nowhere"),
         (["serial:///dev/nowhere"], "cannot open serial port /dev/nowhere"),
-        (["usb:3"], "'usb:3' is no board"),
+        (["usb:3"], "'usb:3' is not a board URL"),
     ],
 )
 def test_link_test_says_what_to_type(words: list[str], said: str) -> None:
@@ -112,7 +112,10 @@ def test_a_rate_that_is_not_the_firmwares_is_guessed() -> None:
     image = ROOT / "hitl" / "firmware" / "images" / "pid_single_500000.hex"
     done = linked("board:uno?baud=9600", "--firmware", str(image))
     assert done.exit_code == 2
-    assert "of garbage and 0 other frames came; is the baud rate the firmware's?" in done.output
+    assert (
+        "malformed and 0 other frames arrived; check that the baud rate is the rate of"
+        in done.output
+    )
 
 
 @pytest.mark.parametrize("words", [[], ["--firmware", "a.hex"], ["-c", F16_SINGLE]])
@@ -172,7 +175,7 @@ def test_serve_says_where_and_sums_up_when_it_is_interrupted(number: int) -> Non
         out, err = server.communicate(timeout=20)
     assert server.returncode == 0, err
     assert "port opened 0 times; 0 bytes to the board, 0 bytes from the board" in out
-    assert "board seconds a second" in out
+    assert "board seconds per second" in out
     assert err == ""
     assert not os.path.exists(port)
 
@@ -247,8 +250,8 @@ def test_a_dry_run_needs_no_avrdude_and_does_nothing(avrdude: Path) -> None:
     ("words", "said"),
     [
         (("--port", "serial:///dev/ttyACM0?baud=115200"), "115200 baud is +2.1 % off"),
-        (("--port", "COM3", "--baud", "57600"), "57600 baud is +2.1 % off at the board; better"),
-        (("--port", "COM3", "--baud", "115300"), "115300 baud is +2.0 % off at the board; better"),
+        (("--port", "COM3", "--baud", "57600"), "57600 baud is +2.1 % off at the board; choose"),
+        (("--port", "COM3", "--baud", "115300"), "115300 baud is +2.0 % off at the board; choose"),
         (("--port", "serial://COM3"), "500000 baud (+0.0 %)"),
     ],
 )
@@ -316,7 +319,7 @@ def test_a_board_that_is_silent_after_it_was_flashed_is_told(
     avrdude: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nobody(*_: object) -> None:
-        raise SilentBoard("no board answered within 5 s, nothing came")
+        raise SilentBoard("no board answered within 5 s, no byte arrived")
 
     monkeypatch.setattr("hitl.cli.flash.meet", nobody)
     with board_at_a_terminal(FakeBoard(F16)) as port:
@@ -377,4 +380,4 @@ def test_firmware_of_an_interface_is_flashed_and_found(pid: list[str], avrdude: 
     with board_at_a_terminal(FakeBoard(interface, build=made.build ^ 1)) as port:
         done = rtsim("flash", pid[1], "--port", port)
     assert done.exit_code == 2
-    assert "flash the new one" in done.output
+    assert "flash the current build" in done.output

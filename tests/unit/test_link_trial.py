@@ -124,7 +124,7 @@ def test_who_is_met_is_named_where_it_is_the_wrong_one() -> None:
         def send(self, data: bytes) -> None:
             pass
 
-    with pytest.raises(SilentBoard, match="no board answered within 5 s, nothing came"):
+    with pytest.raises(SilentBoard, match="no board answered within 5 s, no byte arrived"):
         meet(Nobody())
 
 

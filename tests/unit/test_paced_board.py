@@ -161,7 +161,7 @@ def test_a_link_leads_to_the_port_while_it_is_there(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_the_link_stays(tmp_path: Path) -> None:
     name = tmp_path / "board"
     name.write_text("mine")
-    with pytest.raises(BoardError, match=r"board is in the way; remove it, or give another"):
+    with pytest.raises(BoardError, match=r"board: it exists; remove it, or give another"):
         Terminal(name)
     assert name.read_text() == "mine"
 
@@ -236,10 +236,14 @@ def test_the_servers_process_is_not_in_the_way_of_ctrl_c() -> None:
 @pytest.mark.parametrize(
     ("url", "image", "said"),
     [
-        ("serial:///dev/ttyACM0", "echo_500000", "has a port already; what is served is emulated"),
-        ("board:mega", "echo_500000", "the emulated board is an Uno"),
-        ("board:uno", "nothing", "cannot read the firmware"),
-        ("board:uno", "toggle", "does not use its serial line: the UART was off 0.05 s after"),
+        (
+            "serial:///dev/ttyACM0",
+            "echo_500000",
+            "is a real port; only an emulated board can be served",
+        ),
+        ("board:mega", "echo_500000", "the only emulated board is an Uno"),
+        ("board:uno", "nothing", "cannot read the firmware file"),
+        ("board:uno", "toggle", "does not use its serial line: the UART was still off 0.05 s"),
     ],
 )
 def test_what_cannot_be_served_is_told(url: str, image: str, said: str) -> None:
@@ -250,5 +254,5 @@ def test_what_cannot_be_served_is_told(url: str, image: str, said: str) -> None:
 
 def test_windows_is_told_what_to_type_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hitl.boards.paced.POSIX", False)
-    with pytest.raises(BoardError, match=r"which Windows has not; .* serial://COM3"):
+    with pytest.raises(BoardError, match=r"Windows has none; .* serial://COM3"):
         PacedBoard("board:uno", ECHO)

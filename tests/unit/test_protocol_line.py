@@ -54,7 +54,7 @@ def test_offered_rates() -> None:
     assert max(offered()) == MOST_BAUD
     assert {57600, 115200} <= set(offered(14_745_600))
     assert str(BaudRate(500000)) == "500000 baud (+0.0 %)"
-    assert str(BaudRate(115200)).startswith("115200 baud is +2.1 % off at the board; better: 9600,")
+    assert str(BaudRate(115200)).startswith("115200 baud is +2.1 % off at the board; choose 9600,")
 
 
 @pytest.mark.parametrize("baud", [0, -1, 3_000_000, 100])
@@ -83,7 +83,7 @@ def test_the_budget_of_the_f16() -> None:
     )
     slow = Budget.of(f16(), 38_400)
     assert "step 0.000" not in str(slow)
-    assert str(slow).endswith(" Hz (the step's execution time is measured in a flight)")
+    assert str(slow).endswith(" Hz (a run measures the step's execution time)")
     assert not slow.holds
     assert "does not fit" in str(slow)
     assert replace(slow, period_ns=slow.answered_ns).holds

@@ -45,7 +45,7 @@ def test_a_run() -> None:
     assert board.requests[-1] == StepMessage(599 * 20 * MS, 0, INPUTS.astype("<f4").tobytes())
     session.stop(0)
     assert exchange(session, board, 0) == [Stopped(599)]
-    with pytest.raises(OutOfTurn, match="before the controller was started"):
+    with pytest.raises(OutOfTurn, match="was requested before the start"):
         session.step(Tag(0), INPUTS, 0)
     assert session.counts.garbage == dict.fromkeys(session.counts.garbage, 0)
     assert (session.counts.stale, session.counts.duplicate, session.counts.repeated) == (0, 0, 0)
@@ -95,7 +95,7 @@ def test_nobody_is_there() -> None:
     assert hellos == CONNECT_PATIENCE_NS // HELLO_EVERY_NS
     error = failure(session.poll(7 + CONNECT_PATIENCE_NS + 3_610_000))
     assert isinstance(error, SilentBoard)
-    assert "within 5 s, nothing came; is it the right port" in str(error)
+    assert "within 5 s, no byte arrived; check the port" in str(error)
 
 
 def test_a_wrong_baud_rate_is_guessed_from_garbage() -> None:
@@ -103,7 +103,7 @@ def test_a_wrong_baud_rate_is_guessed_from_garbage() -> None:
     session.connect(0)
     session.receive(b"\xf8\x00\x80\x00", 1)
     error = failure(session.poll(CONNECT_PATIENCE_NS))
-    assert "2 pieces of garbage" in str(error)
+    assert "2 malformed and 0 other frames arrived" in str(error)
     assert "baud rate" in str(error)
 
 
@@ -112,16 +112,16 @@ def test_bytes_without_any_delimiter_are_garbage_too() -> None:
     session.connect(0)
     session.receive(b"\xf8\x80", 1)
     error = failure(session.poll(CONNECT_PATIENCE_NS))
-    assert "1 pieces of garbage and 0 other frames came; is the baud rate" in str(error)
+    assert "1 malformed and 0 other frames arrived; check that the baud rate" in str(error)
 
 
 @pytest.mark.parametrize(
     ("hello", "kind", "says"),
     [
-        ({"version": 2}, OldFirmware, "speaks version 2 of the protocol, this side version 1"),
+        ({"version": 2}, OldFirmware, "has version 2 of the protocol, rtsim has version 1"),
         ({"schema": 5}, WrongController, "other signals than f16_control.toml"),
         ({"name_hash": 5}, WrongController, "another controller than f16_control"),
-        ({"max_payload": 89}, BoardFailure, "takes 89 bytes of payload and f16_control needs 90"),
+        ({"max_payload": 89}, BoardFailure, "takes 89 bytes of payload, but f16_control needs 90"),
     ],
 )
 def test_who_is_not_right(hello: dict[str, int], kind: type[BoardFailure], says: str) -> None:
@@ -147,7 +147,7 @@ def test_another_build() -> None:
     session.connect(0)
     error = failure(exchange(session, FakeBoard(F16), 0))
     assert isinstance(error, OldFirmware)
-    assert "carries build 00000001 of f16_control, not 0000abcd" in str(error)
+    assert "carries build 00000001 of f16_control, expected 0000abcd" in str(error)
 
 
 def test_float64_and_a_double_of_four_bytes() -> None:
@@ -156,7 +156,7 @@ def test_float64_and_a_double_of_four_bytes() -> None:
     session.connect(0)
     error = failure(exchange(session, FakeBoard(wide, max_payload=512), 0))
     assert isinstance(error, WrongController)
-    assert "float64, and the board's double has 4 bytes" in str(error)
+    assert "float64, but a double of the board has only 4 bytes" in str(error)
 
 
 byte = st.integers(0, 255)
@@ -203,7 +203,7 @@ def test_a_session_without_an_interface_meets_any_board_and_pings_it() -> None:
     session.ping(5, 0)
     (ponged,) = exchange(session, board, 0)
     assert isinstance(ponged, Ponged)
-    with pytest.raises(OutOfTurn, match="knows no controller: give it an interface"):
+    with pytest.raises(OutOfTurn, match="has no interface; give it one"):
         session.start(PARAMETERS, 0)
     with pytest.raises(OutOfTurn, match="call start first"):
         session.step(Tag(0), INPUTS, 0)

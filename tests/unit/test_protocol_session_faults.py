@@ -162,8 +162,8 @@ def test_a_ping_and_its_pong_are_as_long_as_each_other() -> None:
         (Error(Code.WRONG_LENGTH, 90), BoardRefused, "refused STEP: wrong length (detail 90)"),
         (Error(99, 0), BoardRefused, "refused STEP: code 99"),
         (Error(Code.NOT_STARTED, 0), BoardReset, "it is not started"),
-        (StepReply(0, 0, 0, 2, bytes(16)), BoardFailure, "counts 2 steps and was asked for 1"),
-        (StepReply(0, 0, 0, 1, bytes(15)), BoardFailure, "sent 15 bytes of outputs, not 16"),
+        (StepReply(0, 0, 0, 2, bytes(16)), BoardFailure, "counted 2 steps, but 1 were requested"),
+        (StepReply(0, 0, 0, 1, bytes(15)), BoardFailure, "sent 15 bytes of outputs; expected 16"),
         (StepReply(3, 0, 0, 1, b""), ControllerError, "lat_stick = 2.0 of f16_control does not"),
     ],
 )
@@ -181,7 +181,7 @@ def test_answers_that_are_not_right(
     ("reply", "says"),
     [
         (StartReply(2, 96), "alpha_trim"),
-        (StartReply(0, 95), "acknowledged 95 bytes of parameters after 96"),
+        (StartReply(0, 95), "acknowledged 95 bytes of parameters, but 96 were sent"),
         (Error(Code.TOO_MANY, 4), "refused START: too many (detail 4)"),
     ],
 )
@@ -209,14 +209,14 @@ def test_values_that_no_float32_holds_are_not_sent() -> None:
 
 def test_one_request_is_in_flight() -> None:
     session, board = Session(F16), FakeBoard(F16)
-    with pytest.raises(OutOfTurn, match="while idle; call connect first"):
+    with pytest.raises(OutOfTurn, match="in the state 'idle'; call connect first"):
         session.start(PARAMETERS, 0)
     with pytest.raises(OutOfTurn, match="nothing to repeat"):
         session.repeat()
     session.connect(0)
     exchange(session, board, 0)
     session.ping(1, 0)
-    with pytest.raises(OutOfTurn, match="one request is in flight"):
+    with pytest.raises(OutOfTurn, match="a request is pending; receive its reply"):
         session.ping(2, 0)
 
 
@@ -240,5 +240,5 @@ def test_a_failed_session_listens_to_nobody() -> None:
     before = session.counts.stale
     assert session.receive(encode_message(HelloReply(9, 0, 0, 0, 0, 0, 0, 0), 0), 1) == []
     assert session.counts.stale == before + 1
-    with pytest.raises(OutOfTurn, match="while failed"):
+    with pytest.raises(OutOfTurn, match="in the state 'failed'"):
         session.step(Tag(0), INPUTS, 0)

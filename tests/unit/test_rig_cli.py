@@ -70,10 +70,10 @@ def test_what_it_prints_is_a_table_of_the_pins() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--pace", "1"), "is emulated, and runs in lockstep"),
-        (("--board", "serial:///dev/none", "--pace", "max"), "cannot be asked to run faster"),
+        (("--pace", "1"), "is emulated and runs in lockstep"),
+        (("--board", "serial:///dev/none", "--pace", "max"), "can neither run faster nor wait"),
         (("--board", "serial:///dev/none", "--pace", "2"), "runs by its own clock, at rate 1"),
-        (("--board", "bord:uno"), "is no board"),
+        (("--board", "bord:uno"), "is not a board URL"),
         (("-c", "swich"), "unknown controller 'swich'"),
         (("--latency", "0"), "needs time to answer; allow a latency"),
     ],
@@ -103,7 +103,10 @@ def test_a_watchdog_that_would_bark_within_a_period_is_refused(tmp_path: Path) -
     rig = changed(tmp_path, "watchdog = 0.1", "watchdog = 0.02")
     done = typed(str(SCENARIO), "--rig", str(rig), "--no-record")
     assert done.exit_code == 2, done.output
-    assert "illumination.toml:3: watchdog = 0.02 s is not longer than the period" in done.output
+    assert (
+        "illumination.toml:3: watchdog = 0.02 s must be longer than the controller's period"
+        in done.output
+    )
 
 
 def test_the_picture_of_the_wiring_is_printed() -> None:

@@ -66,41 +66,41 @@ def test_its_parameters_say_what_each_pin_is() -> None:
 
 
 WRONG = [  # what is changed, into what; the line; what is said
-    ("watchdog = 0.1", "wachdog = 0.1", 3, "'wachdog' is not known"),
+    ("watchdog = 0.1", "wachdog = 0.1", 3, "has no key 'wachdog'"),
     ("watchdog = 0.1", "watchdog = 0.001", 3, "watchdog = 0.001; give seconds from 0.002 to 60"),
     ("watchdog = 0.1", "watchdog = 0.1\nhold = 1", 4, "hold = 1; write true or false"),
     ("baud = 500000", "baud = 115200", 7, r"115200 baud is \+2.1 % off"),
     ("baud = 500000", "baud = 57600", 7, r"57600 baud is \+2.1 % off"),
-    ('"board:uno"', '"bord:uno"', 6, "'bord:uno' is no board"),
-    ('"D3", kind', '"D33", kind', 10, "light: no pin 'D33' on the I/O node; did you mean D3"),
+    ('"board:uno"', '"bord:uno"', 6, "'bord:uno' is not a board URL"),
+    ('"D3", kind', '"D33", kind', 10, "light: the I/O node has no pin 'D33'; did you mean D3"),
     ('"D3", kind', '"d3", kind', 10, "did you mean D3"),
     ('"D3", kind', '"D1", kind', 10, "D0 and D1 are the serial line"),
-    ('"D3", kind', '"D9", kind', 10, "D9 has no PWM: Timer 1 there stamps edges.*choose D3 or D11"),
+    ('"D3", kind', '"D9", kind', 10, "D9 cannot make PWM: its Timer 1 .*choose D3 or D11"),
     ('"pwm_out"', '"pwm_aut"', 10, "unknown kind 'pwm_aut'; did you mean pwm_out"),
     ('"pwm_out"', '"digital_in"', 10, "unknown kind 'digital_in'; did you mean digital_out"),
     ("per_duty = 1000", "per_dty = 1000", 10, "unknown key 'per_dty'; did you mean per_duty"),
-    ("per_duty = 1000, ", "", 10, "no per_duty: the value at a duty of 1"),
-    ("per_duty = 1000", "per_duty = 0", 10, "per_duty = 0; finite, and not 0"),
-    (", safe = 1000", "", 10, "no safe value"),
-    ("safe = 1000", "safe = 1001", 10, r"safe = 1001 is outside of \[0, 1000\]"),
-    ("high = 1000, safe = 1000", "safe = 1004", 10, "duties 0 to 1 are 0 to 1000"),
+    ("per_duty = 1000, ", "", 10, "per_duty is missing; give the value at a duty of 1"),
+    ("per_duty = 1000", "per_duty = 0", 10, "per_duty = 0; it must be finite and not 0"),
+    (", safe = 1000", "", 10, "safe is missing; give the value"),
+    ("safe = 1000", "safe = 1001", 10, r"safe = 1001 is outside the signal's range \[0, 1000\]"),
+    ("high = 1000, safe = 1000", "safe = 1004", 10, "duty 0 is 0, duty 1 is 1000"),
     ('"digital_in"', '"digitl_in"', 13, "lamp: unknown kind 'digitl_in'; did you mean digital_in"),
-    ('"digital_in"', '"adc_in", per_volt = 1', 13, "lamp: D2 has no ADC; choose A0 to A5"),
-    ('"digital_in"', '"digital_in", measure = "rise"', 13, "measure is for pulse_in"),
-    ('"D2", kind = "digital_in"', '"D3", kind = "digital_in"', 13, "D3 is pwm_out of light"),
-    ('"digital_in"', '"digital_in", pull_up = true', 14, "D2 is digital_in of lamp already"),
+    ('"digital_in"', '"adc_in", per_volt = 1', 13, "lamp: D2 has no ADC channel; choose A0"),
+    ('"digital_in"', '"digital_in", measure = "rise"', 13, "measure applies only to pulse_in"),
+    ('"D2", kind = "digital_in"', '"D3", kind = "digital_in"', 13, "D3 is already pwm_out of"),
+    ('"digital_in"', '"digital_in", pull_up = true', 14, "D2 is already digital_in of lamp"),
     ('"rise"', '"rize"', 14, "unknown measure 'rize'; did you mean rise"),
-    (LAMP_ROW, LAMP_ROW.replace("lamp", "light"), 13, "light is in .to_pins. too"),
-    ('"illumination.hex"', '"none.hex"', 19, "no file .*none.hex"),
-    ("[devices.switch]", "[devices.node]", 18, "node is the I/O node"),
+    (LAMP_ROW, LAMP_ROW.replace("lamp", "light"), 13, "light is also in .to_pins."),
+    ('"illumination.hex"', '"none.hex"', 19, "there is no file .*none.hex"),
+    ("[devices.switch]", "[devices.node]", 18, "name node is reserved for the I/O node"),
     ("[devices.switch]", "[devices.swich]", 21, "unknown board 'switch'; did you mean swich"),
-    ('"node.D3"', '"node.D4"', 21, "D4 has no row in \\[to_pins\\]; D3 has"),
-    ('"switch.A0"', '"switch.D4"', 21, "switch.D4 has no ADC; a low pass ends at A0 to A5"),
+    ('"node.D3"', '"node.D4"', 21, "D4 has no signal in \\[to_pins\\]; D3 has one"),
+    ('"switch.A0"', '"switch.D4"', 21, "D4 has no ADC channel; a low pass must end at A0"),
     ('"switch.A0"', '"A0"', 21, "to = 'A0'; write to"),
-    ("capacitance = 1e-6  # F", "", 21, "resistance alone makes no low pass"),
-    ("10e3", "0", 21, "both greater than 0"),
-    ('"switch.D8"', '"node.D3"', 27, "a wire joins two boards"),
-    ('to = "node.D2"', 'to = "node.D5"', 27, "D5 has no row in \\[from_pins\\]; D2 has"),
+    ("capacitance = 1e-6  # F", "", 21, "only resistance is given; a low pass needs both"),
+    ("10e3", "0", 21, "both must be finite and above 0"),
+    ('"switch.D8"', '"node.D3"', 27, "a wire must join two boards"),
+    ('to = "node.D2"', 'to = "node.D5"', 27, "D5 has no signal in \\[from_pins\\]; D2 has one"),
     ("slice = 2e-4", "slice = 1", 32, "slice = 1; give seconds from 1e-05 to 0.01"),
 ]  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_five_pins_are_too_many_to_stamp(tmp_path: Path) -> None:
         f'p{n} = {{ pin = "D{n}", kind = "pulse_in", measure = "count" }}\n' for n in range(4, 8)
     )
     path = changed(tmp_path, LAMP_ROW, f"{LAMP_ROW}\n{rows}")
-    with pytest.raises(InterfaceError, match=r"the edges of 4 pins are stamped at most"):
+    with pytest.raises(InterfaceError, match=r"the I/O node can time the edges of at most 4 pins"):
         load_rig(path)
 
 

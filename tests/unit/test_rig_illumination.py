@@ -225,7 +225,7 @@ def test_a_free_running_rig_cannot_be_made_to_wait(
 def test_what_has_no_raw_value_ends_the_run_and_names_the_pin(tmp_path: Path) -> None:
     rig = load_rig(changed(tmp_path, ', overflow = "saturate"', ""))
     controller = RigController(rig, PERIOD)
-    with pytest.raises(ControllerError, match=r"light = 1200 lx is outside of its limits at D3"):
+    with pytest.raises(ControllerError, match=r"light = 1200 lx is outside its limits at D3"):
         controller.send(Tag(0), np.array([1200.0]))
 
 

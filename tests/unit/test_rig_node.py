@@ -42,7 +42,7 @@ def test_a_value_beyond_its_limits_saturates_or_is_refused(tmp_path: Path) -> No
     assert NodeWriter(load_rig(RIG)).drive(np.array([1e6]))[1] == 255
     strict = NodeWriter(load_rig(changed(tmp_path, ', overflow = "saturate"', "")))
     assert strict.drive(np.array([1000.0]))[1] == 255
-    with pytest.raises(ControllerError, match=r"light = 1000.5 lx is outside of its limits at D3"):
+    with pytest.raises(ControllerError, match=r"light = 1000.5 lx is outside its limits at D3"):
         strict.drive(np.array([1000.5]))
     for writer in (strict, NodeWriter(load_rig(RIG))):
         with pytest.raises(ControllerError, match=r"light = nan lx"):
@@ -153,10 +153,10 @@ def test_a_request_is_stamped_when_its_last_byte_has_been_taken() -> None:
     [
         ("board:uno", False, None, "max", ""),
         ("board:uno", False, "max", "max", ""),
-        ("board:uno", False, "1", "", "is emulated, and runs in lockstep"),
+        ("board:uno", False, "1", "", "is emulated and runs in lockstep"),
         ("serial:///dev/ttyACM0", False, None, "1", ""),
         ("serial:///dev/ttyACM0", False, "1.0", "1.0", ""),
-        ("serial:///dev/ttyACM0", False, "max", "", "cannot be asked to run faster or to wait"),
+        ("serial:///dev/ttyACM0", False, "max", "", "can neither run faster nor wait"),
         ("serial:///dev/ttyACM0", False, "0.5", "", "runs by its own clock, at rate 1"),
         ("serial:///dev/ttyACM0", False, "fast", "", "give 'max' or a rate"),
         ("serial:///dev/ttyACM0", True, "max", "max", ""),
@@ -190,5 +190,7 @@ def test_another_board_may_bring_its_own_rate() -> None:
 def test_a_watchdog_within_the_period_is_refused() -> None:
     rig = load_rig(RIG)
     check_watchdog(rig, Period.of(0.099))
-    with pytest.raises(InterfaceError, match=r":3: watchdog = 0.1 s is not longer than the period"):
+    with pytest.raises(
+        InterfaceError, match=r":3: watchdog = 0.1 s must be longer than the controller's period"
+    ):
         check_watchdog(rig, Period.of(0.1))

@@ -186,7 +186,9 @@ def test_code_of_another_width_is_refused(flag: str, tmp_path: Path) -> None:
         with pytest.raises(InterfaceError) as raised:
             attempt(interface)
         said = str(raised.value)
-        assert said.startswith(f"{interface.path}:5: {flag} makes code of another width than the ")
+        assert said.startswith(
+            f"{interface.path}:5: {flag} generates code of another width than the "
+        )
         assert "rtsim sil serve c.toml" in said
 
 

@@ -153,7 +153,9 @@ def test_a_header_saved_while_it_compiles_is_not_missed(
 
     monkeypatch.setattr(Counting, "before", staticmethod(save_always))
     header.write_text(header.read_text() + "\n")
-    with pytest.raises(BuildError, match="sources of gain change while they compile"):
+    with pytest.raises(
+        BuildError, match="the sources of gain changed during each of 3 compilations"
+    ):
         build(project, toolchain=toolchain)
 
 

@@ -65,7 +65,9 @@ def test_no_compiler_says_what_to_type(project: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("hitl.building.toolchain.find_spec", lambda name: None)  # noqa: ARG005
-    with pytest.raises(BuildError, match=r"no C compiler; type: pip install 'rtsim\[sil\]'"):
+    with pytest.raises(
+        BuildError, match=r"no C compiler was found; type: pip install 'rtsim\[sil\]'"
+    ):
         build(project)
     monkeypatch.setenv("CC", "nope -m64")
     with pytest.raises(BuildError, match="CC=nope -m64: no such program; unset CC"):
@@ -87,7 +89,7 @@ def test_a_compiler_that_does_not_work_is_passed_over(
     found = find_toolchain()
     assert (found.family, found.major) == ("clang", 17)
     (tmp_path / "clang").unlink()
-    with pytest.raises(BuildError, match=r"no tools\nno C compiler that works; type: pip install"):
+    with pytest.raises(BuildError, match=r"no tools\nno C compiler works; type: pip install"):
         find_toolchain()
 
 

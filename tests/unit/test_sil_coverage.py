@@ -163,7 +163,7 @@ def test_what_counts_nothing_is_refused(made: Build, tmp_path: Path) -> None:
     ):
         pass
     with (
-        pytest.raises(CoverageError, match="nothing of limit ran to its end"),
+        pytest.raises(CoverageError, match="no process of limit ran to its end"),
         measured(made, tmp_path / "report"),
     ):
         pass
@@ -180,7 +180,9 @@ def test_what_is_not_installed_is_named(
     with monkeypatch.context() as patched:
         patched.setattr("hitl.building.coverage._major", lambda tool: 3)  # noqa: ARG005
         with (
-            pytest.raises(CoverageError, match=r"no gcov that fits .*sudo apt install gcc-\d+"),
+            pytest.raises(
+                CoverageError, match=r"none of .* fits the compiler .*sudo apt install gcc-\d+"
+            ),
             measured(made, tmp_path / "report"),
         ):
             pass

@@ -232,7 +232,7 @@ def test_where_every_process_crashes_the_result_is_told_before_coverage(motor: P
     assert result.exit_code == 1, result.output
     before, _, after = result.output.partition("no coverage: ")
     assert "no answer from step 4 on" in before
-    assert "nothing of motor ran to its end" in after
+    assert "no process of motor ran to its end" in after
     assert "motor: the C does not do what its reference model does" in after
     told = sil_test("--build", "coverage", "--json")
     assert told.exit_code == 1

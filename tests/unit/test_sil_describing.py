@@ -72,7 +72,10 @@ def test_check_says_what_fits_and_how_it_was_checked(motor: Path) -> None:
     answer = json.loads(told.stdout)
     built, room = answer.pop("checked")
     assert re.match("compiled and linked for an Uno by avr-gcc .*ships with rtsim", built)
-    assert re.fullmatch(r"\d+ bytes of flash, \d+ of RAM; \d+ are left for the stack", room)
+    assert re.fullmatch(
+        r"\d+ bytes of flash, \d+ bytes of static RAM; \d+ bytes of RAM are left for the stack",
+        room,
+    )
     assert answer == {
         "name": "motor", "target": "avr", "schema": schema,
         "inputs": 2, "outputs": 1, "parameters": 2,
@@ -103,7 +106,8 @@ WRONG = {
         "motor.toml:9: no source defines motor_control_step",
     ),
     "a file that is no C by its name": (
-        "motor.toml", '["motor.c"]', '["motor.c", "README.md"]', "motor.toml:3: README.md is no C"
+        "motor.toml", '["motor.c"]', '["motor.c", "README.md"]',
+        "motor.toml:3: README.md is not a C source",
     ),
 }  # fmt: skip
 MUCH = (
@@ -160,7 +164,9 @@ def test_without_the_boards_compiler_it_is_not_said_to_fit(
         + find_toolchain().version,
     ]
     # Arduino's core may be absent too, and is named then
-    needs = "not checked: the build for avr and its size: building the firmware of motor needs "
+    needs = (
+        "not checked: the build for avr and its size: cannot build the firmware of motor without "
+    )
     assert not_checked.startswith(f"{needs}avr-gcc-of-nowhere")
     assert not_checked.endswith("; type: sudo apt install gcc-avr avr-libc arduino-core-avr")
     told = rtsim_sil("check", f"{motor}:float", "--target", "avr", "--json")

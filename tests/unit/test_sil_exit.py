@@ -92,9 +92,9 @@ def test_a_worker_that_exits_is_a_named_error(
     assert f"ended with exit status {7 if '7' in how else 0}" in said
     assert "the worker of c (process" in said
     if how == "_exit(0)":
-        assert "before it was done: does the C call _exit()?" in said
+        assert "before it had finished: check whether the C calls _exit()" in said
     else:
-        assert f"the C called {how} in its {where}, where it is to return" in said
+        assert f"the C called {how} in its {where}, which must return" in said
     begins = {
         "initialize": "c failed in its initialize: ",
         "step": "c failed at 0.020000000 s: ",
@@ -133,7 +133,7 @@ def test_in_this_process_it_ends_the_controller_alone(where: str, how: str, made
         where, "c failed when it was terminated: "
     )
     status = 7 if "7" in how else 0
-    wanted = f"{begins}c called exit({status}), where it is to return\nalive\n"
+    wanted = f"{begins}c called exit({status}), but it must return\nalive\n"
     assert (done.stdout, done.returncode) == (wanted, 0), done.stderr
 
 

@@ -48,11 +48,11 @@ def clean() -> Iterator[None]:
 
 
 CRASHES = {
-    "null": "was ended by SIGSEGV (an address that is not its own",
+    "null": "was ended by SIGSEGV (an access outside of its memory",
     "divide": "was ended by SIGFPE (an integer division by zero",
-    "abort": "was ended by SIGABRT (abort(), or a failed assertion)",
-    "deep": "was ended by SIGSEGV (an address that is not its own, or a stack that is too deep)",
-    "exit": "ended with exit status 0: the C called exit(0) in its step, where it is to return",
+    "abort": "was ended by SIGABRT (a call of abort(), or a failed assertion)",
+    "deep": "was ended by SIGSEGV (an access outside of its memory, or a stack overflow)",
+    "exit": "ended with exit status 0: the C called exit(0) in its step, which must return",
     "nan": "c answered nan for y",
     "inf": "c answered inf for y",
     "chatter and abort": "was ended by SIGABRT",
@@ -156,7 +156,7 @@ def test_an_endless_loop_in_real_time(
     assert (error is None) == (failure == "hold")
     if late == "hold":
         assert found[-1] == "Missed"
-        assert "did not end when it was told to, and was killed" in str(error)
+        assert "did not end on request and was killed" in str(error)
     elif failure == "hold":
         assert found[-2:] == ["Missed", "Missed"]
         assert "Failed" in found
@@ -209,7 +209,9 @@ def test_killed_at_a_random_step(failure: str, plain: Build, tmp_path: Path) -> 
         recording = recorder.recording()
         assert compare_exact(recording, rerun(recording, scenario)) is None
         text = next(e.text for e in recording.events if e.kind in ("Error", "Failed"))
-        assert "was ended by SIGKILL (somebody killed it, or memory ran out)" in text
+        assert (
+            "was ended by SIGKILL (it was killed from outside, or the memory was exhausted)" in text
+        )
         answered = len(recording.rows("messages/c").ns)
         assert answered in (controller.at, controller.at + controller.late)
         if failure == "end":
@@ -240,7 +242,7 @@ def test_terminate(
     controller = SilController(plain, {"end": 1 if kind == "aborts" else 2}, cases=tmp_path)
     recording, error = flown(loop(controller))
     assert isinstance(error, Died)
-    wanted = {"aborts": "was ended by SIGABRT", "hangs": "did not end when it was told to"}
+    wanted = {"aborts": "was ended by SIGABRT", "hangs": "did not end on request"}
     assert str(error).startswith("at its end, the worker of faulty (process ")
     assert wanted[kind] in str(error)
     assert len(recording.rows("messages/c").ns) == 11, "the run itself is whole"
@@ -343,7 +345,7 @@ def test_ctrl_c_during_a_step(
     before = signal.signal(signal.SIGALRM, Typed())
     recorder = MemoryRecorder()
     try:
-        with pytest.raises(Died, match="did not end when it was told to, and was killed"):
+        with pytest.raises(Died, match="did not end on request and was killed"):
             simulate(
                 loop(Interrupted(plain, cases=tmp_path, silence=60.0), "endless"),
                 recorder=recorder,

@@ -79,12 +79,12 @@ def test_a_cut_message_is_garbage(count: int, length: int) -> None:
     ("what", "why"),
     [
         ("random bytes", "it begins with b'\\x07\\x08\\t\\n'"),
-        ("nothing", "0 bytes, a header has 64"),
-        ("half a header", "26 bytes, a header has 64"),
+        ("nothing", "it has 0 bytes, a header has 64"),
+        ("half a header", "it has 26 bytes, a header has 64"),
         ("huge count", "it announces 4294967295 values, at most 16 are expected"),
-        ("wrong version", "version 9 of the protocol, expected 1"),
-        ("unknown kind", "kind 77 is not known"),
-        ("too short", "0 bytes follow the header, not 8"),
+        ("wrong version", "it has version 9 of the protocol, expected 1"),
+        ("unknown kind", "its kind 77 is not known"),
+        ("too short", "0 bytes follow its header, expected 8"),
     ],
 )
 def test_why_it_is_garbage(what: str, why: str) -> None:

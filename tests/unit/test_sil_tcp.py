@@ -151,14 +151,16 @@ def test_a_second_client_is_told_that_it_is_busy(plain: Build, tmp_path: Path) -
 
 def test_nobody_there(plain: Build, tmp_path: Path) -> None:
     controller = client(plain, free_endpoint(), tmp_path, patience=0.1)
-    with pytest.raises(ControllerError, match=r"nobody at .*; start there: rtsim sil serve"):
+    with pytest.raises(ControllerError, match=r"no answer from .*; start there: rtsim sil serve"):
         controller.fresh()
 
 
 def test_no_server_of_ours_there(plain: Build, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         endpoint = f"tcp://127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(ControllerError, match=r"does not answer; it is no rtsim sil serve"):
+        with pytest.raises(
+            ControllerError, match=r"does not answer: the program there is not rtsim sil serve"
+        ):
             client(plain, endpoint, tmp_path, patience=0.2).fresh()
 
 
@@ -168,7 +170,7 @@ def test_another_interface_there(plain: Build, tmp_path: Path) -> None:
     other.write_text(text)
     with served(plain) as there:
         controller = SilController(other, endpoint=there.endpoint, cases=tmp_path)
-        with pytest.raises(ControllerError, match="was built of another interface"):
+        with pytest.raises(ControllerError, match="was built from another interface"):
             controller.fresh()
         assert stepped_once(client(plain, there.endpoint, tmp_path)) == [1.0]
 

@@ -70,7 +70,7 @@ LIES = {
     "inf": "c answered -inf for y",
     "ready": "faulty sent the message READY; expected an answer",
     "killed": "was ended by SIGKILL",
-    "unplugged": "has let go of its link, though it lives",
+    "unplugged": "has closed its link, but its process still runs",
 }
 
 
@@ -92,7 +92,7 @@ def test_what_shows_at_the_next_step(behaviour: str, interface: Interface, tmp_p
     recording, error = flown(loop(pretender(behaviour, interface, tmp_path)))
     wanted = {
         "twice": "faulty answered step 5 (0.040000000 s) again; expected step 6 (0.050000000 s)",
-        "unplugged after its answer": "has let go of its link, though it lives",
+        "unplugged after its answer": "has closed its link, but its process still runs",
     }
     assert str(error).startswith("faulty failed at 0.050000000 s: ")
     assert wanted[behaviour] in str(error)
@@ -126,10 +126,10 @@ def test_silence_is_told(what: str, interface: Interface, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("behaviour", "wanted"),
     [
-        ("never says HELLO", r"did not say HELLO within 0\.3 s"),
-        ("garbage first", r"did not say HELLO first \(12 bytes, a header has 64\)"),
-        ("READY first", r"did not say HELLO first \(READY\)"),
-        ("wrong schema", r"was built of another interface \(schema .*; build it again"),
+        ("never says HELLO", r"did not send HELLO within 0\.3 s"),
+        ("garbage first", r"did not send HELLO first \(it has 12 bytes, a header has 64\)"),
+        ("READY first", r"did not send HELLO first \(READY\)"),
+        ("wrong schema", r"was built from another interface \(schema .*; build it again"),
     ],
 )
 def test_a_bad_start(behaviour: str, wanted: str, interface: Interface, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_bad_start(behaviour: str, wanted: str, interface: Interface, tmp_path
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
-        ("/no/such/worker", "cannot start /no/such/worker: No such file or directory"),
+        ("/no/such/worker", "cannot start the worker /no/such/worker: No such file or directory"),
         ("/bin/false", "the worker of faulty .* ended with exit status 1"),
     ],
 )
@@ -161,7 +161,7 @@ def test_no_room_for_a_socket(
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
     controller = SilController(Build(interface, "plain", tmp_path, ""), command=["/bin/true"])
-    with pytest.raises(ControllerError, match="set TMPDIR to another, short path"):
+    with pytest.raises(ControllerError, match="set TMPDIR to another folder with a short path"):
         controller.fresh()
     assert not list(long.iterdir())
 
@@ -172,7 +172,7 @@ def test_one_that_ignores_stop(
     monkeypatch.setattr(worker_module, "END_S", 0.05)
     controller = pretender("ignores STOP", interface, tmp_path).fresh()
     pid = controller.pid
-    with pytest.raises(ControllerError, match="did not end when it was told to, and was killed"):
+    with pytest.raises(ControllerError, match="did not end on request and was killed"):
         controller.close()
     assert not alive(pid)
 
@@ -259,6 +259,6 @@ def test_values_of_another_number_are_refused(count: int, plain: Build) -> None:
 def test_a_message_that_is_far_too_long_ends_the_worker_cleanly(plain: Build) -> None:
     worker = started(plain)
     worker.link.send(bytes((1 << 20) + HEADER_BYTES))
-    with pytest.raises(ControllerError, match=r"let go of its link|ended"):
+    with pytest.raises(ControllerError, match=r"closed its link|ended"):
         worker.receive(stopwatch() + 10 * NS_PER_S)
     worker.close()

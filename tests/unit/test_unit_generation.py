@@ -157,7 +157,7 @@ def test_a_const_output_is_only_read(tmp_path: Path) -> None:
     [
         ('["pid.h"]', '[\n"pid.h",\n"no.h"]', "6: no.h: No such file or directory; name its"),
         ("y = pid_step(x)", "y = pid_stop(x)", "6: implicit declaration of function 'pid_stop'"),
-        ("y = pid_step(x)", "pid_step", "6: statement with no effect; a call needs its paren"),
+        ("y = pid_step(x)", "pid_step", "6: statement with no effect; a call needs parentheses"),
         ("y = pid_step(x)", "y == pid_step(x)", "6: value computed is not used"),
         ("y = pid_step(x)", "y = pid_step(x) oops", "6: expected ';' before"),
         pytest.param(  # clang lets it pass

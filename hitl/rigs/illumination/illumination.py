@@ -1,4 +1,4 @@
-"""A room in which a lamp comes on when it gets dark: the plant, and the design of the switch."""
+"""A room with a lamp that is switched on in the dark: the plant, and the reference controller."""
 
 import math
 
@@ -9,12 +9,15 @@ PERIOD = 0.02  # s
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """What the lamp has consumed."""
+    """Derivative of the energy that the lamp has consumed: its power while it is on."""
     dx[0] = p[3] * u[1]
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
-    """Daylight through the shutter, from sunrise at 0 to sunset after half a day, and the lamp."""
+    """Light in the room: daylight through the shutter, and the lamp.
+
+    The sun rises at 0 s and sets after half a day.
+    """
     sun = p[0] * max(0.0, math.sin(2.0 * math.pi * t / p[1]))
     y[0] = sun * u[0] + p[2] * u[1]
 
@@ -37,7 +40,7 @@ ROOM = Model(
 
 
 def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
-    """On below ``dark``, off above ``bright``; the times of switching, and how often."""
+    """Switch on below ``dark`` and off above ``bright``; count and time the switchings."""
     on = s[0]
     if u[0] < p[0]:
         on = 1.0
@@ -51,7 +54,7 @@ def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:
 
 
 def scenario(until: float = 2.4) -> Scenario:
-    """A day with the shutter closed for 0.2 s before noon."""
+    """Return a scenario of a day on which the shutter is nearly closed for 0.2 s before noon."""
     out = Scenario("illumination", until=until)
     out.source("shutter", Signals(Signal("open", "1", initial=1.0)))
     out.at(0.6, "shutter.open", 0.1)

@@ -1,7 +1,8 @@
-"""Faults of a line: what each kind makes of the bytes of one direction, and of the board itself.
+"""Faults of a line: what each kind does to the bytes of one direction, or to the board itself.
 
-An item is a byte; for ``truncation`` and ``garbage`` a frame, which ends with a 0.  The link around
-a board (:mod:`hitl.boards.faulty`) hands its bytes to :meth:`LineFault.take`.
+A fault acts on one item at a time.  An item is a byte; for ``truncation`` and ``garbage`` it is a
+protocol frame, which ends with a 0.  The link around a board (:mod:`hitl.boards.faulty`) passes its
+bytes to :meth:`LineFault.take`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rtsim.engine.faults.description import Fault
 
 Timed = tuple[int, int]
-"""When a byte is on the line, in ticks of the link's own time, and its value."""
+"""A byte as (time on the line in ticks of the link's own time, value)."""
 _BITS_PER_BYTE = 10
 
 
@@ -85,11 +86,11 @@ class LineFault(_AtLine):
         self.fault = activity.fault
         self.rate = rate
         self.count = -1
-        """Of the byte at hand, since the start of the run."""
+        """Number of the current byte, counted from 0 at the start of the run."""
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """What is on the line instead, in order."""
+        """Return the bytes that are on the line instead of ``arriving``, in order."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -104,14 +105,17 @@ class LineFault(_AtLine):
         """
 
     def struck(self, ticks: int) -> bool:
-        """An item; an activation that ends with it, or before it, is told."""
+        """Return True if the fault acts on an item at ``ticks``.
+
+        Reports the end of an activation that ends with this item or before it.
+        """
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
             self._line.ended(self.activity)
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """What was done, where an activation begins with it."""
+        """Report the effect ``text`` if an activation begins with it."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -162,7 +166,7 @@ class SlowLine(LineFault):
         super().__init__(activity, line, ns_at, rate)
         self._byte = -(-_BITS_PER_BYTE * rate // int(self.fault.parameters["baud"]))
         self._free = 0
-        """When the line is free again, ticks."""
+        """Tick at which the line is free again."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.struck(ticks):
@@ -183,13 +187,13 @@ class OfFrames(LineFault):
     ) -> None:
         super().__init__(activity, line, ns_at, rate)
         self.place = 0
-        """Of the byte at hand within its frame."""
+        """Place of the current byte within its frame."""
         self.hit = False
-        """The frame under way was struck."""
+        """True if the fault acts on the current frame."""
 
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
         if self.place == 0:
-            if value == 0:  # a delimiter more ends nothing
+            if value == 0:  # an extra delimiter ends no frame
                 out.append((ticks, value))
                 return
             self.hit = self.struck(ticks)
@@ -202,7 +206,7 @@ class OfFrames(LineFault):
 
 
 class Truncation(OfFrames):
-    """The first ``keep`` bytes are on the line; the rest, and the 0 at the end, are not."""
+    """A fault that cuts a frame after ``keep`` bytes; its final 0 is lost as well."""
 
     name = "truncation"
     does = "is cut"
@@ -218,7 +222,7 @@ class Truncation(OfFrames):
 
 
 class LineNoise(OfFrames):
-    """``length`` bytes that nobody sent come before the frame."""
+    """A fault that inserts ``length`` random bytes before a frame."""
 
     name = "garbage"
     does = "comes behind garbage"

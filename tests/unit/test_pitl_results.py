@@ -243,7 +243,7 @@ def test_late_in_real_time_is_not_blamed_on_the_longest_wait(
     told = facts(target).get("pacing", "")
     if pacing is not None and pacing.slips:
         assert "too slow for the emulator, which lost 412 ms against the clock" in slow.explanation
-        assert "slipped 3 times, 412.0 ms in all" in told
+        assert "slipped 3 times, 412.0 ms in total" in told
         assert target.to_json()["pacing"]["slips"] == 3
     else:
         assert (

@@ -239,5 +239,5 @@ def test_where_every_process_crashes_the_result_is_told_before_coverage(motor: P
     data = json.loads(told.stdout)
     assert data["ok"] is False
     assert data["coverage"] is None
-    assert "nothing of motor ran" in data["no_coverage"]
+    assert "no process of motor ran" in data["no_coverage"]
     assert motor == Path.cwd()

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import rtsim_extras  # type: ignore[import-not-found]
+import rtsim_extras
 from click.testing import CliRunner
 
 from rtsim.cli import main

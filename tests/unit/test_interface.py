@@ -290,7 +290,7 @@ def test_a_variant_that_is_wrong_names_its_own_line(folder: Path) -> None:
     text = changed('flags = ["-DREAL=float"]', 'sources = ["pid.c", "none.c"]')
     load(folder, text)
     assert complaint(folder, text, ":single").startswith("26: there is no file ")
-    assert "no variant 'double'; it has: single" in complaint(folder, GOOD, ":double")
+    assert "no variant 'double'; known: single" in complaint(folder, GOOD, ":double")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What a run leaves behind: written while it flies, read, compared, replayed and reported."""
+"""Recordings of runs: writing, reading, comparing and reporting them."""

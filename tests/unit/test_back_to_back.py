@@ -140,7 +140,7 @@ def test_a_loop_that_fails_alone_is_told_so(good: Build) -> None:
     assert out.explanation.startswith("The open loop agrees (controller: all 31 steps agree")
     assert "what the loop" not in out.explanation
     assert "smaller tolerance" in out.explanation
-    assert "closed loop: plant.force: beyond at 0.6 s" in out.in_words
+    assert "closed loop: plant.force: fails at 0.6 s" in out.in_words
     del good
 
 

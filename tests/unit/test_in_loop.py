@@ -226,7 +226,7 @@ def test_a_difference_before_the_first_late_answer_is_told_first() -> None:
     failed = failures(out)
     assert failed["messages/law.force"].first_failed == Tag(10 * MS)
     assert failed["overlap"].reason.startswith("1 answer was Late; compared")
-    assert "closed loop: messages/law.force: beyond at 0.01 s, 2/3" in out.in_words
+    assert "closed loop: messages/law.force: fails at 0.01 s, 2/3" in out.in_words
 
 
 def test_where_time_is_stretched_a_late_answer_changes_nothing() -> None:

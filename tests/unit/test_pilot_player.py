@@ -327,8 +327,8 @@ def test_the_command_shows_and_runs_nothing(
         (("--view", "--abs", "1"), "--view only shows"),
         (("--view", "--headless", "--pace", "max"), "give a rate such as 1.0"),
         (("--view", "--headless", "--pace", "0"), "give a rate such as 1.0"),
-        (("--view", "--from", "99"), "holds 0.000 to 20.000 s"),
-        (("--frames", "pictures"), "go with --view"),
+        (("--view", "--from", "99"), "covers 0.000 to 20.000 s"),
+        (("--frames", "pictures"), "work only with --view"),
         (("--view",), "--headless --frames"),
     ],
 )

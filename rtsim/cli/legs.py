@@ -16,7 +16,7 @@ from rtsim.engine.checkpoint.taking import Files
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
-from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.record.memory_recorder import NullRecorder, Recorder
 from rtsim.runs.simulation import Pace, RecordingLost, RunResult
 
 

@@ -32,7 +32,7 @@ from rtsim.core.tag import Tag
 from rtsim.record.claim import claim
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
-from rtsim.record.tape import Track, Tracks
+from rtsim.record.memory_recorder import Track, Tracks
 
 HAND_OVER_NS = 100_000_000
 FLUSH_NS = 200_000_000

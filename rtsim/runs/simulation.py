@@ -25,7 +25,7 @@ from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
-from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.record.memory_recorder import NullRecorder, Recorder
 from rtsim.runs.outcome import RECORDER_DEATH, RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import Certificate, certify

@@ -30,8 +30,8 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate

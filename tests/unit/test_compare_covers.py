@@ -12,8 +12,8 @@ from test_cli import data, rtsim
 from rtsim.cli.recordings import tolerances
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome, SignalResult, Tolerance
 
 MS = 1_000_000

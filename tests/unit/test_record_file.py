@@ -14,9 +14,9 @@ from rtsim.core.errors import ScenarioError, ShapeError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder, NullRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import message_class
-from rtsim.record.tape import MemoryRecorder, NullRecorder
 
 
 @pytest.fixture(scope="module")

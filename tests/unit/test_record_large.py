@@ -31,10 +31,10 @@ from rtsim.record.chunks import HEAD, MessageBlock, runs
 from rtsim.record.comparison import compare
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import HEADER, sealed
 from rtsim.record.stored import StoredWords
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
 

@@ -24,9 +24,9 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
 from rtsim.record.frames import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFrame, pack
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.writer import serve
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")

@@ -16,8 +16,8 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 from rtsim.record.drift import by_range
 from rtsim.record.ending import died_of
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs import replay
 from rtsim.runs.diverging import flying
 from rtsim.runs.replay import rerun

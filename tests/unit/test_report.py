@@ -25,9 +25,9 @@ from rtsim.record.event import Event
 from rtsim.record.fault_marks import Span
 from rtsim.record.figures import log_histogram, trajectories
 from rtsim.record.markup import table
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.report import render, write_report
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.thinning import thin
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -14,8 +14,8 @@ from rtsim.core.errors import RtsimError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.taking import Ring, Taking
 from rtsim.record.exact import compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording, what_both_have
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.testing import FakeClock

@@ -10,8 +10,8 @@ import pytest
 
 from rtsim.core.signals import Kind, Signal, Signals
 from rtsim.core.tag import Tag
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, ComparedSignal, Outcome, SignalResult, Tolerance, short
 
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED

@@ -17,7 +17,7 @@ from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, beside, che
 from rtsim.engine.system import System
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
-from rtsim.record.tape import MemoryRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.replay import fed_controllers, fed_inlets, refly, scenario_of
 from rtsim.runs.resume import fits, live_scenario
 from rtsim.runs.simulation import Progress

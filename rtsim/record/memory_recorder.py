@@ -1,4 +1,4 @@
-"""Recording in the loop: rows are written into preallocated blocks; recorders; memory recorder.
+"""Recorders: the protocol, the memory recorder, and tracks that collect rows in the loop.
 
 ``Track.append`` writes one row; a full block is replaced with a spare one.  The recorder processes
 full blocks in :meth:`Recorder.pump`, in the slack of a frame.

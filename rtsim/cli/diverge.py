@@ -13,15 +13,15 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.cli.trusting import trust_options
+from rtsim.cli.trust import trust_options
 from rtsim.core.tag import to_ns
 from rtsim.record.ending import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find
-from rtsim.runs.diverging.feeding import Feeding
 from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.inputs import Feeding
 from rtsim.runs.diverging.values import ValuePair, in_full
 
 _path = click.Path(path_type=Path)

@@ -18,8 +18,8 @@ from rtsim.cli.completion import scenario_names, setting_names
 from rtsim.cli.faults import faults_option
 from rtsim.cli.flown import RunSummary
 from rtsim.cli.interrupts import sigterm_interrupts
-from rtsim.cli.legs import fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
+from rtsim.cli.segments import fly_legs, open_recorder
 from rtsim.cli.settings import compiling_options, recording_options
 from rtsim.cli.settings import parse_settings as parse_settings
 from rtsim.cli.telemetry import (

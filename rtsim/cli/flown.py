@@ -12,7 +12,7 @@ import click
 
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain
 from rtsim.cli.faults import faults_to_json, print_faults
-from rtsim.cli.legs import Segment
+from rtsim.cli.segments import Segment
 from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json

@@ -13,7 +13,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import RunOptions, person_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
+from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable

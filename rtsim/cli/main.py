@@ -14,7 +14,7 @@ COMMANDS = {
     "fly": "rtsim.cli.fly:fly",
     "joystick": "rtsim.cli.joystick:joystick",
     "view": "rtsim.cli.view:view",
-    "replay": "rtsim.cli.replaying:replay",
+    "replay": "rtsim.cli.replay:replay",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",
     "messages": "rtsim.cli.messages:messages",

@@ -13,6 +13,7 @@ import click
 
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.discrete_outputs import outputs_at_end, print_outputs
 from rtsim.cli.flight import FOR_A_PERSON, RunOptions, fly, optional_flight_options
 from rtsim.cli.flown import RunSummary
 from rtsim.cli.latency import (
@@ -23,9 +24,8 @@ from rtsim.cli.latency import (
     parse_latencies,
     print_latencies,
 )
-from rtsim.cli.processes import outputs_at_end, print_outputs
-from rtsim.cli.trusting import trust_options
-from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
+from rtsim.cli.trust import trust_options
+from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window

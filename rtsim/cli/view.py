@@ -11,7 +11,7 @@ import click
 
 from rtsim.cli.common import reports_errors
 from rtsim.cli.keyboard import is_terminal
-from rtsim.cli.viewing import is_place, quiet_option, window_options
+from rtsim.cli.window import is_place, quiet_option, window_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.gateway.registry import VIEWED, RegisteredRun, find, runs

@@ -16,10 +16,10 @@ import plotly.offline
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
 from rtsim.record import fault_marks, figures, outputs
+from rtsim.record.atomic_write import write_whole
 from rtsim.record.markup import STYLE, block, duration, flat, mapping, table, text
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import BUCKETS
-from rtsim.record.whole import write_whole
 from rtsim.timing.frames import WorstFrame
 
 MOST_ROWS = 200

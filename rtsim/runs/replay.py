@@ -24,7 +24,7 @@ from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
-from rtsim.record.spare import recorder_for_again
+from rtsim.record.temporary import recorder_for_again
 from rtsim.runs.simulation import FedInputs, compilation_of, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.parts import ControllerPart, ExternalInputPart

@@ -30,7 +30,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import diverge, finder
-from rtsim.runs.diverging.flying import RecordedRun
+from rtsim.runs.diverging.repeating import RecordedRun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 

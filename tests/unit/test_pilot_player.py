@@ -310,7 +310,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_shows_and_runs_nothing(
     orbit: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtsim.cli.replaying.check", None)
+    monkeypatch.setattr("rtsim.cli.replay.check", None)
     arguments = ["--view", "--headless", "--size", "160x120", "--pace", "64", "--from", "2"]
     result = CliRunner().invoke(main, ["replay", orbit.source, *arguments, "--json"])
     assert result.exit_code == 0, result.stderr

@@ -26,7 +26,7 @@ from rtsim.cli.main import main
 from rtsim.cli.messages import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
-from rtsim.record import chunks, reading, spare, stored
+from rtsim.record import chunks, reading, stored, temporary
 from rtsim.record.chunks import HEAD, MessageBlock, runs
 from rtsim.record.comparison import compare
 from rtsim.record.exact import compare_exact
@@ -191,8 +191,8 @@ def test_a_long_flight_is_replayed_beside_itself(
     treat_as_large(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = spare.recorder_for_again(Recording.open(path))
-    assert isinstance(recorder, spare.SpareRecorder)
+    recorder = temporary.recorder_for_again(Recording.open(path))
+    assert isinstance(recorder, temporary.SpareRecorder)
     recorder.close()
     del recorder
     done = CliRunner().invoke(main, ["replay", str(path)])
@@ -206,7 +206,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = spare.SpareRecorder()
+    recorder = temporary.SpareRecorder()
     recorder.failed = "No space left on device (errno 28)"
     with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()

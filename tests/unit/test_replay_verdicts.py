@@ -11,7 +11,7 @@ import pytest
 from diverge_parts import SCENARIO, diverged, fly, lab_in, place
 from test_cli import data, rtsim
 
-from rtsim.cli import replaying
+from rtsim.cli import replay as replay_module
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 from rtsim.record.drift import by_range
@@ -19,7 +19,7 @@ from rtsim.record.ending import died_of
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs import replay
-from rtsim.runs.diverging import flying
+from rtsim.runs.diverging import repeating
 from rtsim.runs.replay import rerun
 
 READER = """
@@ -126,7 +126,7 @@ def test_a_rerun_that_is_interrupted_decides_nothing(
 
     recorded("a.mcap")
     monkeypatch.setattr(replay, "refly", interrupted)
-    monkeypatch.setattr(flying, "refly", interrupted)
+    monkeypatch.setattr(repeating, "refly", interrupted)
     done = rtsim(command, "a.mcap")
     assert done.exit_code == 130, done.output
     assert "nothing was decided" in done.stderr
@@ -215,7 +215,7 @@ def test_an_error_of_a_device_is_not_asked_for_again(kind: str, text: str, asked
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        patched.setattr(replaying, "differences", lambda *_: ["processor: another one"])
+        patched.setattr(replay_module, "differences", lambda *_: ["processor: another one"])
         yield
 
 

@@ -16,9 +16,9 @@ from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.repeated import end_of
-from rtsim.runs.diverging.feeding import Teller, fed
+from rtsim.runs.diverging.inputs import Teller, fed
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
-from rtsim.runs.diverging.flying import RecordedRun, Say
+from rtsim.runs.diverging.repeating import RecordedRun, Say
 from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing
 from rtsim.runs.diverging.states import walk
 from rtsim.runs.diverging.verdict import Verdict

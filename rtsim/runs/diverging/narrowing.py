@@ -17,7 +17,7 @@ from rtsim.core.tag import NS_PER_S, START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging.first import Place
-from rtsim.runs.diverging.flying import RecordedRun
+from rtsim.runs.diverging.repeating import RecordedRun
 from rtsim.runs.diverging.states import drawn, first_apart, part_of, parting
 from rtsim.runs.diverging.values import ValuePair
 

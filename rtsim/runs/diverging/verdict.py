@@ -8,7 +8,7 @@ from typing import Any
 from rtsim.core.tag import Tag
 from rtsim.record.ending import RunEnding
 from rtsim.record.verdict import Outcome
-from rtsim.runs.diverging.feeding import Feeding
+from rtsim.runs.diverging.inputs import Feeding
 from rtsim.runs.diverging.first import Place
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rtsim.cli.common import seconds, show_json
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import typed
+from rtsim.cli.window import typed
 from rtsim.core.errors import ScenarioError
 from rtsim.pilot.launching import Window
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback

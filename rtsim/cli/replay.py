@@ -12,11 +12,11 @@ import click
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json
 from rtsim.cli.flight import RunOptions, fly
+from rtsim.cli.playback import watch
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.tables import console
-from rtsim.cli.trusting import trust_options
-from rtsim.cli.viewing import view_options
-from rtsim.cli.watching import watch
+from rtsim.cli.trust import trust_options
+from rtsim.cli.window import view_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint

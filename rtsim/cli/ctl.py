@@ -96,7 +96,7 @@ def _tell_left_out(run: Run) -> None:
 @json_option
 @reports_errors
 def list_runs(as_json: bool) -> None:
-    """List the runs in progress that were started with --control."""
+    """List the runs in progress that were started with --control: rtsim ctl runs"""
     found = runs()
     if as_json:
         show_json([{"pid": e.pid, "scenario": e.scenario, "endpoint": e.endpoint} for e in found])
@@ -112,7 +112,13 @@ def list_runs(as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show simulated time, rate, overruns, late answers and missed requests of the run."""
+    """Show simulated time, rate, overruns, late answers and missed requests of the run.
+
+    \b
+    Examples:
+      rtsim ctl status
+      rtsim ctl --run f16 status --json
+    """
     with _run(ctx) as run:
         found, told, lost = run.status, run.telemetry, run.unrecorded
         if as_json:
@@ -135,7 +141,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def signals(ctx: click.Context, as_json: bool) -> None:
-    """List all signals of the run, with units."""
+    """List all signals of the run, with units: rtsim ctl signals"""
     with _run(ctx) as run:
         if as_json:
             show_json(run.about["signals"])
@@ -150,7 +156,13 @@ def signals(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def parameters(ctx: click.Context, as_json: bool) -> None:
-    """List the values that 'rtsim ctl set' can change, with initial values, units and ranges."""
+    """List the values that 'rtsim ctl set' can change, with initial values, units and ranges.
+
+    \b
+    Examples:
+      rtsim ctl parameters
+      rtsim ctl parameters --json
+    """
     with _run(ctx) as run:
         if as_json:
             show_json(run.parameters)
@@ -241,10 +253,10 @@ def _simple(name: str, says: str) -> None:
     ctl.command(name)(click.pass_context(reports_errors(call)))
 
 
-_simple("pause", "Pause the simulation.")
-_simple("resume", "Resume a paused simulation.")
-_simple("checkpoint", "Save a checkpoint next to the recording.")
-_simple("quit", "End the run and complete its recording.")
+_simple("pause", "Pause the simulation: rtsim ctl pause")
+_simple("resume", "Resume a paused simulation: rtsim ctl resume")
+_simple("checkpoint", "Save a checkpoint next to the recording: rtsim ctl checkpoint")
+_simple("quit", "End the run and complete its recording: rtsim ctl quit")
 
 
 @ctl.command()
@@ -255,7 +267,13 @@ _simple("quit", "End the run and complete its recording.")
 @click.pass_context
 @reports_errors
 def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
-    """Go back to a checkpoint (default: the last one) and continue in a new recording."""
+    """Go back to a checkpoint (default: the last one) and continue in a new recording.
+
+    \b
+    Examples:
+      rtsim ctl restore
+      rtsim ctl restore --back 5
+    """
     with _run(ctx) as run:
         _told(run.restore(at=at, back=back))
 
@@ -277,7 +295,13 @@ def step(ctx: click.Context, tags: int | None, task: str | None, duration: float
 @click.pass_context
 @reports_errors
 def rate(ctx: click.Context, rate: str) -> None:
-    """Set the pace: simulated seconds per second (0.1 is slow motion), or max."""
+    """Set the pace: simulated seconds per second (0.1 is slow motion), or max.
+
+    \b
+    Examples:
+      rtsim ctl rate 0.5
+      rtsim ctl rate max
+    """
     with _run(ctx) as run:
         _told(run.rate("max" if rate == "max" else _numbers((rate,))))
 

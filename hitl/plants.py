@@ -17,8 +17,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import Duration
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.reading import Given, gather
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.simulation import MAX, Pace, RunResult, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario

@@ -9,7 +9,7 @@ import click
 
 from hitl.building.build import FLAGS
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.trusting import trust_option
+from rtsim.cli.trust import trust_option
 
 
 @click.command()

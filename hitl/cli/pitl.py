@@ -22,8 +22,8 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
-from rtsim.cli.legs import open_recorder
 from rtsim.cli.progress import ProgressLine
+from rtsim.cli.segments import open_recorder
 from rtsim.cli.tables import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced

@@ -17,8 +17,8 @@ from rtsim.core.errors import OverrunError, RtsimError, ScenarioError, UnknownNa
 from rtsim.core.tag import Duration, to_ns
 from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import fed_inlets
 from rtsim.runs.simulation import MAX, FedInputs, Pace, Progress, RunResult, simulate
 from rtsim.scenario.controller_part import ControllerPart, taking_over

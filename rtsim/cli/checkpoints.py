@@ -1,4 +1,4 @@
-"""What commands share that take checkpoints or go on from one."""
+"""Options and classes shared by the commands that save checkpoints or continue from one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ every_option = click.option(
     "--checkpoint-every",
     metavar="S",
     default=None,
-    help="Keep the whole run each S simulated seconds, beside the recording (docs/checkpoints.md).",
+    help="Save a checkpoint beside the recording every S simulated seconds (docs/checkpoints.md).",
 )
 at_option = click.option(
     "--checkpoint-at",
     metavar="T",
     multiple=True,
-    help="Keep the whole run at the first tag at or after T s; may be given several times.",
+    help="Save a checkpoint at the first tag at or after T simulated seconds; repeatable.",
 )
 
 
@@ -33,28 +33,29 @@ rewind_option = click.option(
     "--rewind",
     metavar="S",
     default=None,
-    help="Keep the last S seconds in memory, for the command restore; implies --control.",
+    help="Keep checkpoints of the last S simulated seconds in memory, for 'rtsim ctl restore'; "
+    "implies --control.",
 )
 
 
 VIEWED_S = "60"
-"""What a run that is viewed keeps in memory, unless --rewind says otherwise."""
+"""Simulated seconds that a run with a window keeps in memory, unless --rewind is given."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which checkpoints were asked for.  ``told``: commands may ask for more on the way."""
+    """The requested checkpoints.  ``told``: commands may request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
     told: bool = False
     rewind: str | None = None
-    """Span of the ring in memory, s."""
+    """Time span of the checkpoints in memory, s."""
     viewed: bool = False
-    """Somebody at a window may go back: to the beginning too, and without having asked for it."""
+    """The run has a window: its user may go back, also to the start, without ``--rewind``."""
 
     def past(self, start: Checkpoint | None) -> CheckpointHistory:
-        """What the flight can go back to."""
+        """Return the checkpoints to which the run can go back."""
         if self.viewed:
             asked = self.rewind is not None
             return CheckpointHistory(
@@ -65,9 +66,10 @@ class Wanted:
     def taking(
         self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
     ) -> Taking | None:
-        """Of the leg that goes on from ``start`` and is recorded there.
+        """Return the saving of checkpoints for the segment that continues from ``start``.
 
-        ``None`` where nothing can ask for one.
+        ``recording`` is the file of this segment.  Returns ``None`` if no checkpoint can be
+        requested.  Raises :class:`ScenarioError` for checkpoint files without a recording.
         """
         if recording is not None:
             if self.every is None and not self.at and not self.told:
@@ -77,13 +79,14 @@ class Wanted:
             return Taking(files, every=self.every, at=self.at, past=past)
         if self.every is not None or self.at:
             raise ScenarioError(
-                "checkpoints lie beside a recording, and there is none: leave --no-record out"
+                "checkpoints are stored next to a recording, but this run writes none; "
+                "leave --no-record out"
             )
         return None if past.ring is None else Taking(None, past=past)
 
 
 def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
-    """The checkpoint in a file that the recording can name."""
+    """Return ``checkpoint`` as a file next to ``recording``, so that its header can name it."""
     if checkpoint.source != "memory" or recording is None:
         return checkpoint
     path = checkpoint.save(path_beside(recording, checkpoint.ns))
@@ -92,26 +95,30 @@ def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
 
 @dataclass(frozen=True)
 class GoingOn:
-    """A checkpoint, and the scenario that flies on from it."""
+    """A checkpoint and the scenario that continues from it."""
 
     checkpoint: Checkpoint
     scenario: Scenario
 
     @classmethod
     def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
-        """Load its scenario; says on stderr where bits are not promised."""
+        """Load the scenario of ``checkpoint``.
+
+        Prints a note on stderr if the result may differ in the last bits on this machine.
+        """
         from rtsim.record.fingerprint import differences, fingerprint
         from rtsim.runs.resume import live_scenario
 
         header = checkpoint.header
         scenario = live_scenario(header, checkpoint.source, force)
         for line in differences(header.get("fingerprint", {}), fingerprint()):
-            click.secho(f"note: bits are not promised: {line}", err=True, fg="yellow")
+            text = f"note: results may differ in the last bits: {line}"
+            click.secho(text, err=True, fg="yellow")
         return cls(checkpoint, scenario)
 
     @property
     def reference(self) -> str:
-        """The scenario that flies on: the checkpoint's own, or the one of ``--scenario``."""
+        """The scenario that continues: the checkpoint's own, or the one of ``--scenario``."""
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
@@ -119,8 +126,11 @@ class GoingOn:
         try:
             return int(self.checkpoint.header[key])
         except (KeyError, TypeError, ValueError):
-            raise CheckpointError(f"{self.checkpoint.source} does not say its {key}") from None
+            raise CheckpointError(
+                f"the header of {self.checkpoint.source} has no valid {key!r}; the file was "
+                "written by another version of rtsim, or is damaged"
+            ) from None
 
     def until(self, asked: str | None) -> str:
-        """When the run ends: as asked for, or as it would have ended."""
+        """Return the end of the run: ``asked``, or by default the end of the first run."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked

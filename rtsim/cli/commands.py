@@ -1,4 +1,4 @@
-"""A group of commands, each loaded when it is asked for: ``--help`` stays quick."""
+"""A click group that imports a command only when it is used, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -16,11 +16,22 @@ from rtsim.core.errors import RtsimError
 
 
 class Commands(click.Group):
-    """``known`` gives name to ``module:command``, in the order of the help."""
+    """A group of commands that are named as ``module:command``.
 
-    def __init__(self, *, known: Callable[[], Mapping[str, str]], **options: Any) -> None:
+    ``known`` returns the mapping of name to ``module:command``, in the order of the help;
+    ``old`` maps deprecated names of commands to their present names.
+    """
+
+    def __init__(
+        self,
+        *,
+        known: Callable[[], Mapping[str, str]],
+        old: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._known = known
+        self._old = dict(old or {})
 
     def main(self, *args: Any, **extra: Any) -> Any:
         with minded_output():
@@ -31,12 +42,18 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         known = self._known()
+        if cmd_name in self._old:
+            new = self._old[cmd_name]
+            if not ctx.resilient_parsing:
+                path = ctx.command_path
+                click.echo(f"'{path} {cmd_name}' is deprecated; type: {path} {new}", err=True)
+            cmd_name = new
         if cmd_name not in known:
             import difflib
 
             near = difflib.get_close_matches(cmd_name, known, n=1)
             if near and not cmd_name.startswith("-"):
-                ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]}?")
+                ctx.fail(f"no such command {cmd_name!r}; did you mean {near[0]!r}?")
             return None
         return load_command(cmd_name, known[cmd_name])
 
@@ -45,7 +62,7 @@ class Commands(click.Group):
         ctx: click.Context,  # noqa: ARG002
         formatter: click.HelpFormatter,
     ) -> None:
-        """Each with the first sentence of its docstring, which is read and not imported."""
+        """List the commands with the first sentence of their docstrings, without importing them."""
         known = self._known()
         limit = formatter.width - 6 - max(map(len, known), default=0)
         rows = [
@@ -56,7 +73,7 @@ class Commands(click.Group):
             formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        return reports_errors(super().invoke)(ctx)  # what goes wrong while a command is loaded
+        return reports_errors(super().invoke)(ctx)  # also errors while a command is imported
 
 
 def load_command(name: str, target: str) -> click.Command:
@@ -86,7 +103,7 @@ def help_of(target: str) -> str:
 
 
 def docstring_of(target: str) -> str:
-    """The docstring of ``module:function`` from the module's source, without importing it."""
+    """Return the docstring of ``module:function``, read from the source without importing it."""
     module, _, name = target.partition(":")
     spec = importlib.util.find_spec(module)
     loader: Any = None if spec is None else spec.loader

@@ -1,7 +1,7 @@
-"""What every command shares: errors, output for people or for machines, exit status.
+"""Shared by all commands: error messages, JSON output, exit statuses.
 
-Exit status: 0 all is well; 1 a verdict is no (a comparison fails, a replay differs, ``--strict``
-was not met); 2 something could not be done; 130 interrupted.
+Exit status: 0 success; 1 a check failed (a comparison fails, a replay differs, ``--strict`` is not
+met); 2 the command could not do its work; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ NO, FAILED, INTERRUPTED = 1, 2, 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 
 def show_json(data: object) -> None:
-    """Strict JSON: what is not finite becomes text ("nan", "inf")."""
+    """Print strict JSON; numbers that are not finite become text ("nan", "inf")."""
     click.echo(layout(_finite(data)))
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
-    """The same of an object whose first entry, ``name``, may be longer than memory: row by row."""
+    """Print a JSON object row by row, because its first entry may be larger than memory.
+
+    The first entry is called ``name`` and holds the list ``rows``; ``rest`` are the other entries.
+    """
     deeper = " " * 4
     gap = ""
     click.echo(f'{{\n  "{name}": [', nl=False)
@@ -59,9 +62,10 @@ def _finite(data: Any) -> Any:
 
 
 def reports_errors(command: F) -> F:
-    """Turn whatever goes wrong into one dry message and an exit status; no traceback.
+    """Decorator: turn an exception into one message and an exit status, without a traceback.
 
-    2 for an error, 130 where the user interrupted.  ``RTSIM_TRACEBACK=1`` shows the stack.
+    The exit status is 2 for an error and 130 if the user interrupted the command.
+    ``RTSIM_TRACEBACK=1`` in the environment prints the traceback too.
     """
 
     @wraps(command)
@@ -76,7 +80,7 @@ def reports_errors(command: F) -> F:
             raise
         except click.exceptions.Exit:
             raise
-        except BrokenPipeError:  # whoever read the output (head, less) has seen enough
+        except BrokenPipeError:  # the reader of the output (head, less) has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except Exception as error:
@@ -89,7 +93,7 @@ def reports_errors(command: F) -> F:
 
 
 def tell(kind: str, message: str, as_json: object) -> None:
-    """One error: for people on stderr, and as JSON on stdout where that was asked for."""
+    """Print one error on stderr, and with ``as_json`` also as JSON on stdout."""
     if as_json:
         show_json({"error": {"type": kind, "message": message}})
     with suppress(OSError):  # a terminal that is gone
@@ -97,7 +101,7 @@ def tell(kind: str, message: str, as_json: object) -> None:
 
 
 def explain(error: Exception) -> str:
-    """What went wrong, and whose mistake it is."""
+    """Return the message for ``error``, which says whose code raised it."""
     if isinstance(error, RtsimError):
         return "\n".join([str(error), *getattr(error, "__notes__", [])])
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
@@ -109,7 +113,7 @@ def explain(error: Exception) -> str:
 
 
 def seconds(ns: int) -> str:
-    """ns as seconds, exactly, with at least three decimals: 53.100, 0.0166666667."""
+    """Return ``ns`` in seconds as an exact decimal with three or more decimals: 53.100."""
     sign, rest = ("-", -ns) if ns < 0 else ("", ns)
     decimals = f"{rest % 1_000_000_000:09d}".rstrip("0").ljust(3, "0")
     return f"{sign}{rest // 1_000_000_000}.{decimals}"

@@ -1,4 +1,4 @@
-"""``rtsim ctl``: look at a run in progress, and tell it what to do."""
+"""``rtsim ctl``: observe and command a run in progress."""
 
 from __future__ import annotations
 
@@ -21,15 +21,32 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 @click.group(context_settings=_GROUP_OPTIONS)
 @click.option(
-    "--run", "which", default="", help="Process, or start of its scenario; default: the only one."
+    "--run",
+    "which",
+    default="",
+    metavar="RUN",
+    help="Process number, or the beginning of the scenario's name, or tcp://HOST:PORT.  "
+    "[default: the only run]",
 )
-@click.option("--keys", type=click.Path(path_type=Path), help="FILE.client, for a tcp:// address.")
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    help="With --run tcp://HOST:PORT: FILE.client, which 'rtsim keys' wrote.",
+)
 @click.pass_context
 def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
     """Watch, tune, pause, step and end a run in progress.
 
-    Runs that can be reached were started with --control.  What is told acts at the next tag, is
-    recorded, and acts again in a replay.
+    The run must have been started with --control. A command takes effect at the next tag; it is
+    recorded and repeated in a replay.
+
+    \b
+    Examples:
+      rtsim run f16 --pace 1.0 --control &
+      rtsim ctl status
+      rtsim ctl set f16.mass 9000 kg
+      rtsim ctl watch f16.alpha
+      rtsim ctl --run f16 quit
     """
     ctx.obj = which, keys
 
@@ -42,7 +59,7 @@ def _run(ctx: click.Context) -> Iterator[Run]:
 
 
 def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]]:
-    """Completion by what the run has."""
+    """Return a shell completion that takes its words from the run in progress."""
 
     def complete(
         ctx: click.Context,
@@ -60,7 +77,7 @@ def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]
 
 
 _NUMBERS = {"ignore_unknown_options": True}
-"""-0.3 is a value and no option."""
+"""Lets ``-0.3`` pass as a value instead of an option."""
 _signal = click.argument(
     "names", nargs=-1, required=True, shell_complete=_known(lambda run: list(run.signals))
 )
@@ -72,20 +89,20 @@ def _told(at: At) -> None:
 
 def _tell_left_out(run: Run) -> None:
     for name, many in run.left_out.items():
-        click.echo(f"not shown: {name}, {many} values", err=True)
+        click.echo(f"not shown: {name} ({many} values; too many to show)", err=True)
 
 
 @ctl.command("runs")
 @json_option
 @reports_errors
 def list_runs(as_json: bool) -> None:
-    """Runs that can be reached."""
+    """List the runs in progress that were started with --control: rtsim ctl runs"""
     found = runs()
     if as_json:
         show_json([{"pid": e.pid, "scenario": e.scenario, "endpoint": e.endpoint} for e in found])
         return
     if not found:
-        click.echo("none; start one with: rtsim run SCENARIO --pace 1.0 --control")
+        click.echo("no run can be reached; start one: rtsim run SCENARIO --pace 1.0 --control")
     for entry in found:
         click.echo(f"{entry.pid}  {entry.scenario}")
 
@@ -95,7 +112,13 @@ def list_runs(as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Where it is, how fast, what was late."""
+    """Show simulated time, rate, overruns, late answers and missed requests of the run.
+
+    \b
+    Examples:
+      rtsim ctl status
+      rtsim ctl --run f16 status --json
+    """
     with _run(ctx) as run:
         found, told, lost = run.status, run.telemetry, run.unrecorded
         if as_json:
@@ -118,7 +141,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def signals(ctx: click.Context, as_json: bool) -> None:
-    """All signals, with units."""
+    """List all signals of the run, with units: rtsim ctl signals"""
     with _run(ctx) as run:
         if as_json:
             show_json(run.about["signals"])
@@ -133,7 +156,13 @@ def signals(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def parameters(ctx: click.Context, as_json: bool) -> None:
-    """What can be set, with units, ranges and the values at the start."""
+    """List the values that 'rtsim ctl set' can change, with initial values, units and ranges.
+
+    \b
+    Examples:
+      rtsim ctl parameters
+      rtsim ctl parameters --json
+    """
     with _run(ctx) as run:
         if as_json:
             show_json(run.parameters)
@@ -152,7 +181,7 @@ def parameters(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def get(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """Present values of signals and parameters."""
+    """Show the present values of signals and parameters: rtsim ctl get f16.alpha f16.mass"""
     with _run(ctx) as run:
         found = run.get(*names)
         values = found if isinstance(found, list) else [found]
@@ -169,10 +198,10 @@ def get(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
 @click.pass_context
 @reports_errors
 def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
-    """Set a parameter or a source's value: rtsim ctl set f16.mass 9000 kg
+    """Set a parameter or the value of a source: rtsim ctl set f16.mass 9000 kg
 
-    The unit may be left out.  It must be the declared one ('rtsim ctl parameters'): nothing is
-    converted.
+    The unit is optional. It must be the declared unit ('rtsim ctl parameters' lists it), because
+    nothing is converted.
     """
     numbers, unit = _measured(value)
     with _run(ctx) as run:
@@ -185,22 +214,24 @@ def set_value(ctx: click.Context, target: str, value: tuple[str, ...]) -> None:
 @click.pass_context
 @reports_errors
 def inject(ctx: click.Context, topic: str, value: tuple[str, ...]) -> None:
-    """Send a message on a topic, as if its source had."""
+    """Send a message on a topic, as its source would: rtsim ctl inject autopilot 0.1 0.5"""
     with _run(ctx) as run:
         _told(run.inject(topic, _numbers(value)))
 
 
 @ctl.command()
 @_signal
-@click.option("--rate", default=10.0, show_default=True, help="Looks a second.")
-@click.option("--count", default=0, help="End after so many; default: when the run ends.")
+@click.option("--rate", default=10.0, show_default=True, help="Samples per second of wall time.")
+@click.option(
+    "--count", default=0, help="Number of samples to print.  [default: until the run ends]"
+)
 @json_option
 @click.pass_context
 @reports_errors
 def watch(
     ctx: click.Context, names: tuple[str, ...], rate: float, count: int, as_json: bool
 ) -> None:
-    """Print signals as they change."""
+    """Print the values of signals repeatedly: rtsim ctl watch f16.alpha --rate 5"""
     with _run(ctx) as run:
         for k, sample in enumerate(run.watch(*names, rate=rate), start=1):
             if as_json:
@@ -222,31 +253,39 @@ def _simple(name: str, says: str) -> None:
     ctl.command(name)(click.pass_context(reports_errors(call)))
 
 
-_simple("pause", "Simulated time stands.")
-_simple("resume", "It goes on.")
-_simple("checkpoint", "Keep the whole of the run, beside its recording.")
-_simple("quit", "End the run, as its own end would.")
+_simple("pause", "Pause the simulation: rtsim ctl pause")
+_simple("resume", "Resume a paused simulation: rtsim ctl resume")
+_simple("checkpoint", "Save a checkpoint next to the recording: rtsim ctl checkpoint")
+_simple("quit", "End the run and complete its recording: rtsim ctl quit")
 
 
 @ctl.command()
-@click.option("--at", type=float, help="The checkpoint at or before this time, s.")
-@click.option("--back", type=float, help="The checkpoint at or before so many seconds ago.")
+@click.option("--at", type=float, help="Simulated time: the checkpoint at or before it, s.")
+@click.option(
+    "--back", type=float, help="Simulated seconds to go back: the checkpoint at or before then."
+)
 @click.pass_context
 @reports_errors
 def restore(ctx: click.Context, at: float | None, back: float | None) -> None:
-    """Go back to a checkpoint (default: the last one); the run goes on in another recording."""
+    """Go back to a checkpoint (default: the last one) and continue in a new recording.
+
+    \b
+    Examples:
+      rtsim ctl restore
+      rtsim ctl restore --back 5
+    """
     with _run(ctx) as run:
         _told(run.restore(at=at, back=back))
 
 
 @ctl.command()
-@click.option("--tags", type=int, help="So many tags (default: 1).")
-@click.option("--task", help="To the next tick of this task.")
-@click.option("--duration", type=float, help="So many simulated seconds.")
+@click.option("--tags", type=int, help="Number of tags to advance.  [default: 1]")
+@click.option("--task", help="Advance to the next activation of this task.")
+@click.option("--duration", type=float, help="Simulated time to advance, s.")
 @click.pass_context
 @reports_errors
 def step(ctx: click.Context, tags: int | None, task: str | None, duration: float | None) -> None:
-    """A single step, and pause."""
+    """Advance a paused run by one step, then pause again: rtsim ctl step --duration 0.1"""
     with _run(ctx) as run:
         _told(run.step(tags, task=task, duration=duration))
 
@@ -256,7 +295,13 @@ def step(ctx: click.Context, tags: int | None, task: str | None, duration: float
 @click.pass_context
 @reports_errors
 def rate(ctx: click.Context, rate: str) -> None:
-    """Simulated seconds a second (0.1 is slow motion), or max."""
+    """Set the pace: simulated seconds per second (0.1 is slow motion), or max.
+
+    \b
+    Examples:
+      rtsim ctl rate 0.5
+      rtsim ctl rate max
+    """
     with _run(ctx) as run:
         _told(run.rate("max" if rate == "max" else _numbers((rate,))))
 
@@ -267,7 +312,7 @@ def rate(ctx: click.Context, rate: str) -> None:
 @click.pass_context
 @reports_errors
 def fault(ctx: click.Context, name: str, do: str) -> None:
-    """Start a fault of the fault file, or put an end to it."""
+    """Start or clear a fault of the fault file: rtsim ctl fault sensor_stuck start"""
     with _run(ctx) as run:
         _told(run.fault(name, do))
 
@@ -277,13 +322,13 @@ def fault(ctx: click.Context, name: str, do: str) -> None:
 @click.pass_context
 @reports_errors
 def mark(ctx: click.Context, text: str) -> None:
-    """Put a text into the recording, at the next tag."""
+    """Write a text into the recording as an event at the next tag: rtsim ctl mark 'gust here'"""
     with _run(ctx) as run:
         _told(run.mark(text))
 
 
 def _measured(texts: tuple[str, ...]) -> tuple[Any, str | None]:
-    """Numbers, and the unit where one follows them."""
+    """Split the words into numbers and the unit that follows them, if any."""
     words = " ".join(texts).replace(",", " ").split()
     many = next((k for k, word in enumerate(words) if not _is_number(word)), len(words))
     unit = " ".join(words[many:]).removeprefix("[").removesuffix("]")
@@ -304,5 +349,5 @@ def _numbers(texts: tuple[str, ...]) -> Any:
         try:
             values.append(float(text))
         except ValueError:
-            raise ScenarioError(f"{text!r} is no number") from None
+            raise ScenarioError(f"{text!r} is not a number") from None
     return values[0] if len(values) == 1 else values

@@ -1,4 +1,4 @@
-"""What ``rtsim top`` shows, drawn from one look after another; no terminal and no run in here."""
+"""The screen of ``rtsim top``, drawn from a series of samples; independent of terminal and run."""
 
 from __future__ import annotations
 
@@ -18,32 +18,36 @@ from rtsim.timing.tally import CLASSES, quantile_us
 
 _BARS = "▁▂▃▄▅▆▇█"
 _KEPT = 240
-"""Values of each signal that a sparkline may show."""
+"""Number of past values of each signal that are kept for its sparkline."""
 _RATE_OVER_NS = NS_PER_S
 KEYS = (
     ("space", "pause, resume"), ("s", "step"), ("+ -", "rate"), ("1", "real time"),
-    ("m", "mark"), ("c", "checkpoint"), ("b", "back to the last one"), ("j k", "scroll"),
-    ("q", "quit the run"), ("x", "leave"),
+    ("m", "mark"), ("c", "checkpoint"), ("b", "back to the last checkpoint"), ("j k", "scroll"),
+    ("q", "end the run"), ("x", "close this screen"),
 )  # fmt: skip
 _SCALE = "1us       1ms       1s".ljust(CLASSES)
 """Above a histogram: class 10 ends at 1.024 ms, class 20 at 1.05 s."""
 
 
 class Dashboard:
-    """``units`` of the signals shown, by name, in the order in which they are."""
+    """The figures of a run in progress as a text screen.
+
+    ``title`` is its first line; ``units`` maps the names of the shown signals, in their order, to
+    their units.
+    """
 
     def __init__(self, title: str, units: Mapping[str, str]) -> None:
         self.title = title
         self.scrolled = 0
-        """Signals above the first that is seen."""
+        """Number of signals that are scrolled out at the top."""
         self._units = dict(units)
         self._values: dict[str, deque[float]] = {n: deque(maxlen=_KEPT) for n in units}
         self._passed: deque[tuple[int, int]] = deque()
-        """(wall ns, simulated ns) of the looks of the last second."""
+        """(wall ns, simulated ns) of the samples of the last second."""
         self._glance: Glance | None = None
 
     def look(self, glance: Glance) -> None:
-        """One more."""
+        """Add a sample."""
         state = glance.state
         if self._glance is not None and self._glance.state.leg != state.leg:
             self._passed.clear()
@@ -56,23 +60,23 @@ class Dashboard:
 
     @property
     def state(self) -> StateTable | None:
-        """Of the last look."""
+        """State of the run in the last sample; ``None`` before the first one."""
         return None if self._glance is None else self._glance.state
 
     @property
     def rate(self) -> float:
-        """Simulated seconds a second, as it was over the last second."""
+        """Simulated seconds per second of wall time, measured over the last second."""
         if len(self._passed) < 2:
             return math.nan
         (wall, ns), (wall_now, ns_now) = self._passed[0], self._passed[-1]
         return (ns_now - ns) / (wall_now - wall) if wall_now > wall else math.nan
 
     def scroll(self, rows: int) -> None:
-        """Down by so many signals."""
+        """Scroll down by ``rows`` signals; up if it is negative."""
         self.scrolled = min(max(0, self.scrolled + rows), max(0, len(self._units) - 1))
 
     def to_json(self) -> dict[str, Any]:
-        """The last look as plain data."""
+        """Return the last sample as plain data."""
         assert self._glance is not None
         glance = self._glance
         return {
@@ -83,7 +87,10 @@ class Dashboard:
         }
 
     def frame(self, width: int, height: int | None = None, said: str = "") -> RenderableType:
-        """All of it; ``height`` lines at most.  ``said`` is the answer to the last command."""
+        """Return the screen, ``width`` columns wide and at most ``height`` lines high.
+
+        ``said`` is the answer to the last command.  Without ``height`` all signals are shown.
+        """
         if self._glance is None:
             return Text("waiting for the run")
         head = [_cut(line, width) for line in self._head(self._glance.state)]
@@ -99,15 +106,15 @@ class Dashboard:
 
     def _head(self, state: StateTable) -> list[Text]:
         if state.standing:
-            pace = Text(" standing ", style="black on yellow")
+            pace = Text(" paused ", style="black on yellow")
         else:
             asked = f"rate {state.rate:g}" if state.rate else "as fast as possible"
             pace = Text(f" {asked} ", style="black on green")
-        leg = f"   leg {state.leg}" if state.leg > 1 else ""
+        leg = f"   segment {state.leg}" if state.leg > 1 else ""
         measured = "" if math.isnan(self.rate) else f"   x{self.rate:.4g} measured"
         first = Text.assemble((self.title, "bold"), f"   {state.seconds:.3f} s{leg}   ", pace,
                               "" if state.standing else measured)  # fmt: skip
-        margin = f"margin {state.margin_ns / 1e6:.3f} ms   " if state.rate else ""
+        margin = f"slack {state.margin_ns / 1e6:.3f} ms   " if state.rate else ""
         wrong = state.overruns or state.late or state.missed
         second = Text(
             f"{margin}overruns {state.overruns} (compute {state.overruns_compute}, "
@@ -160,7 +167,7 @@ def _figures(counts: Sequence[int]) -> dict[str, Any]:
 
 
 def _duration(us: int | None) -> str:
-    """At most so long: the end of a class."""
+    """Return the upper end of a histogram class as text."""
     if us is None:
         return "-"
     for unit, size in (("s", 1_000_000), ("ms", 1000)):
@@ -170,7 +177,7 @@ def _duration(us: int | None) -> str:
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """A bar for each class; whatever was counted is seen."""
+    """Return one bar for each class; a class with any count has a visible bar."""
     most = max(counts, default=0)
     return "".join(
         " " if not count else _BARS[max(0, math.ceil(count * len(_BARS) / most) - 1)]
@@ -179,7 +186,7 @@ def histogram(counts: Sequence[int]) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """From the least to the greatest of ``values``; what is not finite is a gap."""
+    """Return ``values`` as bars scaled from least to greatest; a gap for NaN and infinity."""
     finite = [v for v in values if math.isfinite(v)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     span = high - low

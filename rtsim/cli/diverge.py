@@ -1,4 +1,4 @@
-"""``rtsim diverge``: where two runs part first, and what fed that."""
+"""``rtsim diverge``: find where two runs differ first, and the inputs that caused it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,38 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.recordings import say_cut_off
 from rtsim.cli.tables import Column, console, print_table
-from rtsim.cli.trusting import trust_options
+from rtsim.cli.trust import trust_options
 from rtsim.core.tag import to_ns
 from rtsim.record.ending import CUT_OFF
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
 from rtsim.runs.diverging import Verdict
 from rtsim.runs.diverging import diverge as find
-from rtsim.runs.diverging.feeding import Feeding
 from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.inputs import Feeding
 from rtsim.runs.diverging.values import ValuePair, in_full
 
 _path = click.Path(path_type=Path)
 _MOST = 20
-"""So many values are shown; --all shows the rest."""
+"""Number of values shown; --all shows the rest."""
 
 
 @click.command()
 @click.argument("a", type=_path)
 @click.argument("b", type=_path, required=False)
-@click.option("--from", "first", metavar="T", help="Begin at the nearest checkpoint before T s.")
-@click.option("--live", is_flag=True, help="Outside controllers run again, instead of being fed.")
-@click.option("--no-fly", is_flag=True, help="Only read: nothing is flown again.")
-@click.option("--all", "show_all", is_flag=True, help="Every value, also those that agree.")
+@click.option(
+    "--from",
+    "first",
+    metavar="T",
+    help="Compare from the nearest checkpoint at or before T s.  [default: the start]",
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Run external controllers again instead of replaying their recorded answers.",
+)
+@click.option("--no-fly", is_flag=True, help="Only read the two recordings; run nothing again.")
+@click.option("--all", "show_all", is_flag=True, help="Show every value, also the equal ones.")
 @json_option
 @reports_errors
 @trust_options
@@ -48,10 +57,17 @@ def diverge(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Find the first tag at which recordings A and B part, or A and its re-run; exit 1 if they do.
+    """Find the first tag at which recordings A and B differ, or A and its re-run.
 
-    Says which signal or message differs, what fed it in either run, and the last tag at which all
-    agreed. Checkpoints beside the recordings shorten the search (docs/diverge.md).
+    Prints the signal or message that differs, its inputs in both runs, and the last tag at which
+    everything agreed. Checkpoints next to the recordings shorten the search (docs/diverge.md).
+
+    \b
+    Examples:
+      rtsim diverge runs/f16-001.mcap
+      rtsim diverge a.mcap b.mcap --from 12.5
+
+    Exit status: 0 if the runs agree, 1 if they differ, 2 if this could not be decided.
     """
     recordings = [Recording.open(path) for path in (a, b) if path is not None]
     line = ProgressLine("diverge", sys.stderr.isatty() and not as_json)
@@ -78,15 +94,13 @@ def diverge(
 def _print(verdict: Verdict, out: Console, show_all: bool) -> None:
     place = verdict.place
     if place is None:
-        out.print(
-            f"{verdict.a} and {verdict.b} agree bit for bit, {_span(verdict)}", soft_wrap=True
-        )
+        out.print(f"{verdict.a} and {verdict.b} agree bit for bit {_span(verdict)}", soft_wrap=True)
     else:
         agreed = "nothing" if verdict.agreed is None else str(verdict.agreed)
-        out.print(f"last tag at which all agreed: {agreed}", soft_wrap=True)
+        out.print(f"last tag at which everything agreed: {agreed}", soft_wrap=True)
         _print_place(verdict, place, out, show_all)
     for name, ending in zip((verdict.a, verdict.b), verdict.endings, strict=False):
-        if not ending.complete and ending.reason != CUT_OFF:  # which stands above
+        if not ending.complete and ending.reason != CUT_OFF:  # printed above
             out.print(f"{name} {ending}", soft_wrap=True, markup=False)
     if verdict.outcome is Outcome.UNDECIDED:
         out.print(f"could not be decided: {verdict.undecided}", soft_wrap=True, markup=False)
@@ -99,22 +113,23 @@ def _span(verdict: Verdict) -> str:
 
 
 def _print_place(verdict: Verdict, place: Place, out: Console, show_all: bool) -> None:
-    out.print(f"first that differs: {in_words(place)}", soft_wrap=True, markup=False)
+    out.print(f"first difference: {in_words(place)}", soft_wrap=True, markup=False)
     _print_pairs("", ("", verdict.a, verdict.b, "apart"), place.pairs, out, show_all)
     if verdict.fed is not None:
         _print_fed(verdict, verdict.fed, out, show_all)
     if verdict.drawn is not None:
         since = "the start" if verdict.agreed is None else str(verdict.agreed)
-        _print_lists(f"random streams drawn from after {since}", verdict.drawn, out)
+        _print_lists(f"random streams used after {since}", verdict.drawn, out)
     for other in verdict.also:
-        out.print(f"also at this tag: {in_words(other)}", soft_wrap=True, markup=False)
+        out.print(f"also different at this tag: {in_words(other)}", soft_wrap=True, markup=False)
     if verdict.visible is not None:
-        out.print(f"first in a recording: {in_words(verdict.visible)}", soft_wrap=True)
+        text = f"first difference in the recordings: {in_words(verdict.visible)}"
+        out.print(text, soft_wrap=True, markup=False)
         _print_pairs("", ("", verdict.a, verdict.b, "apart"), verdict.visible.pairs, out, show_all)
 
 
 def in_words(place: Place) -> str:
-    """A place in one line: what, when, and at which moment of its tag."""
+    """Return one line about ``place``: the kind, the name, the tag and the moment in the tag."""
     of = f", of a message initiated at {place.initiated}" if _is_sent(place) else ""
     return f"{place.what} {place.name} ({place.moment}) at {place.tag}{of}"
 
@@ -124,15 +139,16 @@ def _is_sent(place: Place) -> bool:
 
 
 def _print_fed(verdict: Verdict, fed: Feeding, out: Console, show_all: bool) -> None:
-    out.print(f"what fed it: {fed.how}", soft_wrap=True, markup=False)
+    out.print(f"inputs of: {fed.how}", soft_wrap=True, markup=False)
     if fed.inputs:
         names = ("input", verdict.a, verdict.b, "apart", "from")
         _print_pairs("", names, fed.inputs, out, show_all)
-    for what, lists in (("arrived then", fed.arrived), ("happened then", fed.happened)):
+    at_that_tag = (("messages that arrived", fed.arrived), ("events", fed.happened))
+    for what, lists in at_that_tag:
         if any(lists):
             _print_lists(what, lists, out)
     if fed.equal and fed.inputs:
-        out.print("all of that is equal: the difference was made there")
+        out.print("all these inputs are equal: the difference was made in this computation")
 
 
 def _print_lists(what: str, lists: tuple[Sequence[str], Sequence[str]], out: Console) -> None:
@@ -154,4 +170,4 @@ def _print_pairs(
     ]
     print_table(out, title, columns, rows)
     if len(shown) < len(pairs):
-        out.print(f"… {len(pairs) - len(shown)} more: --all")
+        out.print(f"… {len(pairs) - len(shown)} more; --all shows them")

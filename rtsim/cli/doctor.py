@@ -1,4 +1,4 @@
-"""``rtsim doctor``: what rate this machine can hold, and what would help."""
+"""``rtsim doctor``: measure which loop rate this machine can sustain, and suggest improvements."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from rtsim.timing.scheduling import SchedulingRequest
 
 
 @click.command()
-@click.option("--seconds", default=8.0, show_default=True, help="How long to measure.")
-@click.option("--realtime", is_flag=True, help="Measure as 'rtsim run --realtime' would run.")
+@click.option("--seconds", default=8.0, show_default=True, help="Duration of the measurement, s.")
+@click.option(
+    "--realtime", is_flag=True, help="Measure with the scheduling of 'rtsim run --realtime'."
+)
 @json_option
 @reports_errors
 def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
-    """Measure this machine's wake lateness and say plainly what rate it can hold.
+    """Measure the wake-up latency of this machine and the loop rate that it can sustain.
 
-    Exit 2 where the wakes of so short a time do not show it.
+    \b
+    Examples:
+      rtsim doctor
+      rtsim doctor --seconds 60 --realtime
+
+    Exit status: 0, or 2 if the measurement is too short to decide.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     # Drawn only between measurements: a refresh thread would disturb what is measured.

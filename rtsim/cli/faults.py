@@ -1,4 +1,4 @@
-"""What commands share that fly with faults: the option, and what is printed of them."""
+"""Option and output shared by the commands that run a scenario with faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ faults_option = click.option(
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What goes wrong on purpose: a fault file (docs/faults.md); several are added up.",
+    help="Fault file to apply to the run (docs/faults.md); repeatable.",
 )
 COLUMNS = (
     Column("fault"),
@@ -29,15 +29,18 @@ COLUMNS = (
 
 
 def note_lines(scenario: Scenario) -> None:
-    """One line on stderr for the faults of bytes, where no board flies."""
+    """Print a note on stderr if the scenario has faults of a board's bytes but no board runs."""
     names = [f.name for f in scenario.declared_faults if f.kind.level == "line"]
     if names:
-        text = f"note: these act on the bytes of a board, and do nothing here: {', '.join(names)}"
+        text = (
+            "note: these faults act only on the line to a board, and no board is used here: "
+            + ", ".join(names)
+        )
         click.secho(text, err=True, fg="yellow")
 
 
 def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
-    """For a summary; nothing where there are no faults."""
+    """Return the faults of a run as plain data by name; empty for a run without faults."""
     if schedule is None:
         return {}
     counts = schedule.counts
@@ -55,7 +58,7 @@ def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
 
 
 def print_faults(schedule: Schedule | None) -> None:
-    """How often each acted; a line for those that could not, or never came to it."""
+    """Print a table with the activations of each fault, and notes on faults that never acted."""
     if schedule is None:
         return
     counts = schedule.counts

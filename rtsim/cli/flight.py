@@ -1,4 +1,4 @@
-"""What every command that flies a scenario shares: options, recording, the run, what it prints."""
+"""Shared by all commands that run a scenario: options, recording, and the run itself."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import click
 
 from rtsim.cli.checkpoints import GoingOn, Wanted, at_option, every_option, rewind_option
 from rtsim.cli.common import F
+from rtsim.cli.completion import scenario_names, setting_names
 from rtsim.cli.faults import faults_option
 from rtsim.cli.flown import RunSummary
 from rtsim.cli.interrupts import sigterm_interrupts
-from rtsim.cli.legs import fly_legs, open_recorder
 from rtsim.cli.progress import ProgressLine
+from rtsim.cli.segments import fly_legs, open_recorder
 from rtsim.cli.settings import compiling_options, recording_options
 from rtsim.cli.settings import parse_settings as parse_settings
 from rtsim.cli.telemetry import (
@@ -41,13 +42,13 @@ from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
 
 FOR_A_PERSON = "slip:100000"
-"""Overruns, where somebody looks on or flies: after a stall it goes on from there and does not
-sprint, and a machine that is too slow is seen to be, long before the run ends of it."""
+"""Overrun policy of a run with a window: after a stall the run continues without catching up, and
+on a machine that is too slow it goes on, visibly slow, for a long time before it ends."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was typed, by the names of :func:`flight_options`."""
+    """The options of a run as they were typed; names as in :func:`flight_options`."""
 
     scenario: str
     pace: str
@@ -76,7 +77,7 @@ class RunOptions:
     telemetry: tuple[str, ...] = ()
     rewind: str | None = None
     watched: bool = field(default=False, metadata={"typed": False})
-    """In a window on this machine; the commands know."""
+    """The run has a window on this machine; set by the commands, not typed."""
 
     def pacing(self) -> Pace:
         asked = (
@@ -90,13 +91,13 @@ class RunOptions:
 
     @property
     def reachable(self) -> bool:
-        """Somebody may look at it or tell it something while it goes on."""
+        """Clients can observe or command the run while it is in progress."""
         viewed = self.plotjuggler or self.foxglove
         return bool(self.control or self.bind or viewed or self.rewind is not None)
 
     @contextmanager
     def gateway(self, scenario: Scenario, path: Path | None) -> Iterator[Inbox | None]:
-        """What reaches the run from outside, where that was asked for."""
+        """Open the gateway if the options ask for one, and give its inbox; else give ``None``."""
         if not self.reachable:
             yield None
             return
@@ -131,14 +132,15 @@ class RunOptions:
             check_reach(self.bind, self.control_keys)
         elif self.control_keys is not None:
             raise ScenarioError(
-                f"--control-keys go with --control-at tcp://HOST:PORT, and there is none for "
-                f"{self.control_keys}; add it, or leave the keys out"
+                f"--control-keys {self.control_keys} works only with --control-at "
+                "tcp://HOST:PORT; add that option, or leave --control-keys out"
             )
         if self.seed < 0:
             raise ScenarioError(f"--seed {self.seed}; give a whole number >= 0")
         if self.checked and self.plain:
             raise ScenarioError(
-                "--checked and --plain exclude each other: plain Python checks each index anyway"
+                "--checked and --plain exclude each other; leave --checked out: "
+                "plain Python always checks array indices"
             )
         if self.no_record and self.path is not None:
             raise ScenarioError(
@@ -147,31 +149,50 @@ class RunOptions:
 
 
 _OPTIONS = (
-    click.option("--seed", default=0, show_default=True, help="Seed of every random stream."),
+    click.option("--seed", default=0, show_default=True, help="Seed of all random streams."),
     click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="f16.cg=0.3, case=15"
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set an argument of the scenario (case=15) or a value of a component (f16.cg=0.3); "
+        "repeatable.",
+        shell_complete=setting_names,
     ),
     faults_option,
-    click.option("--until", default=None, help="Simulated seconds; default: the scenario's own."),
+    click.option(
+        "--until", default=None, help="End of the run, simulated s.  [default: the scenario's own]"
+    ),
     *recording_options,
-    click.option("--realtime", is_flag=True, help="Ask for SCHED_FIFO, locked memory and a CPU."),
+    click.option(
+        "--realtime",
+        is_flag=True,
+        help="Ask the system for SCHED_FIFO, locked memory and a CPU of its own.",
+    ),
     *compiling_options,
     click.option(
         "--strict",
         is_flag=True,
-        help="Exit 1 if anything was late, missed or overran, or a fault never acted.",
+        help="Exit with status 1 after an overrun, a late answer or a missed request, or if a "
+        "fault never acted.",
     ),
     every_option,
     at_option,
-    click.option("--control", is_flag=True, help="Let rtsim ctl and rtsim.connect() reach it."),
     click.option(
-        "--control-at", "bind", default="", metavar="tcp://HOST:PORT", help="Reach it there too."
+        "--control", is_flag=True, help="Let 'rtsim ctl' and rtsim.connect() reach the run."
+    ),
+    click.option(
+        "--control-at",
+        "bind",
+        default="",
+        metavar="tcp://HOST:PORT",
+        help="Let clients on other machines reach the run at this address; needs --control-keys.",
     ),
     click.option(
         "--control-keys",
         "control_keys",
         type=click.Path(path_type=Path),
-        help="For --control-at: the file that rtsim keys wrote.",
+        help="With --control-at: the key file that 'rtsim keys' wrote.",
     ),
     rewind_option,
     plotjuggler_option,
@@ -183,32 +204,41 @@ _OPTIONS = (
 
 
 def flight_options(command: F) -> F:
-    """Argument and options of a flight, handed to ``command`` as its argument ``flight``."""
-    return _with_options(command, click.argument("scenario"))
+    """Decorator: add the argument and options of a run, passed to ``command`` as ``flight``."""
+    return _with_options(command, click.argument("scenario", shell_complete=scenario_names))
 
 
 def optional_flight_options(command: F) -> F:
-    """The same where something else may say which scenario; ``flight.scenario`` is empty then."""
-    return _with_options(command, click.argument("scenario", required=False, default=""))
+    """Like :func:`flight_options`, with an optional SCENARIO; without it, the name is empty."""
+    argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
+    return _with_options(command, argument)
 
 
 def person_options(command: F) -> F:
-    """The same where a person flies: in real time, and a stall is not made up for."""
-    return _with_options(command, click.argument("scenario"), "1.0", FOR_A_PERSON)
+    """Like :func:`flight_options`, with the defaults of a run that a person controls.
+
+    The run is in real time, and time lost in a stall is not caught up.
+    """
+    argument = click.argument("scenario", shell_complete=scenario_names)
+    return _with_options(command, argument, "1.0", FOR_A_PERSON)
 
 
 def _pacing(pace: str, overrun: str) -> tuple[Callable[[Any], Any], ...]:
     return (
         click.option(
-            "--pace", default=pace, show_default=True, help="'max', or a rate: 1.0 is real time."
+            "--pace",
+            default=pace,
+            show_default=True,
+            help="Simulated seconds per second (1.0 is real time), or max: as fast as possible.",
         ),
         click.option(
             "--overrun",
             default=overrun,
             show_default=True,
-            help="What to do when the run falls behind: catch_up:N, slip:N, freeze:S, abort"
+            help="What to do if the run falls behind the wall clock: catch_up:N, slip:N, "
+            "freeze:SECONDS or abort"
             + "".join(f", {name}" for name in POLICIES if name not in OWN_POLICIES)
-            + ".",
+            + " (docs/realtime.md).",
         ),
     )
 
@@ -230,7 +260,7 @@ def _with_options(
 
 
 Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[StatePublisher, Inbox]]]
-"""Opens what shows a run of this scenario; is given the gateway's inbox."""
+"""Opens the display of a run; gets the scenario and the gateway's inbox."""
 
 
 def fly(
@@ -240,10 +270,12 @@ def fly(
     going_on: GoingOn | None = None,
     watch: Watch | None = None,
 ) -> RunSummary:
-    """Load, record, run.  ``prepare`` may change the scenario before anything is recorded.
+    """Load the scenario, run it, record it, and return the summary of the run.
 
-    ``watch`` gives who draws, and the inbox that takes the place of the gateway's, if there is one.
-    ``going_on`` takes the place of a start, and of what the flight says of scenario and seed.
+    ``quiet``: print no progress.  ``prepare`` may change the scenario before the recording starts.
+    ``watch`` gives the publisher of states to a display, and the inbox that replaces the
+    gateway's.  ``going_on`` is a checkpoint to continue from; its scenario, seed and end replace
+    those of ``flight``.
     """
     if going_on is not None:
         seed, until = going_on.number("seed"), going_on.until(flight.until)

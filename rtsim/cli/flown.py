@@ -1,4 +1,4 @@
-"""What came of a flight: for people, as plain data, and as an exit status."""
+"""The summary of a run: as text, as plain data, and as an exit status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain
 from rtsim.cli.faults import faults_to_json, print_faults
-from rtsim.cli.legs import Segment
+from rtsim.cli.segments import Segment
 from rtsim.cli.strict import print_strict, strict_to_json, went_wrong
 from rtsim.cli.tables import console
 from rtsim.cli.telemetry import telemetry_line, telemetry_to_json
@@ -37,7 +37,7 @@ class RequestedRun(Protocol):
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What came of a flight: a leg, and others before it where it went back to a checkpoint."""
+    """The result of a run; several segments if the run went back to a checkpoint."""
 
     flight: RequestedRun
     legs: Sequence[Segment]
@@ -47,16 +47,16 @@ class RunSummary:
 
     @property
     def outcome(self) -> RunResult:
-        """Of the last leg."""
+        """Result of the last segment."""
         return self.legs[-1].outcome
 
     @property
     def path(self) -> Path | None:
-        """Of its recording."""
+        """Recording of the last segment; ``None`` without one."""
         return self.legs[-1].path
 
     def summary(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the summary as plain data, for ``--json``."""
         out = self._summary(self.legs[-1])
         if len(self.legs) > 1:
             out["earlier"] = [self._summary(leg) for leg in self.legs[:-1]]
@@ -83,7 +83,7 @@ class RunSummary:
         }
 
     def _headline(self, outcome: RunResult, total: str = "") -> str:
-        """A leg in one line; overruns first where it was paced."""
+        """A segment in one line; overruns come first if the run was paced."""
         paced = outcome.certificate.paced
         flown = (outcome.ended.ns - outcome.began.ns) / NS_PER_S
         back = outcome.restored
@@ -94,11 +94,11 @@ class RunSummary:
             + (f"overruns {outcome.overruns}, " if paced else "")
             + f"late answers {outcome.late}, missed requests {outcome.missed}"
             + self._early(outcome)
-            + ("" if back is None else f"; restored to {back.tag.seconds:g} s")
+            + ("" if back is None else f"; went back to {back.tag.seconds:g} s")
         )
 
     def print(self, more: Callable[[], None] | None = None) -> None:
-        """For people; ``more`` prints what a command adds before the recording's name."""
+        """Print the summary as text; ``more`` prints the command's own lines before the files."""
         for leg in self.legs[:-1]:
             click.echo(self._headline(leg.outcome))
             _print_files(leg)
@@ -113,7 +113,7 @@ class RunSummary:
             print_strict(leg.outcome for leg in self.legs)
         print_faults(last.outcome.system.faults)
         if self.inbox is not None and self.inbox.trouble:
-            click.echo(f"control was lost on the way: {self.inbox.trouble}")
+            click.echo(f"remote control was lost during the run: {self.inbox.trouble}")
         if viewed := telemetry_to_json(self.inbox):
             click.echo(telemetry_line(viewed["telemetry"], viewed["looks_lost"]))
         _print_files(last)
@@ -122,16 +122,16 @@ class RunSummary:
 
     @property
     def lost(self) -> RecordingLost | None:
-        """What the first recording ended of that did not get to the end of its leg."""
+        """Why the first incomplete recording ended early; ``None`` if all are complete."""
         return next((leg.lost for leg in self.legs if leg.lost is not None), None)
 
     def _early(self, outcome: RunResult) -> str:
-        """That a run was stopped before its end, and what stopped it."""
+        """Text about what stopped the run before its end; else empty."""
         if outcome.reason == "interrupted":
             return ", interrupted"
         if outcome.reason == "quit":
             asked = f" of {self.flight.until} s" if self.flight.until is not None else ""
-            return f", told to quit at {outcome.ended.seconds:g} s{asked}"
+            return f", ended by the command quit at {outcome.ended.seconds:g} s{asked}"
         return ""
 
     @property
@@ -144,7 +144,7 @@ class RunSummary:
         return reason == "interrupted" or (reason == "quit" and self.flight.until is not None)
 
     def exit(self) -> None:
-        """With the status that says how it went, where that is not 0."""
+        """Exit the process with the run's exit status if it is not 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
             sys.exit(FAILED)
@@ -160,4 +160,4 @@ def _print_files(leg: Segment) -> None:
     click.echo(f"recording: {leg.path}")
     if leg.checkpoints:
         many, last = len(leg.checkpoints), leg.checkpoints[-1]
-        click.echo(f"checkpoints: {many}, the last one {last}")
+        click.echo(f"checkpoints: {many}, the last in {last}")

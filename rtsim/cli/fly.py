@@ -1,4 +1,4 @@
-"""``rtsim fly``: a person flies, in a window of its own process, and it is recorded."""
+"""``rtsim fly``: a person controls the run from a window, which is a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtsim.cli.common import json_option, reports_errors, show_json
 from rtsim.cli.flight import RunOptions, person_options
 from rtsim.cli.flight import fly as fly_flight
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
+from rtsim.cli.window import HERE, Viewable, Viewed, place_options, quiet_option, what_became_of
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
@@ -28,8 +28,8 @@ from rtsim.scenario.scenario import Scenario
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
-    help="Which axis and key moves what; 'rtsim joystick calibrate' writes one. "
-    "rtsim/pilot/devices/aircraft.toml is the one in use.",
+    help="File that maps axes and keys to signals; 'rtsim joystick calibrate' writes one. "
+    "[default: rtsim/pilot/devices/aircraft.toml]",
 )
 @json_option
 @reports_errors
@@ -38,17 +38,28 @@ from rtsim.scenario.scenario import Scenario
 def fly(
     flight: RunOptions, mapping: Path | None, window: Window | None, quiet: bool, as_json: bool
 ) -> None:
-    """Fly SCENARIO by hand: f16, or FILE.py with an inlet that a person moves.
+    """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
 
-    Stick, gamepad, or keyboard and mouse; F1 in the window shows the keys.  Closing the window does
-    not end the flight: rtsim view opens another, Esc in it or Ctrl-C ends the flight.  The
-    recording replays bit for bit, with rtsim replay.
+    Use a stick, a gamepad, or keyboard and mouse; F1 in the window shows the keys. Closing the
+    window does not end the flight; rtsim view opens another. Esc in a window, or Ctrl-C, ends the
+    flight. 'rtsim replay' repeats the recording bit for bit.
+
+    \b
+    Examples:
+      rtsim fly f16
+      rtsim fly f16 --mapping joystick.toml -o flight.mcap
+      rtsim fly f16 --headless --frames pictures --until 5
+
+    Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
     """
     flyable = FLOWN_AS.get(flight.scenario, Flyable(flight.scenario))
     flight = replace(flight, scenario=flyable.scenario)
     window = replace(window or Window(), mapping=mapping, quiet=quiet)
     if window.served is not None and (mapping is not None or quiet):
-        raise ScenarioError("--mapping and --quiet go to rtsim view, where the stick is")
+        raise ScenarioError(
+            "--mapping and --quiet do not apply to a window on another machine; "
+            "give them to rtsim view on that machine"
+        )
     flight = replace(flight, watched=window.served is None)
     viewed = Viewed(window, lambda s: flyable.stick or inlet_of(s))
     flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
@@ -61,12 +72,17 @@ def fly(
 
 
 def inlet_of(scenario: Scenario) -> str:
-    """The only one; its signals are such that a stick can move them."""
+    """Return the name of the scenario's only external input, which a stick can control.
+
+    Raises :class:`ScenarioError` if there is not exactly one, or if a stick cannot move one of
+    its signals: each must be a scalar with limits low < high.
+    """
     inlets = scenario.of(ExternalInputPart)
     if len(inlets) != 1:
         raise ScenarioError(
-            f"{scenario.name} has {len(inlets)} inlets ({', '.join(sorted(inlets)) or 'none'}); "
-            "a person moves exactly one: declare it with scenario.inlet(name, signals, device)"
+            f"{scenario.name} has {len(inlets)} external inputs "
+            f"({', '.join(sorted(inlets)) or 'none'}), but a person controls exactly one; "
+            "declare it with scenario.inlet(name, signals, device)"
         )
     ((name, part),) = inlets.items()
     for signal in part.inlet.signals:
@@ -78,25 +94,25 @@ def _check_moved(signal: Signal, name: str) -> None:
     """A stick's axis moves one number between two others."""
     if signal.shape:
         raise ScenarioError(
-            f"{name} has {signal.size} elements, and a person moves single numbers; declare a "
-            "scalar signal for each"
+            f"{name} is an array of {signal.size} elements, but a stick can move only scalar "
+            "signals; declare a scalar signal for each element"
         )
     if not signal.low < signal.high:
         raise ScenarioError(
-            f"{name} lies between {signal.low:g} and {signal.high:g}, where nothing can be moved; "
-            "give low < high"
+            f"{name} has the limits {signal.low:g} to {signal.high:g}, so a stick cannot move it; "
+            "declare low < high"
         )
 
 
 _LATENCIES = {
     "input_to_step": "input to step",
     "input_to_picture": "input to picture",
-    "interpolation": "interpolation, that picture before the newest state",
+    "interpolation": "interpolation delay of the picture",
 }
 
 
 def _print_latency(latency: dict[str, Any]) -> None:
-    """Input to step, input to picture, and what interpolation holds that picture back by."""
+    """Print the latencies input to step and input to picture, and the interpolation delay."""
     out = console()
     for name, says in _LATENCIES.items():
         row = latency[name]
@@ -106,11 +122,15 @@ def _print_latency(latency: dict[str, Any]) -> None:
             continue
         median, p95, most = (row[key] / 1e6 for key in ("median_ns", "p95_ns", "max_ns"))
         out.print(
-            f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, most {most:.2f} ms",
+            f"{says}: median {median:.2f} ms, 95 % {p95:.2f} ms, maximum {most:.2f} ms",
             soft_wrap=True,
         )
     for line in what_became_of(latency):
         out.print(line, soft_wrap=True)
     if latency["silences"]:
         times = latency["silences"]
-        out.print(f"the viewer fell silent {times} times: stick held, then safe", soft_wrap=True)
+        out.print(
+            f"the window did not answer {times} times: the stick kept its position, then went to "
+            "its fail-safe position",
+            soft_wrap=True,
+        )

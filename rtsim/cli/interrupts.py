@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP end a run alike: the recording is finished, then the command ends."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run: the recording is completed, then the command ends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from rtsim.core.raised import interrupt, on_signals
 
 
 def sigterm_interrupts() -> AbstractContextManager[None]:
-    """Within this, each of them raises :class:`~rtsim.core.raised.Interrupted`; in the main
-    thread."""
+    """Context in which each of these signals raises :class:`~rtsim.core.raised.Interrupted`.
+
+    It must be entered in the main thread.
+    """
     return on_signals(interrupt)

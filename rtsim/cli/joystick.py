@@ -1,4 +1,4 @@
-"""``rtsim joystick``: what is plugged in and what it says; and calibrating it."""
+"""``rtsim joystick``: show joysticks and gamepads with their positions; calibrate them."""
 
 from __future__ import annotations
 
@@ -28,32 +28,41 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.005
 _DRAWN_EACH = 8
-"""Looks for a frame: 25 a second."""
+"""Samples per screen update: 25 updates per second."""
 _SETTLE = 20
-"""Looks before what a device says is its own: SDL begins with zeros."""
+"""Samples to discard at the start, because SDL reports zeros first."""
 _LEAVE = ("q", "Q", "x", "\x1b", "\x03", "\x04")
 _SHAKE_MS = 400
 
 
 class NoJoystick(RtsimError):
-    """None is found."""
+    """No joystick or gamepad was found, or none was calibrated."""
 
 
 @click.group(invoke_without_command=True)
-@click.option("--once", is_flag=True, help="Print what there is, and end.")
+@click.option("--once", is_flag=True, help="Print the devices once, and end.")
 @json_option
 @click.pass_context
 @reports_errors
 def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
-    """See every joystick and gamepad, and what it says; 'calibrate' writes a mapping for it."""
+    """Show joysticks and gamepads with their live positions; 'calibrate' writes a mapping file.
+
+    \b
+    Examples:
+      rtsim joystick
+      rtsim joystick --once
+      rtsim joystick calibrate f16 --mapping joystick.toml
+    """
     if ctx.invoked_subcommand is not None:
         if once or as_json:
-            raise ScenarioError("--once and --json go before no subcommand")
+            raise ScenarioError(
+                f"--once and --json do not work with {ctx.invoked_subcommand}; leave them out"
+            )
         return
     screen = not (once or as_json)
     if screen and not is_terminal():
         raise ScenarioError(
-            "rtsim joystick needs a terminal; without one: rtsim joystick --once, or --json"
+            "rtsim joystick needs a terminal; without a terminal, type: rtsim joystick --once"
         )
     with open_devices() as devices:
         if screen:
@@ -78,30 +87,41 @@ def joystick(ctx: click.Context, once: bool, as_json: bool) -> None:
 @click.argument("scenario", default="f16")
 @click.option(
     "--mapping", "path", type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("joystick.toml"), show_default=True, metavar="FILE.toml", help="Written here.",
+    default=Path("joystick.toml"), show_default=True, metavar="FILE.toml",
+    help="Mapping file to write.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over an older file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing mapping file.")
 @reports_errors
 def calibrate(scenario: str, path: Path, force: bool) -> None:
-    """Measure axes and write a mapping that 'rtsim fly SCENARIO --mapping FILE.toml' takes.
+    """Measure the axes of a device and write a mapping file for 'rtsim fly --mapping FILE.toml'.
 
-    It asks for each value of the scenario's stick which axis moves it, between which ends, and
-    measures how still that stands.
+    The command asks you to move a control for each signal of the scenario's stick. It measures the
+    axis, its end positions, and its noise at rest.
+
+    \b
+    Examples:
+      rtsim joystick calibrate
+      rtsim joystick calibrate f16 --mapping my_stick.toml --force
     """
     if path.exists() and not force:
-        raise ScenarioError(f"{path} exists; add --force to write over it, or --mapping OTHER.toml")
+        raise ScenarioError(
+            f"{path} exists already; add --force to overwrite it, or --mapping OTHER.toml"
+        )
     if not is_terminal():
-        raise ScenarioError("rtsim joystick calibrate asks its questions in a terminal")
+        raise ScenarioError("rtsim joystick calibrate needs a terminal to ask its questions")
     stick = stick_of(scenario)
     with open_devices() as devices, sigterm_interrupts(), keyboard() as read:
         told = ask(devices, read, Console(highlight=False), stick, path)
     click.echo(told)
     flown = f"rtsim fly {scenario} --mapping {path}"
-    click.echo(f"{path} is written; to fly with it, type: {flown}")
+    click.echo(f"{path} is written; to use it, type: {flown}")
 
 
 def stick_of(scenario: str) -> Signals:
-    """What a person moves there."""
+    """Return the signals of ``scenario`` that a person controls.
+
+    Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
+    """
     from rtsim.cli.fly import inlet_of
     from rtsim.pilot.flights import FLOWN_AS, Flyable
     from rtsim.scenario.loading import load_scenario
@@ -114,7 +134,7 @@ def stick_of(scenario: str) -> Signals:
 
 @contextmanager
 def open_devices() -> Iterator[Devices]:
-    """SDL's devices, without a window that anybody sees."""
+    """Context that gives SDL's devices, with a hidden window."""
     from rtsim.pilot.viewer.window import close_window, open_window
 
     open_window("rtsim joystick", hidden=True, size=(16, 16))
@@ -129,7 +149,7 @@ def open_devices() -> Iterator[Devices]:
 
 
 def watch(devices: Devices, read: Read, console: Console) -> None:
-    """What everything says, live, until a key is pressed."""
+    """Show the positions of all devices live, until a key is pressed."""
     news: list[str] = []
 
     def frame() -> RenderableType:
@@ -152,7 +172,7 @@ def watch(devices: Devices, read: Read, console: Console) -> None:
 
 
 def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Path) -> str:
-    """Step by step until the file is written; what was found, in a few lines."""
+    """Calibrate step by step, write the file ``path``, and return the results as text lines."""
     calibration, said, looks = Calibration(stick), "", 0
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not calibration.done:
@@ -164,7 +184,7 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
             looks += 1
             key = next(iter(read(_LOOK_S)), "")  # one answer to a question
             if key in _LEAVE:
-                raise KeyboardInterrupt(f"left; {path} is as it was")
+                raise KeyboardInterrupt(f"calibration cancelled; {path} is unchanged")
             if key in ("\r", "\n"):
                 said = calibration.go_on()
             elif key in ("s", "S"):
@@ -175,29 +195,33 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
 
 
 def write(calibration: Calibration, stick: Signals, path: Path) -> str:
-    """The file, and what it says in short; read once more, as it will be to fly."""
+    """Write the mapping file, check that it can be read, and return its contents as text lines.
+
+    Raises :class:`NoJoystick` if nothing was calibrated.
+    """
     found = calibration.found
     if not found:
-        raise NoJoystick(f"every value was left out; {path} is as it was")
+        raise NoJoystick(f"every signal was skipped; {path} is unchanged")
     lines = []
     for name, one in found.items():
         low, middle, high = one.source.span
-        middle_text = f" about {middle:+.3f}" if one.springs else ", a lever"
+        middle_text = f", centre {middle:+.3f}" if one.springs else ", a lever"
         lines.append(
             f"{name}: axis {one.source.axis} of {one.device}, {low:+.3f} to {high:+.3f}"
             f"{middle_text}, noise {one.noise:.4f}, dead zone {one.source.dead_zone:g}"
             + (", inverted" if one.source.invert else "")
         )
     lines += [
-        f"two are called {name}: the one plugged in first is taken" for name in calibration.twins()
+        f"two devices have the name {name}: the one that was plugged in first is used"
+        for name in calibration.twins()
     ]
-    remarks = ["Written by 'rtsim joystick calibrate'; change what you like.", *lines]
+    remarks = ["Written by 'rtsim joystick calibrate'; you may edit it.", *lines]
     text = to_toml(calibrated(own_tables(stick), found, stick), remarks, stick)
     before = path.read_text(encoding="utf-8") if path.exists() else None
     path.write_text(text, encoding="utf-8")
     try:
         read_mapping(path, stick)
-    except RtsimError:  # ours to mend: whoever flew with the older one still can
+    except RtsimError:  # an internal error: the older file stays usable
         if before is not None:
             path.write_text(before, encoding="utf-8")
         raise

@@ -1,4 +1,4 @@
-"""What ``rtsim joystick`` shows: devices and their positions, and a step of a calibration."""
+"""The screens of ``rtsim joystick``: devices with their positions, and a calibration step."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rtsim.pilot.devices.described import Described
 from rtsim.pilot.devices.mapping import GAMEPAD_AXES
 
 _BAR = 31
-_KEYS = (("q", "leave"), ("r", "shake, where it can"))
-_STEP_KEYS = (("Enter", "done"), ("s", "leave this out"), ("b", "begin anew"), ("q", "leave"))
+_KEYS = (("q", "quit"), ("r", "rumble, if the device can"))
+_STEP_KEYS = (("Enter", "done"), ("s", "skip this"), ("b", "start again"), ("q", "cancel"))
 _ASKED = {
-    REST: "Let go of everything; put levers (throttle) to their lowest end. Wait a second.",
-    AGAIN: "Let go of everything once more; levers to their lowest end. Wait a second.",
-    PLUS: "{name}{about}: move its control all the way that way, and hold it.",
-    MINUS: "{name}{about}: now all the way the OTHER way, and hold it.",
+    REST: "Let go of all controls; put levers (throttle) to their lowest end. Wait a second.",
+    AGAIN: "Let go of all controls once more; levers to their lowest end. Wait a second.",
+    PLUS: "{name}{about}: move its control fully in the positive direction, and hold it.",
+    MINUS: "{name}{about}: now move it fully in the NEGATIVE direction, and hold it.",
 }
 
 
 def bar(position: float, width: int = _BAR) -> str:
-    """A position of -1 to 1 on a line with a middle."""
+    """Return a position of -1 to 1 as a mark on a line of ``width`` characters."""
     at = round((max(-1.0, min(1.0, position)) + 1.0) / 2.0 * (width - 1))
     cells = ["─"] * width
     cells[width // 2] = "┼"
@@ -42,7 +42,7 @@ def listing(
     *,
     live: bool = False,
 ) -> RenderableType:
-    """All devices; ``live``: with the keys that do something."""
+    """Return all devices as one screen; ``live``: with the list of keys."""
     parts: list[RenderableType] = [device(one, width) for one in found]
     if missing:
         parts.append(Text(missing, style="yellow"))
@@ -53,7 +53,7 @@ def listing(
 
 
 def device(one: Described, width: int) -> RenderableType:
-    """Its name, what it has, and where that stands."""
+    """Return one device: its name, its controls, and their positions."""
     counts = ", ".join(
         f"{len(things)} {one_of if len(things) == 1 else many}"
         for one_of, many, things in (
@@ -69,7 +69,7 @@ def device(one: Described, width: int) -> RenderableType:
         table.add_row(f"axis {k}", bar(position), f"{position:+.3f}")
     held = [str(k) for k, down in enumerate(one.buttons) if down]
     if one.buttons:
-        table.add_row("buttons", " ".join(held) or "none held", "")
+        table.add_row("buttons", " ".join(held) or "none pressed", "")
     for k, (right, up) in enumerate(one.hats):
         table.add_row(f"hat {k}", _points(right, up), "")
     parts: list[RenderableType] = [about, table]
@@ -86,7 +86,7 @@ def _points(right: int, up: int) -> str:
 
 
 def step_screen(calibration: Calibration, look: DeviceSample, said: str) -> RenderableType:
-    """What is asked now, and every axis, the one that moves marked."""
+    """Return the question of this step and all axes; the axis that moves is marked."""
     kind, name = calibration.step
     number, count = calibration.count
     signal = calibration.values[name] if name else None

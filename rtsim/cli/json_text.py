@@ -1,4 +1,4 @@
-"""JSON that people can read too: one line for each name, and for each row of numbers."""
+"""JSON text that is easy to read: one line for each key and for each row of numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 
 def layout(data: Any, indent: str = "") -> str:
-    """Strict JSON text; objects and lists that hold others are broken into lines, rows are not.
+    """Return ``data`` as strict JSON text, indented by ``indent``.
 
-    A histogram of 300 bins takes 300 lines, not 1500.  Raises :class:`ValueError` for NaN.
+    An object, or a list that contains lists or objects, takes one line for each entry; a list of
+    numbers takes one line.  Raises :class:`ValueError` for NaN and infinity.
     """
     deeper = indent + "  "
     if isinstance(data, dict) and data:

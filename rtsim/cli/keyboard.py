@@ -1,4 +1,4 @@
-"""Keys as they are pressed, in a terminal that is what it was afterwards."""
+"""Reads single keys from the terminal and restores the terminal's settings afterwards."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from contextlib import contextmanager
 from rtsim.core.clock import WallClock
 
 Read = Callable[[float], list[str]]
-"""What was pressed within so many seconds; back at the first."""
+"""Waits at most the given seconds for keys; returns the keys pressed, or an empty list."""
 
 
 def is_terminal() -> bool:
-    """Whether somebody can press keys and see what comes of it."""
+    """Return True if standard input and standard output are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager
 def keyboard() -> Iterator[Read]:
-    """Single keys, Ctrl-C (``"\\x03"``) too; an escape sequence is one."""
+    """Context that gives a function to read single keys, Ctrl-C (``"\\x03"``) included.
+
+    An escape sequence counts as one key.
+    """
     if sys.platform == "win32":
         yield _read_console
         return
@@ -50,7 +53,7 @@ def keyboard() -> Iterator[Read]:
 
 
 def _read_console(seconds: float) -> list[str]:
-    """Of a Windows console, which cannot be selected on."""
+    """Read keys from a Windows console, which does not support ``select``."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -63,7 +66,7 @@ def _read_console(seconds: float) -> list[str]:
 
 
 def split(text: str) -> list[str]:
-    """Single keys; an escape sequence is one."""
+    """Split ``text`` into keys; an escape sequence is one key."""
     keys, at = [], 0
     while at < len(text):
         end = at + 1

@@ -1,4 +1,4 @@
-"""``rtsim keys``: who may talk to what serves beyond this machine."""
+"""``rtsim keys``: make the keys that admit and encrypt connections from other machines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ from rtsim.core.net.keys import CLIENT
 @click.argument("file", type=click.Path(path_type=Path))
 @reports_errors
 def keys(file: Path) -> None:
-    """Make CURVE keys: FILE for who serves, FILE.client for who connects.
+    """Make CURVE keys: FILE for the server, FILE.client for the client.
 
-    Both are needed where a run or a worker is reached over tcp:// from another machine.
+    A run or a worker that is reached over tcp:// from another machine needs both: FILE stays on
+    this machine, FILE.client goes to the other machine.
+
+    \b
+    Examples:
+      rtsim keys rig.keys
+      rtsim run f16 --pace 1 --control-at tcp://0.0.0.0:5555 --control-keys rig.keys
     """
     from rtsim.core.net.sockets import keys_of
 
     if file.exists():
-        raise ScenarioError(f"{file} exists; give another name, or remove it and FILE{CLIENT}")
+        raise ScenarioError(
+            f"{file} exists already; give another name, or remove {file} and {file}{CLIENT}"
+        )
     keys_of(file)
-    click.echo(f"{file}: stays here, for --keys of who serves")
-    click.echo(f"{file}{CLIENT}: goes to the other machine, for --keys of who connects")
+    click.echo(f"{file}: keys of the server; the file stays on this machine")
+    click.echo(f"{file}{CLIENT}: keys of the client; copy the file to the other machine")

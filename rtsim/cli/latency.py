@@ -1,4 +1,4 @@
-"""``--latency``: what controllers are given to answer in, wherever a scenario is flown."""
+"""``--latency``: the compute latency of controllers, for all commands that run a scenario."""
 
 from __future__ import annotations
 
@@ -21,33 +21,37 @@ latency_option = click.option(
     "latencies",
     multiple=True,
     metavar="[NAME=]S|[NAME=]MODEL:VALUES|[NAME=]from:RUN[:CONTROLLER]",
-    help="What a controller is given to answer in: 0.005, or drawn from a model: gamma:2,0.001, or "
-    "from what it took in a recorded run: from:live.mcap.",
+    help="Compute latency of a controller: in s (0.005), drawn from a model (gamma:2,0.001), or "
+    "drawn from the latencies measured in a recorded run (from:live.mcap).",
 )
 
 Given = Mapping[str, "str | MeasuredLatency"]
-"""By controller: seconds as they were typed, or what was measured."""
+"""Latency by name of controller: seconds as typed, or a measured latency."""
 
 
 def parse_latencies(
     values: Sequence[str], known: Sequence[str], of_all: bool = True
 ) -> dict[str, str | MeasuredLatency]:
-    """``("0.005",)`` or ``("autopilot=from:live.mcap",)`` by controller, of those in ``known``.
+    """Return the latency of each controller from ``("0.005",)`` or ``("autopilot=0.005",)``.
 
-    Without a name all of them are meant; with ``of_all=False`` there must be one only.
+    ``known`` are the names of the controllers.  A value without a name applies to all of them;
+    with ``of_all=False`` it is an error if there are several.  Raises :class:`ScenarioError` for
+    a value that is not a latency, and :class:`UnknownName` for an unknown controller.
     """
     out: dict[str, str | MeasuredLatency] = {}
     for value in values:
         names, latency = _split(value, known, of_all)
         for name in names:
             if name in out:
-                raise ScenarioError(f"--latency {value}: {name} has one already; leave one out")
+                raise ScenarioError(
+                    f"--latency {value}: the latency of {name} is given twice; leave one out"
+                )
             out[name] = _latency(value, latency, name)
     return out
 
 
 def allowed(given: Given) -> dict[str, Allowed]:
-    """What a scenario is given."""
+    """Return the latencies in the form that :meth:`Scenario.allow` takes."""
     return {n: v if isinstance(v, str) else v.model for n, v in given.items()}
 
 
@@ -56,25 +60,27 @@ def latencies_to_json(given: Given) -> dict[str, object]:
 
 
 def print_latencies(given: Given) -> None:
-    """What the measured ones were."""
+    """Print one line for each latency that was measured in a recording."""
     for name, latency in given.items():
         if not isinstance(latency, str):
             click.echo(f"latency of {name}: {latency.in_words}")
 
 
 def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], str]:
-    """Whose it is, and the rest; a file's name may hold an ``=`` too."""
+    """Split ``NAME=LATENCY`` into names and latency; the name of a file may contain ``=``."""
     name, equals, latency = value.partition("=")
     if equals and name.strip().isidentifier():
         if name.strip() not in known:
             raise UnknownName("controller", name.strip(), known, f"--latency {value}")
         return [name.strip()], latency.strip()
     if not known:
-        raise ScenarioError(f"--latency {value}: the scenario has no controller")
+        raise ScenarioError(
+            f"--latency {value}: the scenario has no controller; leave --latency out"
+        )
     if len(known) > 1 and not of_all:
         raise ScenarioError(
-            f"--latency {value}: for which of {', '.join(known)}? type: "
-            f"--latency {known[0]}={value}"
+            f"--latency {value}: the scenario has several controllers ({', '.join(known)}); "
+            f"name one: --latency {known[0]}={value}"
         )
     return list(known), value.strip()
 
@@ -86,7 +92,9 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
 
         path, controller = _recording(latency.removeprefix(FROM))
         if not path.name:
-            raise ScenarioError(f"--latency {value} names no recording; type from:live.mcap")
+            raise ScenarioError(
+                f"--latency {value}: the name of the recording is missing; type from:live.mcap"
+            )
         return measured_latency(Recording.open(path), controller or name)
     if not names_a_model(latency):
         to_ns(latency, f"--latency {value}:")
@@ -98,7 +106,7 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
 
 
 def _recording(text: str) -> tuple[Path, str]:
-    """``RUN[:CONTROLLER]``; the name of a file may hold colons."""
+    """Split ``RUN[:CONTROLLER]``; the name of a file may contain colons."""
     path, colon, controller = text.rpartition(":")
     if colon and path and controller.isidentifier() and not Path(text).is_file():
         return Path(path), controller

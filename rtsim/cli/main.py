@@ -1,4 +1,4 @@
-"""The command and its subcommands, each loaded when it is asked for."""
+"""The command ``rtsim`` and its subcommands; a subcommand is imported when it is used."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ COMMANDS = {
     "fly": "rtsim.cli.fly:fly",
     "joystick": "rtsim.cli.joystick:joystick",
     "view": "rtsim.cli.view:view",
-    "replay": "rtsim.cli.replaying:replay",
+    "replay": "rtsim.cli.replay:replay",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",
     "messages": "rtsim.cli.messages:messages",
     "report": "rtsim.cli.recordings:report",
-    "bad-day": "rtsim.cli.bad_day:bad_day",
+    "overrun-replay": "rtsim.cli.overrun_replay:overrun_replay",
     "scenarios": "rtsim.cli.scenarios:scenarios",
     "doctor": "rtsim.cli.doctor:doctor",
     "ctl": "rtsim.cli.ctl:ctl",
     "top": "rtsim.cli.top:top",
     "keys": "rtsim.cli.keys:keys",
 }
+OLD_NAMES = {"bad-day": "overrun-replay"}
+"""Earlier names of commands: they still work, are not listed, and print a line on stderr."""
 OTHERS = "rtsim.commands"
-"""Packages add commands by this entry point, ``name = "module:command"``."""
+"""Entry point group: a package adds a command with ``name = "module:command"``."""
 _STATUS = (
-    "Exit status: 0 all is well; 1 a verdict is no (a comparison fails, a replay differs, --strict "
-    "was not met); 2 something could not be done, and the message says what to type; "
-    "130 interrupted."
+    "Exit status: 0 success; 1 a check failed (a comparison fails, a replay differs, --strict "
+    "is not met); 2 the command could not do its work, and the message says what to type; "
+    "130 interrupted.  Shell completion: see docs/control.md."
 )
 
 
 def known_commands() -> dict[str, str]:
-    """Name to ``module:command``, those of other packages last."""
+    """Return a mapping of command name to ``module:command``; commands of other packages last."""
     found = dict(COMMANDS)
     for entry in entry_points(group=OTHERS):
         found.setdefault(entry.name, entry.value)
@@ -46,9 +48,18 @@ def known_commands() -> dict[str, str]:
 @click.group(
     cls=Commands,
     known=known_commands,
+    old=OLD_NAMES,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_STATUS,
 )
 @click.version_option(__version__, prog_name="rtsim")
 def main() -> None:
-    """Real-time and hardware-in-the-loop simulation: one scenario from model to board."""
+    """Real-time and hardware-in-the-loop simulation: one scenario from model to board.
+
+    \b
+    Examples:
+      rtsim scenarios
+      rtsim run f16 --until 20
+      rtsim report runs/f16-001.mcap
+      rtsim run --help
+    """

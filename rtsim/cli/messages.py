@@ -1,4 +1,4 @@
-"""``rtsim messages``: the table of messages with their three stamps."""
+"""``rtsim messages``: list the messages of a recording with their three time stamps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rtsim.record.reading import Recording, TrackData
 _STATUS = {0: "", 1: "lost", 2: "copy"}
 _PREFIX = "messages/"
 _PIECE = 1 << 20
-"""Bytes of rows of a topic that are in memory at once."""
+"""Bytes of a topic's rows that are in memory at once."""
 _ORDER = (
     "initiated", "initiated_step", "completed", "completed_step", "arrival", "arrival_step",
 )  # fmt: skip
@@ -41,18 +41,33 @@ _COLUMNS = (
 
 @click.command()
 @click.argument("recording", type=click.Path(path_type=Path))
-@click.option("--topic", default="*", help="Only topics that match, such as 'valve*'.")
-@click.option("--inputs", is_flag=True, help="Also what each controller sampled.")
-@click.option("--changes", is_flag=True, help="Only messages that say something new.")
-@click.option("--limit", default=0, help="At most so many rows; 0 is all.")
+@click.option(
+    "--topic",
+    default="*",
+    show_default=True,
+    help="Show only topics whose names match this pattern, such as 'valve*'.",
+)
+@click.option("--inputs", is_flag=True, help="Show also the inputs that each controller sampled.")
+@click.option(
+    "--changes",
+    is_flag=True,
+    help="Show only messages whose payload differs from that of the previous message.",
+)
+@click.option("--limit", default=0, show_default=True, help="Maximum number of rows; 0 shows all.")
 @json_option
 @reports_errors
 def messages(
     recording: Path, topic: str, inputs: bool, changes: bool, limit: int, as_json: bool
 ) -> None:
-    """Show when each message of RECORDING was initiated, completed, and arrived (in s)."""
+    """Show when each message of RECORDING was initiated, completed, and arrived (in s).
+
+    \b
+    Examples:
+      rtsim messages runs/f16-001.mcap --limit 20
+      rtsim messages runs/valves-001.mcap --topic 'valve*' --changes
+    """
     if limit < 0:
-        raise ScenarioError(f"--limit {limit}; give a whole number >= 0, 0 for all rows")
+        raise ScenarioError(f"--limit {limit} is negative; give a whole number >= 0 (0: all rows)")
     recorded = Recording.open(recording)
     found = FoundMessages.of(recorded, topic, inputs, changes)
     hidden = max(0, found.count - limit) if limit else 0
@@ -64,7 +79,7 @@ def messages(
     say_cut_off(recorded)
     print_long_table(console(), "Messages", _COLUMNS, map(_cells, rows))
     if hidden:
-        console().print(f"{hidden} more; raise --limit")
+        console().print(f"{hidden} more messages; increase --limit to see them")
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -77,13 +92,17 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def message_rows(
     recording: Recording, pattern: str, inputs: bool, changes: bool
 ) -> list[dict[str, Any]]:
-    """Every message that matches, by the tag at which it was initiated."""
+    """Return the messages whose topic matches ``pattern``, in the order of initiation.
+
+    ``inputs`` includes the requests of controllers; ``changes`` leaves out messages with the same
+    payload as the previous one.  Raises :class:`UnknownName` if no topic matches.
+    """
     return list(FoundMessages.of(recording, pattern, inputs, changes).rows())
 
 
 @dataclass(frozen=True)
 class FoundMessages:
-    """The messages that match, which may be more than fit into memory."""
+    """The messages that match a pattern; read piece by piece, they may be larger than memory."""
 
     topics: Sequence[_Topic]
 
@@ -102,7 +121,7 @@ class FoundMessages:
         return sum(topic.count for topic in self.topics)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """By the tag at which each was initiated."""
+        """Give the messages in the order of the tags at which they were initiated."""
         for _, row in heapq.merge(*(t.rows() for t in self.topics), key=_by_key):
             yield row
 
@@ -112,7 +131,7 @@ Key: TypeAlias = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class _Topic:
-    """The messages of one; ``shown`` says which, where that is not all."""
+    """The messages of one topic; ``shown`` masks those to list, ``None`` lists all."""
 
     name: str
     track: TrackData
@@ -127,10 +146,10 @@ class _Topic:
         return len(self.track) if self.shown is None else int(self.shown.sum())
 
     def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """In their order, each with what it is ordered by.
+        """Give the messages in the order of initiation, each with its sort key.
 
-        They were recorded when they were complete, so what comes first may stand later: each piece
-        waits for the least of all that follow.
+        Messages are recorded when they are complete, so an earlier one may come later in the file.
+        Therefore a message is given only when no later piece holds an earlier one.
         """
         least = self._least()
         waiting: list[tuple[Key, dict[str, Any]]] = []
@@ -154,7 +173,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """Of each piece and all that follow it, what comes first."""
+        """For each piece, the least sort key in it and in all later pieces."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):
@@ -169,7 +188,7 @@ def _by_key(pair: tuple[Key, dict[str, Any]]) -> Key:
 
 
 def _changed(track: TrackData) -> NDArray[np.bool_]:
-    """Which say something else than the one before, bit for bit."""
+    """Mask of the messages whose payload differs, bit for bit, from the previous one."""
     out = [np.empty(0, np.bool_)]
     before: NDArray[np.int64] | None = None
     for piece in track.pieces():

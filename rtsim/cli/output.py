@@ -1,7 +1,7 @@
-"""Standard output that is closed, full or read no further.
+"""Standard output that is closed, full, or no longer read.
 
-A reader that has seen enough (``head``) is fine: the command goes on without being heard and ends
-with the status that it has.  What could not be written for another reason is an error.
+If the reader closes the pipe (``head``), the command continues without output and exits with its
+own status.  Any other failure to write is an error.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _NOBODY_READS = (errno.EPIPE, errno.EIO)
 
 
 class OutputError(RtsimError):
-    """What a command says could not be written."""
+    """Standard output could not be written."""
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output; after it has failed, what is written is dropped.
+    """Standard output; after a failed write, further text is dropped.
 
-    Below it lie the interpreter's own buffer and file, which write each byte once although a signal
-    comes in the midst of it.
+    It uses the interpreter's own buffer and file, which write each byte exactly once even if a
+    signal interrupts the write.
     """
 
     lost = ""
-    """Why, where that is an error."""
+    """Cause of a failed write that is an error; else empty."""
     gone = False
-    """Nobody reads it any more."""
+    """The reader has closed the pipe."""
 
     def write(self, text: str) -> int:
         try:
@@ -61,19 +61,19 @@ class _Output(io.TextIOWrapper):
 
 
 def _complaint(why: str) -> str:
-    return f"cannot write to standard output: {why}; what this command had to say is lost"
+    return f"cannot write to standard output: {why}; the output of this command is incomplete"
 
 
 def reader_gone() -> bool:
-    """Whether nobody reads standard output any more: what is told without an end can stop."""
+    """Return True if the reader of standard output has gone, so that endless output can stop."""
     return bool(getattr(sys.stdout, "gone", False))
 
 
 @contextmanager
 def minded_output() -> Iterator[None]:
-    """Within this, standard output that cannot be written ends the program with status 2."""
+    """Context in which a failed write to standard output ends the program with status 2."""
     if sys.stdout is None:
-        _end("standard output is closed; send it to a file, or to /dev/null")
+        _end("standard output is closed; redirect it to a file or to /dev/null")
     before = sys.stdout
     binary = getattr(before, "buffer", None)
     if not isinstance(getattr(binary, "raw", binary), io.FileIO):

@@ -1,4 +1,4 @@
-"""What the terminal is told while a run is prepared and while it flies."""
+"""The progress line on the terminal while a run is prepared and while it is in progress."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ _EVERY_NS = 200_000_000
 
 
 class ProgressLine:
-    """One line on the terminal, rewritten five times a second from the slack of a frame.
+    """One line on the terminal, rewritten five times per second in the slack of a frame.
 
-    Text is made and written here by hand: a progress bar of a library takes milliseconds to draw,
-    and this is the loop's own thread.
+    The text is formatted here, because a library's progress bar takes milliseconds to draw and
+    this code runs in the thread of the loop.
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
-        """``noted``: where no terminal shows the line, a first compilation still has one."""
+        """``enabled``: write the line; ``noted``: without it, still report a first compilation."""
         self.begun = False
-        """A frame was flown."""
+        """At least one frame has been computed."""
         self._name = name
         self._enabled, self._noted = enabled, noted and not enabled
         self._next = 0
         self._shown = (0, 0)
-        """Wall and simulated ns when the line was last written: the rate is that since then."""
+        """Wall and simulated ns of the last line, from which the rate is computed."""
 
     def compiling(self, what: str) -> None:
-        """``what`` has to be compiled, which takes seconds and is kept for the next time."""
+        """Report that ``what`` is compiled, which takes seconds; the result is cached."""
         if self._enabled:
-            self._write(f"compiling {self._name} (once; some seconds): {what} …")
+            self._write(f"compiling {self._name} (only the first time; some seconds): {what} …")
         elif self._noted:
             self._noted = False
-            sys.stderr.write(f"compiling {self._name} (once; some seconds)\n")
+            sys.stderr.write(f"compiling {self._name} (only the first time; some seconds)\n")
             sys.stderr.flush()
 
     def show(self, progress: Progress) -> None:
@@ -51,17 +51,17 @@ class ProgressLine:
         text = f"{progress.ns / NS_PER_S:9.2f} / {progress.until_ns / NS_PER_S:g} s  x{rate:<8.4g}"
         if pacer.clock.paced:
             text += (
-                f" margin {pacer.margin_ns / 1e6:7.3f} ms  overruns {sum(pacer.overruns.values())}"
+                f" slack {pacer.margin_ns / 1e6:7.3f} ms  overruns {sum(pacer.overruns.values())}"
             )
         self._write(text)
 
     def say(self, text: str) -> None:
-        """What is being done, where that is not a flight."""
+        """Show ``text`` as the present line, for work other than a run."""
         if self._enabled:
             self._write(text)
 
     def tell(self, text: str) -> None:
-        """What must not wait for the end, on a line of its own, terminal or not."""
+        """Print ``text`` at once, on a line of its own, even without a terminal."""
         if self._enabled:
             self._write("")
         sys.stderr.write(f"{text}\n")
@@ -69,9 +69,9 @@ class ProgressLine:
 
     @property
     def when_interrupted(self) -> str:
-        """What an interrupt from outside of the loop has cut short."""
+        """Message for an interrupt that came before the loop began or after it ended."""
         if self.begun:
-            return "interrupted while the run was being finished; its recording may be cut off"
+            return "interrupted while the recording was being completed; it may be cut off"
         return "interrupted before the run began"
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Commands on recordings: compare, report."""
+"""``rtsim compare`` and ``rtsim report``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.verdict import Outcome
 
 _path = click.Path(path_type=Path)
-_MICROSTEP = "s +1: the first microstep of that instant, in which what arrived then takes effect"
+_MICROSTEP = (
+    "s +1: the first microstep of that instant, in which messages that arrived then take effect"
+)
 _MOST = 20
-"""So many failing signals are shown; --all shows the rest."""
+"""Number of failing signals shown; --all shows the rest."""
 _PAGE = b"<!doctype html>"
 
 
 def tolerances(
     absolute: float, relative: float, single: tuple[str, ...]
 ) -> dict[str, Tolerance | tuple[float, float]]:
-    """From ``--abs``, ``--rel`` and ``--tol GLOB=ABS,REL``; later ones count."""
+    """Return the tolerances by pattern, from ``--abs``, ``--rel`` and ``--tol GLOB=ABS[,REL]``.
+
+    ``--abs`` and ``--rel`` apply to ``"*"``.  If a pattern is given twice, the last one counts.
+    Raises :class:`ScenarioError` for a malformed ``--tol``.
+    """
     out: dict[str, Tolerance | tuple[float, float]] = {}
     if absolute or relative:
         out["*"] = Tolerance(absolute, relative)
@@ -40,8 +46,10 @@ def tolerances(
         except ValueError:
             values = []
         if not equals or len(values) not in (1, 2):
-            raise ScenarioError(f"--tol {text!r}; write --tol 'f16.*=ABS' or 'f16.*=ABS,REL'")
-        out.pop(pattern, None)  # of the same pattern the last one counts, and where it stands
+            raise ScenarioError(
+                f"--tol {text!r} is malformed; write --tol 'f16.*=ABS' or --tol 'f16.*=ABS,REL'"
+            )
+        out.pop(pattern, None)  # a repeated pattern counts at its last position
         out[pattern] = Tolerance(values[0], values[1] if len(values) == 2 else 0.0)
     return out
 
@@ -49,12 +57,34 @@ def tolerances(
 @click.command()
 @click.argument("a", type=_path)
 @click.argument("b", type=_path)
-@click.option("--abs", "absolute", default=0.0, help="Absolute tolerance of every signal.")
-@click.option("--rel", "relative", default=0.0, help="Relative tolerance of every signal.")
-@click.option("--tol", "single", multiple=True, metavar="GLOB=ABS[,REL]", help="For some signals.")
-@click.option("--common", is_flag=True, help="Pair rows by time, for runs with other steps.")
-@click.option("--to", "last", metavar="T", help="Compare up to T s.  [default: A's end]")
-@click.option("--all", "show_all", is_flag=True, help="Every signal, also those that pass.")
+@click.option(
+    "--abs",
+    "absolute",
+    default=0.0,
+    show_default=True,
+    help="Absolute tolerance of all signals, each in its own unit.",
+)
+@click.option(
+    "--rel",
+    "relative",
+    default=0.0,
+    show_default=True,
+    help="Relative tolerance of all signals: a fraction of the baseline's value.",
+)
+@click.option(
+    "--tol",
+    "single",
+    multiple=True,
+    metavar="GLOB=ABS[,REL]",
+    help="Tolerances of the signals whose names match GLOB; repeatable, the last match counts.",
+)
+@click.option(
+    "--common",
+    is_flag=True,
+    help="Pair rows by time instead of by tag, for runs with different step sizes.",
+)
+@click.option("--to", "last", metavar="T", help="Compare up to T s.  [default: the end of A]")
+@click.option("--all", "show_all", is_flag=True, help="Show every signal, also those that pass.")
 @json_option
 @reports_errors
 def compare(
@@ -68,17 +98,27 @@ def compare(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Hold recording B against baseline A, signal by signal; exit 1 where they differ.
+    """Compare recording B with baseline A, signal by signal.
 
-    A value passes within max(ABS, REL*|baseline|); without tolerances, bit for bit. Where one goes
-    on from a checkpoint, both are compared from there. Exit 2 where nothing differs and A did not
-    reach its end, or where there was nothing to compare.
+    A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal. If
+    one of the runs continues from a checkpoint, both are compared from that time on.
+
+    \b
+    Examples:
+      rtsim compare old.mcap new.mcap
+      rtsim compare old.mcap new.mcap --tol 'f16.*=1e-6,1e-9' --to 20
+
+    Exit status: 0 if B agrees with A, 1 if they differ. 2 if this could not be decided: nothing
+    differs but A did not reach its end, or there was nothing to compare.
     """
     first, second, shared = what_both_have(Recording.open(a), Recording.open(b))
     until_ns = None if last is None else to_ns(last, "--to")
     begun_ns = 0 if shared is None else shared.ns
     if until_ns is not None and until_ns <= begun_ns:
-        raise ScenarioError(f"--to {last}; give a time after {seconds(begun_ns)} s")
+        raise ScenarioError(
+            f"--to {last} is not after the beginning of the comparison at {seconds(begun_ns)} s; "
+            "give a later time"
+        )
     verdict = compare_recordings(
         first,
         second,
@@ -93,7 +133,7 @@ def compare(
     else:
         say_cut_off(first, second)
         if shared is not None:
-            console().print(f"compared from {shared} on, where the second flight went on")
+            console().print(f"compared from {shared} on: one run continues from a checkpoint there")
         print_comparison(verdict, show_all, (first.source, second.source))
     sys.exit(verdict.outcome.value)
 
@@ -112,18 +152,24 @@ _COLUMNS = (
 def print_comparison(
     verdict: Comparison, show_all: bool, names: Sequence[str] = ("the first", "the second")
 ) -> None:
-    """Signal by signal; how the runs ended, what was not compared; the verdict is the last line."""
+    """Print the table of signals, how the runs ended, what was not compared, and the result.
+
+    ``names`` are the names of the two recordings.  The last line states the result.
+    """
     out = console()
     print_signals(verdict, show_all)
     for name, ending in zip(names, verdict.endings, strict=False):
         out.print(f"{name} {ending}", soft_wrap=True, markup=False)
     if verdict.extra:
-        out.print(f"only in the second: {', '.join(verdict.extra)}", soft_wrap=True)
+        out.print(f"only in the second recording: {', '.join(verdict.extra)}", soft_wrap=True)
     if verdict.empty:
         empty = ", ".join(r.name for r in verdict.empty)
-        out.print(f"no rows, not compared: {empty}", soft_wrap=True, markup=False)
+        out.print(f"not compared, because they have no rows: {empty}", soft_wrap=True, markup=False)
     if any("other tags" in r.reason for r in verdict.failures):
-        out.print("the two have rows at other times; --common pairs rows by time", soft_wrap=True)
+        out.print(
+            "the two recordings have rows at different times; --common pairs rows by time",
+            soft_wrap=True,
+        )
     if verdict.outcome is Outcome.FAILED:
         out.print(f"{len(verdict.failures)} of {len(verdict.results)} signals FAILED")
     elif verdict.outcome is Outcome.PASSED:
@@ -133,20 +179,23 @@ def print_comparison(
 
 
 def _print_undecided(verdict: Comparison) -> None:
-    """That nothing differs and why that proves nothing; with what to type."""
+    """Print that nothing differs, why this decides nothing, and what to type."""
     out = console()
     if verdict.agreed:
         agreed = f"nothing differs in {len(verdict.agreed)} signals"
         out.print(f"{agreed}: {verdict.covered}", soft_wrap=True)
     last = min((ending.reached_ns for ending in verdict.endings), default=0)
     if last and not all(ending.complete for ending in verdict.endings):
-        out.print(f"to compare up to where both came: --to {last / NS_PER_S:.9g}")
+        out.print(f"to compare up to the time that both runs reached: --to {last / NS_PER_S:.9g}")
     for reason in verdict.undecided:
         out.print(f"could not be decided: {reason}", soft_wrap=True, markup=False)
 
 
 def print_signals(verdict: Comparison, show_all: bool) -> None:
-    """A table of what fails, the worst first, or else of what passes with a remark; or of all."""
+    """Print a table of the failing signals, the worst first.
+
+    If none fails, print the signals that pass with a remark; with ``show_all``, print all signals.
+    """
     out = console()
     remarked = [r for r in verdict.worst_first() if r.remark]
     ranked = verdict.worst_first()[: len(verdict.failures)] or remarked
@@ -159,10 +208,11 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
         if any(" s +" in cell for row in rows for cell in row):
             out.print(_MICROSTEP, soft_wrap=True)
     if len(shown) < len(ranked):
-        out.print(f"… {len(ranked) - len(shown)} more: --all")
+        out.print(f"… {len(ranked) - len(shown)} more; --all shows them")
     if remarked:
         out.print(
-            f"signals that pass, but by a tolerance above a tenth of their range: {len(remarked)}"
+            "signals that pass only with a tolerance above a tenth of their range: "
+            f"{len(remarked)}"
             + (" (--all shows them)" if not show_all and ranked is not remarked else ""),
             soft_wrap=True,
         )
@@ -170,15 +220,26 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 
 @click.command()
 @click.argument("recording", type=_path)
-@click.option("-o", "--output", type=_path, help="Default: beside the recording, .html.")
 @click.option(
-    "--after", default="0", metavar="SECONDS",
-    help="Averages of discrete-event parts from there on: leaves the warm-up out.",
+    "-o",
+    "--output",
+    type=_path,
+    help="HTML file to write.  [default: RECORDING with the suffix .html]",
+)
+@click.option(
+    "--after", default="0", metavar="SECONDS", show_default=True,
+    help="Simulated time from which discrete-event outputs are averaged, to omit the warm-up, s.",
 )  # fmt: skip
 @json_option
 @reports_errors
 def report(recording: Path, output: Path | None, after: str, as_json: bool) -> None:
-    """Make one self-contained HTML page of RECORDING: trajectories, messages, timing."""
+    """Write a self-contained HTML page about RECORDING: trajectories, messages, timing.
+
+    \b
+    Examples:
+      rtsim report runs/f16-001.mcap
+      rtsim report runs/queue-001.mcap -o queue.html --after 100
+    """
     from rtsim.record import outputs
     from rtsim.record.report import write_report
 
@@ -192,7 +253,9 @@ def report(recording: Path, output: Path | None, after: str, as_json: bool) -> N
         with closing(line):
             write_report(recorded, target, line.say, after)
     except OSError as error:
-        raise RecordingError(f"cannot write {target}: {error.strerror}; use -o PATH") from error
+        raise RecordingError(
+            f"cannot write {target}: {error.strerror}; give another -o PATH"
+        ) from error
     if as_json:
         averages = outputs.as_json(recorded, after_ns)
         show_json({"report": str(target), "truncated": recorded.truncated, **averages})
@@ -202,19 +265,20 @@ def report(recording: Path, output: Path | None, after: str, as_json: bool) -> N
 
 
 def check_page(target: Path) -> None:
-    """A report takes the place of another page and of nothing else."""
+    """Raise :class:`RecordingError` if ``target`` exists and is not an HTML page."""
     if not target.is_file():
         return
     with target.open("rb") as file:
         start = file.read(len(_PAGE))
     if start and start.lower() != _PAGE:
         raise RecordingError(
-            f"{target} is not a report and is not written over; give another -o PATH.html"
+            f"{target} exists and is not an HTML page, so it is not overwritten; "
+            "give another -o PATH.html"
         )
 
 
 def say_cut_off(*recordings: Recording) -> None:
-    """Where a recording ends before its run did, that comes first."""
+    """Print a line for each recording that was cut off."""
     for recorded in recordings:
         if recorded.truncated:
             console().print(

@@ -1,4 +1,4 @@
-"""``rtsim run``: fly a scenario, paced or as fast as possible, and record it."""
+"""``rtsim run``: run a scenario, paced or as fast as possible, and record it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.discrete_outputs import outputs_at_end, print_outputs
 from rtsim.cli.flight import FOR_A_PERSON, RunOptions, fly, optional_flight_options
 from rtsim.cli.flown import RunSummary
 from rtsim.cli.latency import (
@@ -23,9 +24,8 @@ from rtsim.cli.latency import (
     parse_latencies,
     print_latencies,
 )
-from rtsim.cli.processes import outputs_at_end, print_outputs
-from rtsim.cli.trusting import trust_options
-from rtsim.cli.viewing import Viewable, Viewed, place_options, quiet_option, told_of, typed
+from rtsim.cli.trust import trust_options
+from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told_of, typed
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
@@ -42,7 +42,8 @@ from rtsim.scenario.trust import anything_given
     "start",
     type=click.Path(path_type=Path),
     metavar="CHECKPOINT",
-    help="Go on from there, with its scenario, seed and parameters; --force: though they changed.",
+    help="Continue from this checkpoint, with its scenario, seed and parameters; add --force if "
+    "the scenario has changed since.",
 )
 @json_option
 @reports_errors
@@ -59,12 +60,24 @@ def run(
 ) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
-    The recording goes to runs/NAME-NNN.mcap unless -o says otherwise.  --view shows it in a window
-    while it goes on, at --pace 1 and --overrun slip:100000 unless others are given; closing the
-    window does not end it, and rtsim view opens another.
+    The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. --view shows the
+    run in a window, at --pace 1 and --overrun slip:100000 unless others are given. Closing the
+    window does not end the run; rtsim view opens another one.
+
+    \b
+    Examples:
+      rtsim run f16 --until 20
+      rtsim run f16 --set case=13.2 --set f16.cg=0.3 --pace 1.0 -o flight.mcap
+      rtsim run tank.py:leaking --pace 1 --view
+      rtsim run --from flight@10.000.checkpoint
+
+    Exit status: 0 if the run is complete, 1 if --strict is not met, 2 for an error, 130 if the run
+    was interrupted.
     """
     if quiet and (window is None or window.served is not None):
-        raise ScenarioError("--quiet goes with --view: what is not watched here makes no noise")
+        raise ScenarioError(
+            "--quiet works only with --view in a window on this machine; leave --quiet out"
+        )
     viewed = None if window is None else Viewed(replace(window, quiet=quiet))
     if window is not None:
         pace = flight.pace if typed("pace") else "1.0"
@@ -72,7 +85,9 @@ def run(
         here = window.served is None
         flight = replace(flight, pace=pace, overrun=overrun, watched=here)
     if start is None and anything_given():
-        raise ScenarioError("--scenario and --trust go with --from CHECKPOINT; leave them out")
+        raise ScenarioError(
+            "--scenario and --trust work only with --from CHECKPOINT; leave them out"
+        )
     if start is not None:
         go_on(flight, latencies, start, viewed, as_json)
     given: Given = {}
@@ -96,7 +111,7 @@ def go_on(
     viewed: Viewed | None,
     as_json: bool,
 ) -> None:
-    """The same from a checkpoint; ends the command."""
+    """Continue the run of the checkpoint ``start``; ends the command."""
     given = {
         "SCENARIO": flight.scenario,
         "--seed": flight.seed,
@@ -109,7 +124,8 @@ def go_on(
     for name, value in given.items():
         if value:
             raise ScenarioError(
-                f"--from {start} says what is run, and {name} would change it; leave one out"
+                f"the checkpoint of --from {start} determines the run, so {name} cannot be "
+                f"changed; leave {name} out"
             )
     going_on = GoingOn.open(Checkpoint.open(start), flight.force)
     watch = None if viewed is None else viewed.watch
@@ -125,7 +141,7 @@ def _show(
     print_more: Callable[[], None],
     as_json: bool,
 ) -> None:
-    """What came of it, and the exit status that says so."""
+    """Print the summary of the run and exit with its status."""
     seen = {} if viewed is None else {"view": viewed.figures(flown.outcome.reason)}
     system = flown.outcome.system
     processes = outputs_at_end(system)

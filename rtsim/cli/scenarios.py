@@ -1,4 +1,4 @@
-"""``rtsim scenarios``: what can be run by name."""
+"""``rtsim scenarios``: list the scenarios that can be run by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from rtsim.scenario.loading import find_maker, known_scenarios
 @json_option
 @reports_errors
 def scenarios(as_json: bool) -> None:
-    """List the scenarios that can be run by name, with their arguments and defaults."""
+    """List the scenarios that can be run by name, with their arguments and defaults.
+
+    \b
+    Examples:
+      rtsim scenarios
+      rtsim scenarios --json
+    """
     rows = []
     for name in sorted(known_scenarios()):
         maker = find_maker(name)

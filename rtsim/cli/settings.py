@@ -1,4 +1,4 @@
-"""Options of a flight by what they are about, and ``--set NAME=VALUE`` as a mapping."""
+"""Options of a run for recording and compilation, and the parser of ``--set NAME=VALUE``."""
 
 from __future__ import annotations
 
@@ -11,34 +11,42 @@ from rtsim.runs.outcome import RECORDER_DEATH
 
 recording_options = (
     click.option(
-        "-o", "--record", "path", type=click.Path(path_type=Path), help="Recording to write."
+        "-o",
+        "--record",
+        "path",
+        type=click.Path(path_type=Path),
+        help="Recording to write.  [default: runs/NAME-NNN.mcap]",
     ),
     click.option("--no-record", is_flag=True, help="Write no recording."),
-    click.option("--force", is_flag=True, help="Write over an older recording."),
+    click.option("--force", is_flag=True, help="Overwrite an existing recording."),
     click.option(
         "--on-recorder-death",
         type=click.Choice(RECORDER_DEATH),
         default="continue",
         show_default=True,
-        help="What to do when the recording is lost on the way; the exit status is 2 either way.",
+        help="What to do if the recording fails during the run: continue the run, or end it.  The "
+        "exit status is 2 in both cases.",
     ),
 )
 compiling_options = (
     click.option(
-        "--plain", is_flag=True, help="Run models and controllers as plain Python, uncompiled."
+        "--plain",
+        is_flag=True,
+        help="Run models and controllers as plain Python, without compilation.",
     ),
-    click.option(
-        "--checked", is_flag=True, help="Check each index of an array in compiled functions."
-    ),
+    click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
 )
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
-    """``("a.b=1", ...)`` as a mapping."""
+    """Return ``("a.b=1", ...)`` as a mapping of name to value.
+
+    Raises :class:`ScenarioError` for a text without ``=``.
+    """
     out = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise ScenarioError(f"--set {setting!r} has no value; write --set NAME=VALUE")
+            raise ScenarioError(f"--set {setting!r} contains no value; write --set NAME=VALUE")
         out[name.strip()] = value.strip()
     return out

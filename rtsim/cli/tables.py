@@ -1,4 +1,4 @@
-"""Tables whose names are never cut: what does not fit is dropped or folded where it may be."""
+"""Tables for the terminal that never cut names: columns that do not fit are folded or dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # loaded where something is printed: most of a run's start wo
 
 _GAP = 2
 _READABLE = 26
-"""A folded column is this wide before others are dropped for it: a verdict in one line."""
+"""Width that a folded column keeps before other columns are dropped: a verdict in one line."""
 _UNLIMITED = 10_000
 _PAGE = 1000
 """Rows of a long table that are in memory at once."""
@@ -22,7 +22,11 @@ _PAGE = 1000
 
 @dataclass(frozen=True)
 class Column:
-    """One column; ``drop`` > 0 goes first where it is narrow, the highest one before the others."""
+    """A column of a table.
+
+    ``number``: align right; ``fold``: break long cells into lines; ``drop`` > 0: leave the column
+    out of a narrow terminal, the column with the highest value first.
+    """
 
     name: str
     number: bool = False
@@ -31,7 +35,7 @@ class Column:
 
 
 def console() -> Console:
-    """Standard output for people; where it is not a terminal, lines are as long as they are."""
+    """Return a console on standard output; if that is not a terminal, lines are not wrapped."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _UNLIMITED
@@ -41,7 +45,7 @@ def console() -> Console:
 def print_table(
     out: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print ``rows``, one text for each of ``columns``."""
+    """Print a table with ``title``; each of ``rows`` has one text for each of ``columns``."""
     table, needed = fitted(title, columns, rows, out.width)
     # Wider than the terminal only where even the names do not fit; the terminal wraps them then.
     width = out.width
@@ -53,9 +57,9 @@ def print_table(
 def print_long_table(
     out: Console, title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]
 ) -> None:
-    """The same for any number of rows, of which a page at a time is in memory.
+    """Like :func:`print_table` for any number of rows; only one page of rows is in memory.
 
-    The heads stand on the first page; each is as wide as the widest up to it.
+    The column headings are printed once.  A column widens from page to page if a cell needs it.
     """
     pages = _pages(rows)
     page = next(pages)
@@ -95,7 +99,7 @@ def _print_page(
 def fitted(
     title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[Table, int]:
-    """The table for a terminal of ``width``, and the width that it needs to cut no name."""
+    """Return the table for a terminal of ``width`` columns, and the width that it really needs."""
     from rich.table import Table
 
     widths = [_width(c, [row[i] for row in rows]) for i, c in enumerate(columns)]

@@ -1,4 +1,4 @@
-"""What commands share that fly for plotting tools: options, and what came of it."""
+"""Options and summary of telemetry to plotting tools, shared by the commands that run scenarios."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
-    """Before anything else is missed: its optional value may be the scenario."""
+    """Check the address first: the scenario may have been taken for the option's value."""
     if value:
         try:
             read_address(value)
@@ -27,7 +27,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # 
 
 
 plotjuggler_option = click.option(
-    "--plotjuggler", is_flag=True, help="Publish for PlotJuggler's ZeroMQ streamer."
+    "--plotjuggler", is_flag=True, help="Publish signals for PlotJuggler's ZeroMQ streamer."
 )
 foxglove_option = click.option(
     "--foxglove",
@@ -36,26 +36,30 @@ foxglove_option = click.option(
     flag_value=FOXGLOVE,
     metavar="[HOST:PORT]",
     callback=_address,
-    help=f"Serve Foxglove there; by itself {FOXGLOVE}, for this machine only.",
+    help=f"Serve Foxglove at this address; without an address at {FOXGLOVE}, for this machine "
+    "only.",
 )
 unencrypted_option = click.option(
     UNENCRYPTED,
     "foxglove_unencrypted",
     is_flag=True,
-    help="Let --foxglove serve others than this machine: whoever reaches it watches.",
+    help="Let --foxglove serve other machines without encryption: anybody who can reach the "
+    "address can watch.",
 )
 origin_option = click.option(
     OPTION,
     "foxglove_origin",
     multiple=True,
     metavar="ORIGIN",
-    help="Let pages of that site watch too, such as https://viewer.example.org.",
+    help="Let pages of this web site connect to --foxglove, such as https://viewer.example.org; "
+    "repeatable.",
 )
 telemetry_option = click.option(
     "--telemetry",
     multiple=True,
     metavar="[TOPIC=]HZ",
-    help="How often these tools are sent a topic (a part, timing, scene); by itself, all others.",
+    help="Rate in Hz at which a topic (a component, timing, scene) is sent to these tools; without "
+    "TOPIC, the rate of all other topics; repeatable.",
 )
 
 
@@ -66,20 +70,26 @@ def check_telemetry(
     rates: Sequence[str],
     origins: Sequence[str] = (),
 ) -> None:
-    """That it can be served, before anything is loaded."""
+    """Check the telemetry options before a scenario is loaded.
+
+    Raises :class:`ScenarioError` for options that do not fit together, and for an address that
+    cannot be served.
+    """
     if foxglove:
         check_foxglove(foxglove, unencrypted)
     elif unencrypted:
-        raise ScenarioError(f"{UNENCRYPTED} goes with --foxglove HOST:PORT; add it")
+        raise ScenarioError(f"{UNENCRYPTED} works only with --foxglove HOST:PORT; add that option")
     elif origins:
-        raise ScenarioError(f"{OPTION} goes with --foxglove; add it")
+        raise ScenarioError(f"{OPTION} works only with --foxglove; add that option")
     read_origins(origins)
     if plotjuggler:
         from rtsim.gateway.publishing import PLOTJUGGLER
 
         listen(PLOTJUGGLER, "--plotjuggler").close()
     if rates and not (plotjuggler or foxglove):
-        raise ScenarioError("--telemetry says how often, not to whom; add --foxglove (or its like)")
+        raise ScenarioError(
+            "--telemetry sets a rate, but nothing is being sent; add --foxglove or --plotjuggler"
+        )
     if rates:
         from rtsim.gateway.publishing import read_rates
 
@@ -87,7 +97,7 @@ def check_telemetry(
 
 
 def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
-    """What the gateway has to know for it."""
+    """Return what the gateway needs for telemetry: scene, rates and allowed origins."""
     from rtsim.gateway.publishing import read_rates
 
     return {
@@ -98,7 +108,7 @@ def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) 
 
 
 def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """By tool, messages sent and lost, and looks lost before them; empty where none was served."""
+    """Return the messages sent and lost by tool, and the samples lost; empty without telemetry."""
     found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
     if not found:
         return {}
@@ -106,9 +116,9 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
 
 
 def telemetry_line(found: Mapping[str, Mapping[str, int]], looks: int = 0) -> str:
-    """In one line."""
+    """Return the counts as one line; ``looks`` is the number of dropped samples."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         for name, counts in found.items()
     ]
-    return "; ".join([*told, f"{looks} looks dropped before them"] if looks else told)
+    return "; ".join([*told, f"{looks} samples dropped before sending"] if looks else told)

@@ -1,4 +1,4 @@
-"""``rtsim top``: a run in progress on one screen, and keys for what it can be told."""
+"""``rtsim top``: show a run in progress on one screen, with keys for its commands."""
 
 from __future__ import annotations
 
@@ -20,32 +20,50 @@ from rtsim.gateway.client import NEXT_TAG, ControlError, Run, connected
 
 _MOST_SIGNALS = 200
 _LOOKS = 12
-"""For one frame: enough to tell the rate and to begin the lines."""
+"""Samples for ``--once``: enough to measure the rate and to begin the sparklines."""
 _FASTEST, _SLOWEST = 1024.0, 1 / 64
+_LEFT = "closed this screen; the run continues"
 
 
 @click.command()
 @click.argument("which", metavar="[RUN]", default="")
 @click.option(
-    "-s", "--signal", "wanted", multiple=True, metavar="NAME", help="Show these: f16.alpha, 'f16.*'"
+    "-s",
+    "--signal",
+    "wanted",
+    multiple=True,
+    metavar="NAME",
+    help="Show only these signals: f16.alpha, 'f16.*'; repeatable.  [default: all]",
 )
-@click.option("--rate", default=8.0, show_default=True, help="Looks a second.")
-@click.option("--keys", type=click.Path(path_type=Path), help="FILE.client, for a tcp:// address.")
-@click.option("--once", is_flag=True, help="Print one frame, and end.")
+@click.option("--rate", default=8.0, show_default=True, help="Screen updates per second.")
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    help="With RUN tcp://HOST:PORT: FILE.client, which 'rtsim keys' wrote.",
+)
+@click.option("--once", is_flag=True, help="Print one screen, and end; needs no terminal.")
 @json_option
 @reports_errors
 def top(
     which: str, wanted: tuple[str, ...], rate: float, keys: Path | None, once: bool, as_json: bool
 ) -> None:
-    """Watch a run in progress: rate, margin, overruns, latency by link, signals.
+    """Watch a run in progress: rate, slack, overruns, latency by link, signals.
 
-    RUN is its process, its scenario or a tcp:// address; default: the only one.
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
+
+    \b
+    Examples:
+      rtsim top
+      rtsim top f16 -s 'autopilot.*'
+      rtsim top --once --json
     """
     if not 0.1 <= rate <= 20:
-        raise ScenarioError(f"--rate {rate:g}; give 0.1 to 20 looks a second")
+        raise ScenarioError(f"--rate {rate:g} is out of range; give 0.1 to 20 updates per second")
     screen = not (once or as_json)
     if screen and not is_terminal():
-        raise ScenarioError("rtsim top needs a terminal; without one: rtsim top --once, or --json")
+        raise ScenarioError(
+            "rtsim top needs a terminal; without a terminal, type: rtsim top --once"
+        )
     with connected(which, keys) as run:
         names = _chosen(run, wanted)
         shown = Dashboard(f"{run.scenario} ({run.pid})", {n: run.signals[n] for n in names})
@@ -63,7 +81,7 @@ def top(
 
 
 def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
-    """The signals that were asked for, or all."""
+    """Return the names of the signals that match ``wanted``, or all names."""
     known = list(run.signals)
     names = []
     for pattern in wanted:
@@ -75,13 +93,13 @@ def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
 
 
 class Screen:
-    """The terminal while a run is looked at; what it is told by keys."""
+    """The interactive screen of a run in progress: updates it and handles keys."""
 
     def __init__(self, run: Run, shown: Dashboard, names: list[str], every_s: float) -> None:
         self._run, self._shown, self._names, self._every_s = run, shown, names, every_s
         self._said = ""
         self._asking: Callable[[str], None] | None = None
-        """What the next keys are for, where that is no command."""
+        """Receives the text that is being typed; ``None`` while keys are commands."""
         self._text = ""
         self._ended = ""
         self._keys: dict[str, Callable[[], object]] = {
@@ -102,7 +120,7 @@ class Screen:
         }  # fmt: skip
 
     def show(self) -> str:
-        """Until it is left or the run ends; why."""
+        """Show the screen until the user leaves or the run ends; return the reason."""
         console = Console(highlight=False)
         try:
             with (
@@ -116,7 +134,7 @@ class Screen:
                     for key in read(self._every_s):
                         self._pressed(key)
         except KeyboardInterrupt:
-            return "left; the run goes on"
+            return _LEFT
         return self._ended
 
     def _look(self) -> None:
@@ -168,7 +186,7 @@ class Screen:
         if state is None:
             return
         if not state.rate:
-            self._said = "it is as fast as possible; 1 is real time"
+            self._said = "the run is as fast as possible; press 1 for real time"
             return
         self._tell("rate", rate=min(max(state.rate * factor, _SLOWEST), _FASTEST))
 
@@ -180,4 +198,4 @@ class Screen:
             self._tell("quit")
 
     def _leave(self) -> None:
-        self._ended = "left; the run goes on"
+        self._ended = _LEFT

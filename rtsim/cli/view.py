@@ -1,4 +1,4 @@
-"""``rtsim view``: another window on a run that is going on, here or at another machine."""
+"""``rtsim view``: open another window of a run in progress, on this or another machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from rtsim.cli.common import reports_errors
 from rtsim.cli.keyboard import is_terminal
-from rtsim.cli.viewing import is_place, quiet_option, window_options
+from rtsim.cli.window import is_place, quiet_option, window_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 from rtsim.gateway.registry import VIEWED, RegisteredRun, find, runs
@@ -26,41 +26,48 @@ from rtsim.timing.scheduling import SchedulingRequest, request
     "--keys",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help=f"For tcp://HOST:PORT: FILE{CLIENT}, which rtsim keys made beside the keys of the run.",
+    help=f"With RUN tcp://HOST:PORT: FILE{CLIENT}, which 'rtsim keys' wrote with the run's keys.",
 )
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.toml",
-    help="Which axis and key moves what.",
+    help="File that maps axes and keys to signals.  [default: rtsim's own mapping]",
 )
 @reports_errors
 @window_options
 @quiet_option
 def view(run: str, keys: Path | None, mapping: Path | None, window: Window, quiet: bool) -> None:
-    """Open a window on RUN, which was started with --view or by rtsim fly.
+    """Open a window of RUN, which was started with --view or by 'rtsim fly'.
 
-    RUN is its process, its scenario, or tcp://HOST:PORT; the only one where nothing is said.  The
-    stick is that of the window that had it first; a second one watches until that is closed.
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
+    Only the window that was opened first controls the stick; a second window can only watch until
+    the first one is closed.
+
+    \b
+    Examples:
+      rtsim view
+      rtsim view f16
+      rtsim view tcp://192.168.1.20:5999 --keys view.keys.client
     """
     from rtsim.pilot.viewer.process import watch
 
     place = (
         nullcontext() if "://" in run else request(SchedulingRequest.window())
-    )  # beside the run, or not
+    )  # a window on the machine of the run yields to it
     with place, closing(_exchange(run, keys)) as exchange:
         why = watch(exchange, replace(window, mapping=mapping, quiet=quiet), threading.Event())
         click.echo(why)
         skipped = getattr(exchange, "skipped", 0)
         if skipped:
-            click.echo(f"{skipped} messages from there were none: skipped")
+            click.echo(f"{skipped} malformed messages from the run's machine were dropped")
 
 
 def _chosen() -> RegisteredRun:
-    """One of several, by whoever sits at the terminal."""
+    """Let the user at the terminal choose one of several runs."""
     known = runs(VIEWED)
     if not is_terminal():
-        return find("", VIEWED)  # says which there are
+        return find("", VIEWED)  # raises an error that lists the runs
     for entry in known:
         click.echo(f"{entry.pid}  {entry.scenario}")
     numbers = click.Choice([str(entry.pid) for entry in known])
@@ -70,9 +77,13 @@ def _chosen() -> RegisteredRun:
 def _exchange(run: str, keys: Path | None) -> Exchange:
     if "://" not in run:
         if is_place(run):
-            raise ScenarioError(f"{run} is no run; write tcp://{run} for one at another machine")
+            raise ScenarioError(
+                f"{run} looks like an address; write tcp://{run} for a run on another machine"
+            )
         if keys is not None:
-            raise ScenarioError(f"--keys {keys} go with tcp://HOST:PORT")
+            raise ScenarioError(
+                f"--keys {keys} works only with an address tcp://HOST:PORT; leave --keys out"
+            )
         entry = _chosen() if not run and len(runs(VIEWED)) > 1 else find(run, VIEWED)
         click.echo(f"watching {entry.scenario} (process {entry.pid})")
         return Shared.open(Path(entry.endpoint))
@@ -80,6 +91,7 @@ def _exchange(run: str, keys: Path | None) -> Exchange:
 
     if keys is None:
         raise ScenarioError(
-            f"{run} asks for keys; give those that rtsim keys made there: --keys FILE{CLIENT}"
+            f"{run} needs keys; give the client's file that 'rtsim keys' made with the run's keys: "
+            f"--keys FILE{CLIENT}"
         )
     return RemoteExchange.connect(run, Keys.load(keys))

@@ -36,6 +36,7 @@ _RENAMED = {
     "rtsim.inlets": "rtsim.components.external_inputs",
     "rtsim.instant": "rtsim.engine.microsteps",
     "rtsim.models.earth": "rtsim.equations.earth",
+    "rtsim.record.tape": "rtsim.record.memory_recorder",
     "rtsim.resuming": "rtsim.runs.resume",
     "rtsim.scene": "rtsim.scenario.shown",
 }

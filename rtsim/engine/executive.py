@@ -16,7 +16,7 @@ from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.microsteps import Microsteps
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.record.tape import Recorder
+from rtsim.record.memory_recorder import Recorder
 from rtsim.timing.pacing import RECORDING, Pacer
 
 RECORDING_LOST = "recording lost"

@@ -14,7 +14,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.event import Value
-from rtsim.record.tape import Recorder, Track
+from rtsim.record.memory_recorder import Recorder, Track
 from rtsim.timing.frames import FRAME_COLUMNS
 from rtsim.timing.overrun import Overrun
 from rtsim.timing.tally import Tally

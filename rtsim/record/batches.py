@@ -1,4 +1,4 @@
-"""mcap's writer, taking many messages of one length at once: half the work a row."""
+"""mcap's writer, extended to take many messages of one length at once, in half the time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AFTER_LENGTH = 2 + 4 + 8 + 8
 
 
 class _RowIndex(MessageIndex):
-    """A message index that takes blocks of (time, offset)."""
+    """A message index that is filled with blocks of (time, offset)."""
 
     def __init__(self, channel: int) -> None:
         super().__init__(channel, [])
@@ -43,16 +43,20 @@ PRIVATE = ("_Writer__chunk_builder", "_Writer__statistics", "_Writer__maybe_fina
 
 
 class BatchWriter(Writer):
-    """Adds rows to mcap's own chunk builder and statistics, which it keeps to itself.
+    """A writer that adds blocks of rows directly to the private chunk builder of mcap's writer.
 
-    Its ``add_message`` takes 6 us a row, twice what encoding and compressing a row costs; where
-    another version of mcap keeps them elsewhere, rows go through ``add_message`` after all.
-    pyproject.toml bounds mcap's version, and ``tests/unit/test_private_names.py`` notices a
-    version that is slow for this reason.
+    mcap's ``add_message`` takes 6 us a row, twice the time of encoding and compressing the row.
+    With a version of mcap that keeps its chunk builder elsewhere, rows are added with
+    ``add_message``.  pyproject.toml bounds the version of mcap, and
+    ``tests/unit/test_private_names.py`` notices a version that is slow for this reason.
     """
 
     def add_rows(self, channel: int, ns: NDArray[np.int64], payload: bytes, first: int) -> None:
-        """``payload``: messages of one length, end to end; ``ns``: their times, at least one."""
+        """Add messages to ``channel``.
+
+        ``ns`` (n,), n >= 1: their times; ``payload``: n messages of one length, end to end;
+        ``first``: sequence number of the first message.
+        """
         if not all(hasattr(self, name) for name in PRIVATE):
             self._add_one_by_one(channel, ns, payload, first)
             return

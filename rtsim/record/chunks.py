@@ -1,7 +1,8 @@
-"""The chunks of an MCAP file: unpacked when somebody asks, and cut into runs of messages.
+"""The chunks of an MCAP file: unpacked on demand, and split into blocks of equal messages.
 
-A recording may be larger than memory.  So what was unpacked is kept while all of it is small, and
-unpacked again otherwise; and what a chunk claims is held against what its bytes can hold.
+A recording may be larger than memory.  Unpacked chunks of a small file stay in memory; chunks of a
+large file are unpacked again when needed.  The size that a chunk declares is checked against what
+its bytes can contain, so that a malicious file cannot fill memory.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from numpy.typing import NDArray
 from rtsim.core.errors import RecordingError
 
 SMALL = 1 << 26
-"""A file that unpacks to no more stays in memory."""
+"""A file that unpacks to at most this many bytes stays in memory."""
 LARGEST_CHUNK = 1 << 26
 DENSEST = 1024
-"""What lies beyond ``SMALL`` packs no better than that: a thousand signals that never move."""
+"""Greatest compression ratio that is accepted beyond ``SMALL``: 1000 signals that never move."""
 MOST_CACHED = 1 << 23
 RECORD = struct.Struct("<BQ")
 MESSAGE = struct.Struct("<HIQQ")
@@ -49,38 +50,39 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """Messages of one channel and one length, end to end from ``at``."""
+    """``many`` messages of one channel and one length, end to end from byte ``at``."""
 
     channel: int
     at: int
     many: int
     size: int
-    """Of a payload."""
+    """Bytes of a payload."""
 
 
 class Declared(NamedTuple):
-    """A channel."""
+    """The declaration of a channel."""
 
     channel: int
     topic: str
 
 
 class Chunks:
-    """What was found in ``file``, by number.  The file is closed when nobody holds this any more.
+    """The chunks of ``file``, by number.
 
-    ``name`` is what errors call it.
+    ``name`` is the name of the file in error messages.  The file is closed when this object is
+    garbage-collected.
     """
 
     def __init__(self, name: str, file: IO[bytes]) -> None:
         self.name, self.file = name, file
         self.unpacked = 0
-        """Bytes of all chunks so far."""
+        """Unpacked bytes of all chunks so far."""
         self._at, self._length = array("q"), array("q")
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._kept_bytes = 0
         self._then = _state(file)
         self.columns: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        """For who reads columns of it: the last that were read together, and which is the first."""
+        """Cache of columns that were read last, by reader: number of the first, and the columns."""
         weakref.finalize(self, file.close)
 
     def __len__(self) -> int:
@@ -88,21 +90,22 @@ class Chunks:
 
     @property
     def small(self) -> bool:
-        """All of it is in memory."""
+        """The whole file is in memory."""
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
-        """The data of a chunk that stands ``at``, after ``read`` bytes of the file.
+        """Add the chunk at byte ``at``, after ``read`` bytes of the file; return its data.
 
-        ``ValueError`` where it is damaged, :class:`RecordingError` where it is no recording's.
+        Raises ``ValueError`` for a damaged chunk, and :class:`RecordingError` for a chunk that
+        declares more data than a recording can contain.
         """
         chunk = whole(Chunk, body)
         _check_size(chunk)
         if self.unpacked + chunk.uncompressed_size > SMALL + DENSEST * read:
             raise RecordingError(
-                f"{self.name} is refused: its first {read} bytes claim to unpack to "
-                f"{self.unpacked + chunk.uncompressed_size}, and no recording packs as tightly; "
-                "it was made to fill memory"
+                f"{self.name} is refused: its first {read} bytes declare "
+                f"{self.unpacked + chunk.uncompressed_size} unpacked bytes, more than a recording "
+                "can contain; the file was made to fill memory"
             )
         data = _checked(chunk)
         self.unpacked += len(data)
@@ -112,7 +115,7 @@ class Chunks:
         return data
 
     def data(self, number: int) -> bytes:
-        """The same once more."""
+        """Return the data of chunk ``number``; raises :class:`RecordingError` if it changed."""
         found = self._kept.get(number)
         if found is not None:
             self._kept.move_to_end(number)
@@ -140,23 +143,23 @@ class Chunks:
 
 @dataclass
 class Messages:
-    """The messages of one topic, in the order of the file: where they stand, run by run."""
+    """The messages of one topic in the order of the file, as blocks of equal messages."""
 
     chunks: Chunks
     count: int = 0
     size: int | None = None
-    """Of a payload; ``None`` before the first."""
+    """Bytes of a payload; ``None`` before the first."""
     uneven: bool = False
-    """Not all payloads have that size."""
+    """Payloads have different sizes."""
     total: int = 0
     """Bytes of all payloads."""
     _where: array[int] = field(default_factory=lambda: array("q"))
     _first: array[int] = field(default_factory=lambda: array("q"))
     _at: array[int] = field(default_factory=lambda: array("q"))
-    """Of each run: the chunk, how many messages came before, and where in the chunk."""
+    """For each block: its chunk, the number of messages before it, and its byte in the chunk."""
 
     def add(self, chunk: int, run: MessageBlock) -> None:
-        """Some that follow the others."""
+        """Append a block of messages that is in ``chunk``."""
         self._where.append(chunk)
         self._first.append(self.count)
         self._at.append(run.at)
@@ -166,7 +169,7 @@ class Messages:
         self.total += run.many * run.size
 
     def runs(self, first: int = 0) -> Iterator[tuple[int, int, bytes, int]]:
-        """From that with message ``first`` on: its number, how many, and data with where in it."""
+        """Give the blocks from message ``first`` on: number, count, data, and byte in the data."""
         begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
             number = self._first[k]
@@ -174,7 +177,7 @@ class Messages:
             yield number, behind - number, self.chunks.data(self._where[k]), self._at[k]
 
     def each(self) -> Iterator[tuple[int, bytes]]:
-        """Time and payload of every one."""
+        """Give time (ns) and payload of every message."""
         for _, many, data, at in self.runs():
             for _ in range(many):
                 _, length = RECORD.unpack_from(data, at)
@@ -185,7 +188,7 @@ class Messages:
 
 
 def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
-    """What a chunk holds, in its order; ``ValueError`` where that cannot be."""
+    """Give the contents of a chunk in order; raises ``ValueError`` if they are damaged."""
     at, end = 0, len(data)
     while at < end:
         opcode, length = RECORD.unpack_from(data, at)
@@ -205,7 +208,7 @@ def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
 
 
 def _alike(data: bytes, at: int, stride: int) -> int:
-    """How many messages of that channel and length follow each other from there."""
+    """The number of consecutive messages of this channel and length from ``at`` on."""
     if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
         return 1
     count, look = 1, _LOOKED
@@ -233,7 +236,7 @@ def _declared(body: bytes) -> Declared:
 
 
 def whole(kind: Any, body: bytes) -> Any:
-    """``body`` as one record, to its last byte."""
+    """Return ``body`` as one record; raises ``ValueError`` if bytes are left over."""
     stream = ReadDataStream(io.BytesIO(body))
     record = kind.read(stream)
     if stream.count != len(body):
@@ -249,33 +252,33 @@ def _state(file: IO[bytes]) -> tuple[int, int]:
 def _checked(chunk: Chunk) -> bytes:
     data = _unpacked(chunk)
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
-        raise ValueError("its checksum does not fit")
+        raise ValueError("its checksum is wrong")
     return data
 
 
 def _check_size(chunk: Chunk) -> int:
     size: int = chunk.uncompressed_size
     if size > LARGEST_CHUNK:
-        raise ValueError(f"a chunk that claims {size} bytes; at most {LARGEST_CHUNK} are accepted")
+        raise ValueError(f"a chunk declares {size} bytes; at most {LARGEST_CHUNK} are accepted")
     return size
 
 
 def _unpacked(chunk: Chunk) -> bytes:
-    """Its data, in memory that grows with what is there and not with what it claims."""
+    """The data of a chunk; memory grows with the actual data, not with the declared size."""
     size = _check_size(chunk)
     data: bytes = chunk.data
     if chunk.compression == "lz4":
         if size > _LZ4_DENSEST * len(data):
-            raise ValueError(f"a chunk of {len(data)} bytes that claims {size}")
+            raise ValueError(f"a chunk of {len(data)} bytes declares {size} unpacked bytes")
         data = lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1)
     elif chunk.compression == "zstd":
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
             parts = list(itertools.takewhile(len, _pieces(reader, size + 1)))
         data = b"".join(parts)
     elif chunk.compression:
-        raise ValueError(f"compression {chunk.compression!r} is not known")
+        raise ValueError(f"the compression {chunk.compression!r} is unknown")
     if len(data) != size:
-        raise ValueError(f"a chunk of {len(data)} bytes that claims {size}")
+        raise ValueError(f"a chunk of {len(data)} bytes declares {size} unpacked bytes")
     return data
 
 

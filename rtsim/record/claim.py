@@ -1,7 +1,7 @@
-"""Who may write to a path: nothing is written over that is not ours, and by one run at a time.
+"""The right to write to a path: one run at a time, and only recordings are overwritten.
 
-The claim is a lock on the open file that the writing process inherits; so it ends with that
-process, however it ends, and a run that was killed leaves nothing behind that blocks the next one.
+The claim is a lock on the open file, which the writing process inherits.  It ends with that
+process, so a run that was killed does not block the next one.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ MAGIC = b"\x89MCAP0\r\n"
 
 
 class PathTaken(RecordingError):
-    """Something is there already, or another run is writing it."""
+    """The path exists already, or another run is writing it."""
 
 
 @dataclass
 class Claim:
-    """A path that is ours to write, until it is given back and the writer has ended."""
+    """A path reserved for this run, until it is given back and the writing process has ended."""
 
     path: Path
     handles: tuple[int, ...]
-    """What the writing process has to inherit."""
+    """File handles that the writing process must inherit."""
     new: bool
-    """There was nothing at this path before."""
+    """The file did not exist before."""
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close; ``nothing_there`` takes a new file away again."""
+        """Close the file; with ``nothing_there`` remove it if it is new."""
         if self._file < 0:
             return
         if nothing_there and self.new:
@@ -47,9 +47,10 @@ class Claim:
 
 
 def claim(path: Path, overwrite: bool) -> Claim:
-    """Open ``path`` for one writer; :class:`PathTaken` where it is not free.
+    """Open ``path`` for one writer.
 
-    ``overwrite`` allows an older recording to be written over, and nothing else.
+    ``overwrite`` allows an existing recording to be overwritten, and nothing else.  Raises
+    :class:`PathTaken` if the path is not free, and :class:`RecordingError` if it cannot be opened.
     """
     new = not path.exists()
     try:
@@ -71,20 +72,22 @@ def claim(path: Path, overwrite: bool) -> Claim:
 def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
     about = os.fstat(file)
     if about.st_nlink == 0:
-        raise PathTaken(f"another run has just taken {path} away; run it once more")
+        raise PathTaken(f"another run has just removed {path}; type the command again")
     if about.st_size == 0:
-        return  # a file that somebody made for us
+        return  # an empty file may be used
     if os.read(file, len(MAGIC)) != MAGIC:
-        raise PathTaken(f"{path} is not a recording and is not written over; give another -o PATH")
+        raise PathTaken(
+            f"{path} exists and is not a recording, so it is not overwritten; give another -o PATH"
+        )
     if not overwrite:
         raise PathTaken(
-            f"{path} holds an older recording; give another -o PATH, or --force to write over it"
+            f"{path} is an existing recording; give another -o PATH, or --force to overwrite it"
         )
 
 
 def _lock(file: int, path: Path) -> tuple[int, ...]:
-    """Lock ``file`` for as long as a process has it open; the handles that hold the lock."""
-    busy = f"another run is recording to {path}; give another -o PATH, or wait for its end"
+    """Lock ``file`` while a process has it open; returns the handles that hold the lock."""
+    busy = f"another run is recording to {path}; give another -o PATH, or wait until it ends"
     if sys.platform == "win32":
         # The lock's handle cannot be inherited there: a file beside it that vanishes when closed.
         beside = os.O_CREAT | os.O_EXCL | os.O_TEMPORARY

@@ -1,23 +1,24 @@
-"""Is this run the same as that one?  Within tolerances, signal by signal, or bit for bit.
+"""Comparison of two recordings, signal by signal: within tolerances, or bit for bit.
 
-:func:`compare` holds a candidate against a baseline.  A value passes when
+:func:`compare` compares a candidate with a baseline.  A value passes if
 
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
-and, where both tolerances are 0, when it is the same double bit for bit.  NaN equals NaN and an
-infinity equals itself; against anything else they fail at every tolerance.  Signals of kind
-``angle`` differ the short way round, in their unit; quaternions up to their common sign.
+If both tolerances are 0, the two doubles must be equal bit for bit.  NaN equals NaN, and an
+infinity equals itself; compared with any other value they fail at every tolerance.  The difference
+of two signals of kind ``angle`` is taken the short way round, in their unit; quaternions are equal
+up to their sign.
 
-The candidate has to reach the baseline's end; what it has after that does not count.  Up to there
-both must have the same rows: the same tags (time, microstep, side) in the same order.  With
-``tags="common"``, for runs with different steps, rows are paired by time alone, the last one at
-each time that both have; these times have to span nine tenths of the baseline.  Nothing is
-interpolated.  Signals and tracks that only the candidate has are listed and do not fail.  Tracks
-of wall-clock figures are left out.
+The candidate must reach the end of the baseline; its later rows do not count.  Up to that end both
+must have the same rows: the same tags (time, microstep, side) in the same order.  With
+``tags="common"``, for runs with different steps, rows are paired by time: the last row at each time
+that both runs have.  These times must span nine tenths of the baseline.  Nothing is interpolated.
+Signals and tracks that only the candidate has are listed and do not fail.  Tracks of wall-clock
+figures are left out.
 
-A baseline that did not reach the end that was asked of it says nothing of what would have come
-then, nor does a candidate that was stopped from outside: what both have is compared, and where
-nothing differs there the outcome is undecided.  So it is where no row was there to compare.
+If the baseline did not reach its requested end, or the candidate was stopped from outside, the rows
+that both have are compared.  If they agree, the outcome is undecided.  It is also undecided if
+there is no row to compare.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ __all__ = [
 
 
 class ComparedRows(NamedTuple):
-    """What was held against what: rows of all tracks, and from when to when (ns)."""
+    """How much was compared: rows of all tracks, and the time span in ns."""
 
     rows: int = 0
     there: int = 0
-    """Rows of the baseline in the same tracks."""
+    """All rows of the baseline in the same tracks."""
     first_ns: int = 0
     last_ns: int = 0
 
@@ -64,20 +65,20 @@ class ComparedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict on each signal of the baseline."""
+    """The result of a comparison for each signal of the baseline."""
 
     results: list[SignalResult]
     extra: list[str] = field(default_factory=list)
-    """What only the candidate has."""
+    """Signals and tracks that only the candidate has."""
     undecided: list[str] = field(default_factory=list)
-    """Why this is no agreement although nothing may differ."""
+    """Reasons why equal signals do not count as agreement."""
     endings: tuple[RunEnding, ...] = ()
     """How the baseline and the candidate ended."""
     covered: ComparedRows = ComparedRows()
 
     @property
     def outcome(self) -> Outcome:
-        """Failed where a signal is; undecided where not all of it was there to be compared."""
+        """Failed if a signal failed; else undecided if not everything could be compared."""
         if self.failures:
             return Outcome.FAILED
         if self.undecided or all(r.empty for r in self.results):
@@ -94,16 +95,16 @@ class Comparison:
 
     @property
     def agreed(self) -> list[SignalResult]:
-        """Those with rows that were compared and that pass."""
+        """Signals that pass and have rows that were compared."""
         return [r for r in self.results if r.ok and r.rows]
 
     @property
     def empty(self) -> list[SignalResult]:
-        """Those that had no row to compare."""
+        """Signals that had no row to compare."""
         return [r for r in self.results if r.empty]
 
     def to_json(self) -> dict[str, object]:
-        """Plain data; an infinite or undefined difference is null."""
+        """Return plain data; an infinite or undefined difference is null."""
         signals = [r.to_json() for r in self.results]
         return {
             "ok": self.ok,
@@ -119,7 +120,7 @@ class Comparison:
         }
 
     def worst_first(self) -> list[SignalResult]:
-        """What fails before what agrees; among these the largest relative difference first."""
+        """Results in order: failures first, then by decreasing relative difference."""
         return sorted(self.results, key=lambda r: (r.ok, -r.max_rel, -r.max_abs))
 
 
@@ -131,14 +132,19 @@ def compare(
     tags: Pairing = "exact",
     until_ns: int | None = None,
 ) -> Comparison:
-    """Hold ``candidate`` against ``baseline``; the module says how.
+    """Compare ``candidate`` with ``baseline`` by the rules of this module.
 
-    ``tolerances`` maps patterns over ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
-    ``(absolute, relative)``; where several match, the last one counts; without any, (0, 0).
-    ``"*"`` alone means every signal, not the stamps and counts in integers: those stay exact.
-    With ``until_ns`` both are compared up to there, and that is the end that they have to reach.
-    Raises :class:`ScenarioError` for a tolerance that is negative or no number, and for a pattern
-    that fits no signal.
+    ``tolerances`` maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
+    ``(absolute, relative)``.  If several patterns match, the last one counts; if none matches,
+    (0, 0).  The pattern ``"*"`` applies to signals only: stamps and counts in integers stay exact.
+    ``tags``: ``"exact"`` pairs rows by tag, ``"common"`` by time.
+    ``until_ns``: compare up to this time, which both must reach; by default the baseline's end.
+
+    Raises :class:`ScenarioError` for a tolerance that is negative or NaN, and for a pattern that
+    matches no signal.
+
+        verdict = compare(baseline, candidate, {"f16.*": (1e-6, 1e-9)})
+        assert verdict.ok, verdict.failures
     """
     rules = _checked(tolerances or {}, baseline)
     endings = tuple(RunEnding.of(one).up_to(until_ns) for one in (baseline, candidate))
@@ -156,7 +162,7 @@ def compare(
             continue
         other = candidate.tracks.get(name)
         if other is None:
-            reason = "the track is missing in the candidate"
+            reason = "the candidate has no such track"
             results += [SignalResult(f"{name}.{s}", reason=reason) for s in _columns(track)]
             continue
         pair = paired(track, other, window, tags)
@@ -167,10 +173,10 @@ def compare(
     enough = ours.complete if until_ns is None else ours.reached_ns >= until_ns
     undecided = []
     if not enough or any(pair.lacking[0] for pair in pairs):
-        undecided.append(f"the baseline {ours}: it does not say what comes then")
+        undecided.append(f"the baseline {ours}; later values are not known")
     if other_end < end or any(pair.lacking[1] for pair in pairs):
         if theirs.stopped:
-            undecided.append(f"the candidate {theirs}; it has to reach {Tag(end)}")
+            undecided.append(f"the candidate {theirs}, but it must reach {Tag(end)}")
         else:
             results.insert(0, SignalResult("overlap", "s", reason=_short(other_end, end, theirs)))
     if all(result.empty for result in results):
@@ -179,10 +185,10 @@ def compare(
 
 
 def _short(other_end: int, end: int, theirs: RunEnding) -> str:
-    """In words, that the candidate did not come as far as the baseline."""
+    """Message that the candidate ended before the baseline."""
     if theirs.complete:
-        return f"the candidate ends at {Tag(other_end)}, it has to reach {Tag(end)}"
-    return f"the candidate {theirs}; it has to reach {Tag(end)}"
+        return f"the candidate ends at {Tag(other_end)}, but it must reach {Tag(end)}"
+    return f"the candidate {theirs}, but it must reach {Tag(end)}"
 
 
 def _covered(pairs: Iterable[Paired]) -> ComparedRows:
@@ -209,19 +215,21 @@ def _checked(
     for pattern, values in tolerances.items():
         if any(not v >= 0 for v in values):
             raise ScenarioError(
-                f"the tolerance {tuple(values)} of {pattern!r} is not (absolute, relative) >= 0"
+                f"the tolerance of {pattern!r} is {tuple(values)}; give (absolute, relative), "
+                "both >= 0"
             )
         if not fnmatch.filter(known, pattern):
             raise ScenarioError(
-                f"no signal fits {pattern!r}; signals look like {', '.join(known[:3])}"
+                f"no signal matches {pattern!r}; names of signals are, for example, "
+                f"{', '.join(known[:3])}"
             )
     return [(pattern, Tolerance(*values)) for pattern, values in tolerances.items()]
 
 
 def _columns(track: TrackData) -> dict[str, Signal | str]:
-    """What is compared, by its name: signals, and integers that are not part of the tag.
+    """The compared columns by name: signals, and integers that are not part of the tag.
 
-    An integer that has the name of a signal is told apart by ``(stamp)``.
+    An integer that has the name of a signal gets the suffix ``(stamp)``.
     """
     out: dict[str, Signal | str] = {s.name: s for s in track.signals}
     for name in track.integers:
@@ -261,7 +269,7 @@ def _values(track: TrackData, column: Signal | str) -> Values:
 
 def _different_meaning(mine: Signal | str, theirs: Signal | str | None) -> str:
     if theirs is None or isinstance(mine, str) != isinstance(theirs, str):
-        return "missing in the candidate"
+        return "the candidate has no such signal"
     for what in ("unit", "shape", "kind"):
         one, other = getattr(mine, what, None), getattr(theirs, what, None)
         if one != other:

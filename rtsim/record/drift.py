@@ -1,8 +1,8 @@
-"""The same run on another machine: how far it may be off, where it begins to be, how that grows.
+"""The same run on another machine: allowed differences, the first difference, and its growth.
 
-Another processor, compiler or version of a library rounds otherwise in the last bits, and a closed
-loop carries each such difference on.  So bits are not promised there, and values are held against a
-tolerance that goes with the range of each signal.
+Another processor, compiler or library version may round differently in the last bits, and a closed
+loop amplifies these differences.  Therefore values are compared with a tolerance that is
+proportional to the range of each signal, instead of bit for bit.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rtsim.record.reading import Recording, TrackData
 from rtsim.record.verdict import ComparedSignal, SignalResult, Tolerance, ranges
 
 SHARE = 1e-9
-"""Of a signal's range: what a run on another machine may be off by."""
+"""Allowed difference of a run on another machine, as a share of the signal's range."""
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Of a value's size: a few of its last bits, for a signal that moves little far from zero."""
+"""Additional share of a value's size: a few last bits, for large values that change little."""
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _POINTS = 4
 
 
 def by_range(baseline: Recording) -> dict[str, Tolerance]:
-    """A tolerance for each signal of the deterministic tracks, by its full name."""
+    """Return a tolerance for each signal of the deterministic tracks, by its full name."""
     out = {}
     for track in baseline.tracks.values():
         if not track.spec.deterministic:
@@ -43,14 +43,14 @@ def by_range(baseline: Recording) -> dict[str, Tolerance]:
 
 @dataclass(frozen=True)
 class Growth:
-    """The signal that differs first, and its largest difference so far at some times."""
+    """The signal that differs first, and how its largest difference grows with time."""
 
     name: str
     unit: str
     first: Tag
     range: float
     points: tuple[tuple[float, float], ...]
-    """Time [s] and largest difference up to there, in the signal's unit."""
+    """Pairs of time [s] and largest difference up to that time, in the signal's unit."""
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit not in ("", "1") else ""
@@ -69,7 +69,7 @@ class Growth:
 
 
 def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
-    """Of the signal that differs first; ``None`` where every value is the same."""
+    """Return the growth of the signal that differs first; ``None`` if all values are equal."""
     differing = [(r.first, r) for r in found.results if r.first is not None]
     if not differing:
         return None

@@ -1,4 +1,4 @@
-"""How a run ended, as its recording says: at the end that was asked for, or before, and by what."""
+"""How a recorded run ended: at its requested end, or earlier, and why."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from rtsim.record.event import Event
 from rtsim.record.reading import Recording
 
 TO_THE_END = frozenset(("end", "terminal"))
-"""Reasons of a run that came to its end: the time that was asked for, or a terminal guard."""
+"""Reasons of a complete run: its requested end, or a terminal guard."""
 LACKING = (OSError, ImportError, MemoryError)
-"""Errors of what a run needs and has not: a file, a device, a library, memory."""
+"""Errors of missing resources: a file, a device, a library, memory."""
 CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
 _STOPPED = {
     "interrupted": "was interrupted at",
-    "quit": "was told to quit at",
+    "quit": "was ended by the command quit at",
     "restored": "went back to a checkpoint at",
     CUT_OFF: "was cut off at",
 }
 _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
-"""Addresses, and the file and line at which it was raised: of another folder it is the same one."""
+"""Addresses and places in source files, which are left out when two errors are compared."""
 _NAMED = re.compile(r"\b([A-Z]\w*): ")
 _OF_A_DEVICE = "the device of input "
-"""How :mod:`rtsim.engine.microsteps` begins what it says of one."""
+"""Beginning of the messages of :mod:`rtsim.engine.microsteps` about a device."""
 _OF_THE_LOOP = "OverrunError"
-"""The error of a run that fell behind the wall's clock, which a run at another pace does not."""
+"""Error of a run that fell behind the wall clock; at another pace it would not occur."""
 
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How one run ended; its text goes on from the name of the run."""
+    """How one run ended; its text continues a sentence that begins with the name of the run."""
 
     reached_ns: int
     asked_ns: int | None
-    """The end that was asked for; ``None`` where the recording does not say."""
+    """The requested end; ``None`` if the recording does not contain it."""
     reason: str
-    """The footer's, or ``cut off``, or ``unknown`` where no run wrote the recording."""
+    """Reason of the footer, or ``cut off``, or ``unknown`` if no run wrote the recording."""
     error: str = ""
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
-        """What header, footer and damage say together."""
+        """Return the end of a recorded run, from its header, its footer and its damage."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
         footer = recording.footer
@@ -56,9 +56,9 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """The same for a comparison that ends at ``ns``: who reached that reached the end.
+        """Return the ending for a comparison up to ``ns``: a run that reached it is complete.
 
-        Of what was cut off nobody knows which of the last rows are missing.
+        A recording that was cut off stays incomplete, because any of its last rows may be missing.
         """
         if ns is None or self.reached_ns < ns or self.reason == CUT_OFF:
             return self
@@ -66,12 +66,12 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """Nothing is known of an end that it missed."""
+        """The run reached its end, or its end is not known."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property
     def stopped(self) -> bool:
-        """Something from outside ended it early, which says nothing about what was run."""
+        """Something outside the simulation ended the run early."""
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class RunEnding:
         if self.reason == ERROR:
             return f"ended in an error at {of}: {self.error}"
         if self.reason == "terminal":
-            return f"ended at {at}, where a terminal guard fired"
+            return f"was ended by a terminal guard at {at}"
         if self.reason == UNKNOWN:
             return f"ends at {at}"
         return f"stopped at {of}" if early else f"reached its end at {at}"
@@ -99,14 +99,14 @@ class RunEnding:
 
 
 def last_error(recording: Recording) -> Event | None:
-    """The event of the error that ended a run, whatever it was of."""
+    """Return the event of the error that ended a run; ``None`` if no error ended it."""
     return next((e for e in reversed(recording.events) if e.kind == "Error"), None)
 
 
 def died_of(recording: Recording) -> Event | None:
-    """The error of its own that ended the run, which it meets again wherever it is repeated.
+    """Return the error that ended the run and that a repetition of the run meets again.
 
-    ``None`` for one of the wall's clock, or of a device or a file that was not there.
+    Returns ``None`` for an overrun of the wall clock and for a missing device or file.
     """
     error = last_error(recording)
     outside = error is not None and (
@@ -116,16 +116,16 @@ def died_of(recording: Recording) -> Event | None:
 
 
 def in_words(died: Event | None) -> str:
-    """An error that ended a run, when and of what, without what may differ each time."""
+    """Return time, type and text of an error, without addresses and places in source files."""
     return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
 
 
 def is_lack(name: str) -> bool:
-    """The name is that of an error of files, devices, libraries or memory."""
+    """Return True if ``name`` is the type of an error of files, devices, libraries or memory."""
     known = getattr(builtins, name, None)
     return isinstance(known, type) and issubclass(known, LACKING)
 
 
 def names_lack(text: str) -> bool:
-    """A text that tells what a part raised tells of such an error."""
+    """Return True if ``text``, the message about a component's error, names such an error."""
     return any(map(is_lack, _NAMED.findall(text)))

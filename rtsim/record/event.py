@@ -1,4 +1,4 @@
-"""What happened once in a run: overruns, late answers, commands, and their protobuf form."""
+"""Events of a run, such as overruns, late answers and commands, and their protobuf encoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value: TypeAlias = float | int | str
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened once: an overrun, a Late, a Missed, a command."""
+    """An event of a run: an overrun, a Late, a Missed, a command."""
 
     tag: Tag
     kind: str
@@ -52,7 +52,7 @@ def _fill(entry: Any, value: Value) -> None:
 
 @functools.cache
 def event_descriptor() -> bytes:
-    """A FileDescriptorSet with the Event message."""
+    """Return a FileDescriptorSet with the Event message."""
     from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
 
     field_of = descriptor_pb2.FieldDescriptorProto

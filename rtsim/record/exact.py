@@ -1,4 +1,4 @@
-"""Bit for bit: what a replay has to reproduce, and the first place where it does not."""
+"""Comparison bit for bit of a recording and its replay: the first difference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtsim.record.stored import pieces
 
 @dataclass(frozen=True)
 class Difference:
-    """One place where two traces part."""
+    """One place at which two traces differ."""
 
     tag: Tag
     track: str
@@ -24,18 +24,17 @@ class Difference:
     def __str__(self) -> str:
         return (
             f"{self.track}.{self.column} at {self.tag}: "
-            f"{self.baseline} in the baseline, {self.candidate} now"
+            f"{self.baseline} in the baseline, {self.candidate} in the candidate"
         )
 
 
 def compare_exact(
     baseline: Recording, candidate: Recording, *, prefix: bool = False
 ) -> Difference | None:
-    """None if every deterministic track has the same bits, else the first tag that differs.
+    """Return the first difference of the deterministic tracks; ``None`` if all bits are equal.
 
-    Among differences at the same tag, the first track by name and its first column.  With
-    ``prefix``, rows that come after the baseline's last are no difference: for a baseline that
-    was cut off.
+    Among differences at the same tag, the first track by name and its first column count.  With
+    ``prefix``, for a baseline that was cut off, later rows of the candidate do not count.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):
@@ -70,7 +69,7 @@ def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
 
 
 def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
-    """Row and column of the first word that differs, of the rows that both have."""
+    """Return row and column of the first differing word in the rows that both have."""
     for first, (ours, theirs) in pieces(a.words, b.words):
         unequal = ours != theirs
         rows = np.flatnonzero(unequal.any(axis=1))
@@ -81,7 +80,7 @@ def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
 
 
 def _text(track: TrackData, row: int, column: int) -> str:
-    """The value in full; the bits too where two texts could be alike."""
+    """The value with all digits; for a NaN also its bits."""
     if column <= len(track.integers):
         return str(int(track.words[row, column]))
     word = track.words[row, column]

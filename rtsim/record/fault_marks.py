@@ -1,4 +1,4 @@
-"""Activations of faults as a recording tells them: when each began and ended, and how often."""
+"""Activations of faults in a recording: when each began and ended, and how many there were."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.record.event import Event
 
 FAULT, FAULT_ENDED, FAULT_IDLE = "Fault", "FaultEnded", "FaultIdle"
-"""Kinds of events: an activation, the end of one that took more than one item, no effect here."""
+"""Kinds of events: an activation, the end of a longer activation, and a fault without effect."""
 _AT_ONCE = ("count", "probability")
 _KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "load")
 
 
 class Span(NamedTuple):
-    """One activation, s; ``ended`` is ``began`` where it took one item."""
+    """One activation of a fault, times in s; ``ended`` equals ``began`` for a single item."""
 
     fault: str
     began: float
@@ -25,23 +25,27 @@ class Span(NamedTuple):
 
 
 class Acted(NamedTuple):
-    """How often a fault did what it was to do."""
+    """The number of activations of one fault."""
 
     name: str
     kind: str
     where: str
     idle: str
-    """Why it does nothing here; else empty."""
+    """Why the fault has no effect in this run; else empty."""
     activations: int
     first: str
     last: str
-    """When the first and the last activation began, s; empty where there is none."""
+    """Beginning of the first and the last activation, s; empty without activations."""
 
 
 def spans(
     events: Iterable[Event], described: Sequence[Mapping[str, Any]], end_ns: int
 ) -> list[Span]:
-    """Every activation; one that nothing ended lasts to the end, where its description says so."""
+    """Return all activations in the order of time.
+
+    ``described``: the faults as the header describes them.  An activation without an end lasts to
+    ``end_ns`` if its fault has a duration or no trigger of single items.
+    """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
     out: list[Span] = []
@@ -71,7 +75,7 @@ def lasts(described: Mapping[str, Any]) -> bool:
 
 
 def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> list[Acted]:
-    """Of each fault."""
+    """Return the activations of each fault in ``described``."""
     counts = Counter(e.source for e in events if e.kind == FAULT)
     idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
     out = []
@@ -85,15 +89,15 @@ def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> lis
 
 
 def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The faults of a recording's header."""
+    """Return the faults that a recording's header describes."""
     scenario = header.get("scenario")
     listed = scenario.get("faults") if isinstance(scenario, Mapping) else None
     return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
 
 
 def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
-    """A line for those that could do nothing, and why; one for those that never came to it."""
+    """Return notes on faults that have no effect here, with reasons, and on unused faults."""
     told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
     unmet = ", ".join(name for name in never if name not in idle)
-    out = [f"note: these do nothing here: {told}"] if told else []
-    return out + ([f"note: these never acted in this run: {unmet}"] if unmet else [])
+    out = [f"note: these faults have no effect here: {told}"] if told else []
+    return out + ([f"note: these faults never acted in this run: {unmet}"] if unmet else [])

@@ -41,13 +41,13 @@ document.addEventListener("toggle", event => {
   }
 }, true);
 """
-"""Once in a page: draws the plots of a fold when it is first opened."""
+"""Script of the page: draws the plots of a fold when it is first opened."""
 
 
 def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
-    """A div and its script; plotly itself stands once in the page.
+    """Return a plot as a div and its script; the page itself contains plotly once.
 
-    ``when_opened``: nothing is drawn until the ``<details>`` around it is opened.
+    ``when_opened``: draw the plot only when the ``<details>`` around it is opened.
     """
     figure.update_layout(
         template="plotly_white",
@@ -73,7 +73,7 @@ def trajectories(
     *,
     when_opened: bool = False,
 ) -> tuple[str, bool]:
-    """Small multiples of a track's signals over time, and whether some were thinned."""
+    """Return plots of a track's signals over time, and whether points were thinned out."""
     names = [c for s in track.signals for c in s.columns]
     units = track.spec.units
     titles = [html.escape(f"{n} [{units[n]}]" if units[n] != "1" else n) for n in names]
@@ -101,7 +101,7 @@ def trajectories(
 
 
 def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
-    """Rows to draw, and when what they say takes effect [s]: a message at its arrival."""
+    """Rows to draw, and the time [s] at which they take effect: a message at its arrival."""
     if "arrival" not in track.integers:
         return np.arange(len(track)), track.ns / NS_PER_S
     arrival = track.integer("arrival")
@@ -111,10 +111,10 @@ def _effective(track: TrackData) -> tuple[NDArray[np.intp], Vector]:
 
 
 def _mark(figure: go.Figure, events: Iterable[Event], faults: Sequence[Span]) -> None:
-    """A dashed line at each event, a band where a fault acts, in every plot.
+    """Draw a dotted line at each event and a band for each activation of a fault, in every plot.
 
-    The many that would cover a plot are left to the timeline.  All are set at once: plotly checks
-    the whole figure at every call.
+    If there are too many, only the timeline shows them.  All are set in one call, because plotly
+    checks the whole figure at every call.
     """
     marks: list[dict[str, Any]] = []
     seconds = sorted({e.tag.seconds for e in events if e.kind not in _FAULTS})
@@ -139,7 +139,7 @@ def _line(t: float, color: str, **style: str) -> dict[str, Any]:
 
 
 def timeline(events: list[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:
-    """Every event at its time, a row for each kind and each fault."""
+    """Return a plot of all events over time, with a row for each kind and each fault."""
     events = [e for e in events if not (faults and e.kind in _FAULTS)]
     kinds = list(dict.fromkeys(e.kind for e in events))
     names = sorted({span.fault for span in faults})
@@ -181,7 +181,7 @@ def _bars(name: str, activations: Sequence[Span]) -> go.Scatter:
 
 
 def latencies(recording: Recording) -> str:
-    """Arrival after initiation [ms] over time, for each topic that has any delay."""
+    """Return plots of latency from initiation to arrival [ms], for each topic with a latency."""
     shown = [(t, *_delays(t)) for t in recording.tracks.values() if "arrival" in t.integers]
     shown = [row for row in shown if len(row[1]) and row[3].any()]
     if not shown:
@@ -213,7 +213,7 @@ def latencies(recording: Recording) -> str:
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
-    """Initiated [s], compute and total latency [ms] of the messages that arrived."""
+    """Initiation [s], compute latency and total latency [ms] of the messages that arrived."""
     initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
     there = arrival >= 0
     start = initiated[there]
@@ -225,7 +225,7 @@ def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
 
 
 def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]], counted: str = "frames") -> str:
-    """Histograms on log axes; each entry is (values [ns], how many of each)."""
+    """Return histograms on logarithmic axes; each of ``samples`` is (values [ns], counts)."""
     figure = make_subplots(1, len(samples), subplot_titles=[html.escape(n) for n in samples])
     for column, (name, (values, counts)) in enumerate(samples.items(), start=1):
         edges, heights, below = log_histogram(values, counts)
@@ -245,7 +245,7 @@ def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]], counted: str
 
 
 def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
-    """Edges (k + 1,), heights (k,), and how many are not above 0."""
+    """Return the edges (k + 1,) and heights (k,) of a histogram, and the count of values <= 0."""
     above = values > 0
     below = int(counts[~above].sum())
     if not above.any():
@@ -261,7 +261,7 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
 def samples_of(
     recording: Recording, certificate: Mapping[str, Any]
 ) -> dict[str, tuple[Vector, Vector]]:
-    """Timing samples by name: of the timing track where there is one, else of the certificate."""
+    """Return timing samples by name, from the timing track, or else from the certificate."""
     track = recording.tracks.get("timing")
     out: dict[str, tuple[Vector, Vector]] = {}
     if track is not None and len(track):

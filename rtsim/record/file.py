@@ -1,9 +1,10 @@
-"""Recording into a file that another process writes: the loop hands over and never waits for it.
+"""Recording into a file: another process writes it, so that the loop never waits for the disk.
 
-The two are joined by a socket pair.  ``pump`` sends without blocking; what the socket cannot take
-is kept aside in memory, counted, and sent first the next time.  If this process is killed, the
-writer sees the end of the stream and closes the file; if the writer dies,
-:attr:`FileRecorder.on_failure` is told at once, and :meth:`FileRecorder.finish` raises it.
+A socket pair connects the two processes.  ``pump`` sends without blocking; data that the socket
+cannot take waits in memory, is counted, and is sent first the next time.  If this process is
+killed, the writing process sees the end of the stream and closes the file.  If the writing process
+dies, :attr:`FileRecorder.on_failure` is called at once, and :meth:`FileRecorder.finish` raises an
+error.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from rtsim.core.tag import Tag
 from rtsim.record.claim import claim
 from rtsim.record.event import Value
 from rtsim.record.frames import LONGEST_STATUS, FrameKind, pack
-from rtsim.record.tape import Track, Tracks
+from rtsim.record.memory_recorder import Track, Tracks
 
 HAND_OVER_NS = 100_000_000
 FLUSH_NS = 200_000_000
 _POLL_S = 0.5
 _AHEAD_BYTES = 8 << 20
-"""How far a run that may wait gets ahead of the writer before it does: what the F-16 records in 60
-simulated seconds.  Waiting for each block would make the two processes take turns."""
+"""Bytes that may wait for the writing process before a run that may wait does wait: 60 simulated
+seconds of the F-16.  If the run waited for each block, the two processes would take turns."""
 
 
 @dataclass
 class Handed:
-    """What was handed over, and what the writer could not take in time."""
+    """Counts of the data given to the writing process, and of data that it could not take."""
 
     rows: int = 0
     events: int = 0
@@ -53,14 +54,19 @@ class Handed:
 
 
 class FileRecorder:
-    """Records into an MCAP file at ``path``, written by another process.
+    """Records into an MCAP file at ``path``, which another process writes.
 
-    ``now`` reads a monotonic clock in ns.  The file is opened here, so that a path that cannot be
-    written raises :class:`RecordingError` before anything runs, and :class:`PathTaken` one that
-    holds something: a recording is written over with ``overwrite`` only, anything else never.
-    ``patience`` is how long (s) a writer may make no progress while something waits for it;
-    ``keep_aside`` is how many bytes may wait in memory before rows are dropped and counted, and the
-    recording fails.
+    ``now``: reads a monotonic clock in ns.
+    ``overwrite``: overwrite an existing recording.  Other files are never overwritten.
+    ``patience``: timeout in s for a writing process that makes no progress.
+    ``keep_aside``: bytes that may wait in memory; beyond that, rows are dropped and counted, and
+    the recording fails.
+
+    The file is opened at once.  Raises :class:`RecordingError` for a path that cannot be written,
+    and :class:`PathTaken` for an existing file that must not be overwritten.
+
+        with FileRecorder("run.mcap") as recorder:
+            simulate(scenario, recorder=recorder)
     """
 
     def __init__(
@@ -76,7 +82,7 @@ class FileRecorder:
         self.handed = Handed()
         self.failed: str | None = None
         self.on_failure: Callable[[str], object] | None = None
-        """Called once with the cause, where the recording fails while the run goes on."""
+        """Called once with the cause if the recording fails during the run."""
         self._now = now
         self._patience = patience
         self._keep_aside = keep_aside
@@ -108,16 +114,19 @@ class FileRecorder:
 
     @property
     def beside(self) -> tuple[int, ...]:
-        """The process that writes."""
+        """Process number of the writing process."""
         return (self._process.pid,)
 
     @property
     def started(self) -> bool:
-        """There is something in the file."""
+        """The recording has begun."""
         return self._tracks.started
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Wait for the writer to be there, and send what this run is."""
+        """Wait for the writing process, and send it the header and the tracks.
+
+        Raises :class:`RecordingError` if the file cannot be written.
+        """
         self._tracks.started = True
         tracks = [spec.to_json() for spec in self._tracks.specs]
         self._send(FrameKind.START, 0, _json({"header": dict(header), "tracks": tracks}), wait=True)
@@ -137,7 +146,7 @@ class FileRecorder:
         self._events.append((tag, kind, source, text, dict(values or {})))
 
     def pump(self, wait: bool = False) -> None:
-        """Send what is due: all of it when a block is full, or 0.1 s after the last time."""
+        """Send all data if a block is full, or 0.1 s after the last time; ``wait`` may block."""
         now = self._now()
         if self._aside:
             self._send_aside(wait)
@@ -150,9 +159,9 @@ class FileRecorder:
             self._listen(0.0)
 
     def finish(self, footer: Mapping[str, object]) -> None:
-        """Send all that is left and wait until the file is closed.
+        """Send all remaining data and wait until the file is closed.
 
-        Raises :class:`RecordingError`, naming the file and the cause, if not everything got there.
+        Raises :class:`RecordingError` with the cause if the recording is incomplete.
         """
         if self._closed:
             return
@@ -168,9 +177,9 @@ class FileRecorder:
         self._raise_if_failed()
 
     def close(self) -> None:
-        """End without last words: the writer closes the file, which then counts as cut off.
+        """Close the file without a footer, so that the recording counts as cut off.
 
-        A new file in which nothing was recorded is not left behind.
+        A new file without any recorded data is removed.
         """
         if self._closed:
             return
@@ -217,7 +226,7 @@ class FileRecorder:
         self._events.clear()
 
     def _send(self, kind: FrameKind, track: int, data: bytes | memoryview, wait: bool) -> bool:
-        """Send one frame or keep it aside; False if it is lost, because the recording failed."""
+        """Send one frame or keep it in memory; False if it is lost because the recording failed."""
         if self.failed:
             return False
         if self.handed.aside_bytes + len(data) > self._keep_aside:
@@ -260,14 +269,14 @@ class FileRecorder:
                 return
             waited += _POLL_S
             self._listen(0.0)
-        self._fail(f"the writing process took nothing for {self._patience:g} s")
+        self._fail(f"the writing process read no data for {self._patience:g} s")
 
     def _listen(self, patience: float) -> None:
-        """Hear what the writer has said, waiting up to ``patience`` s for the first word."""
+        """Read the status of the writing process, waiting up to ``patience`` s for it."""
         if self.failed:
             return
         if patience and not select.select([self._socket], [], [], patience)[0]:
-            self._fail(f"the writing process was silent for {patience:g} s")
+            self._fail(f"the writing process did not answer for {patience:g} s")
             return
         try:
             data = self._socket.recv(LONGEST_STATUS)
@@ -296,7 +305,7 @@ class FileRecorder:
                 self.on_failure(cause + self._how_it_died())
 
     def _how_it_died(self) -> str:
-        """What is known at once: the signal that killed the writing process."""
+        """Text about the signal that killed the writing process; else empty."""
         status = self._process.poll()
         return f" (killed by signal {-status})" if status is not None and status < 0 else ""
 
@@ -306,15 +315,15 @@ class FileRecorder:
         self.close()
         raise RecordingError(
             f"cannot record to {self.path}: {self.failed}{self._last_words}; "
-            "what was written before opens as a recording that was cut off"
+            "the data written before can be opened as an incomplete recording"
         )
 
 
 def _how_it_ended(status: int, stderr: IO[bytes]) -> str:
-    """A signal or a traceback of the writer, in words; empty where it spoke for itself."""
+    """Signal and last error line of the writing process as text; empty if there is none."""
     stderr.seek(0)
     lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
-    said = next((f"; it said: {line.strip()}" for line in reversed(lines) if line.strip()), "")
+    said = next((f"; it printed: {line.strip()}" for line in reversed(lines) if line.strip()), "")
     return f" (killed by signal {-status}){said}" if status < 0 else said
 
 
@@ -323,16 +332,16 @@ def _json(value: object) -> bytes:
         return json.dumps(value).encode()
     except (TypeError, ValueError) as error:
         raise RecordingError(
-            f"only plain JSON data can be recorded in a header, a footer or an event: {error}"
+            f"a header, a footer or an event contains data that is not plain JSON: {error}"
         ) from error
 
 
 def _start_writer(
     path: Path, theirs: socket.socket, stderr: int, handles: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
-    """The writer in a session of its own, so that Ctrl-C at the terminal does not reach it.
+    """Start the writing process in its own session, so that Ctrl-C does not reach it.
 
-    It inherits ``handles`` and with them the claim on the file, until it ends.
+    It inherits ``handles``, which hold the claim on the file until it ends.
     """
     # -P: a file in the working folder must not stand in for a module of the standard library.
     command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]

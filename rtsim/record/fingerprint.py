@@ -1,7 +1,8 @@
-"""What a run's last bits depend on beside its own source: packages, libm, processor features.
+"""The fingerprint of an installation: packages, libm, processor features, settings.
 
-Bits are promised for an equal fingerprint.  It is read without importing numba, and names neither
-host nor user.
+Besides its source, the last bits of a run depend on these.  Runs of one source with equal
+fingerprints are equal bit for bit.  The fingerprint is read without importing numba, and contains
+neither host name nor user name.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LONGEST = 65_536
 
 
 def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
-    """Text by key; the same on every run of one installation on one machine."""
+    """Return the fingerprint, text by key; it is constant for an installation on one machine."""
     out = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
     out |= {name: _version(name) for name in PACKAGES}
     out |= {
@@ -46,7 +47,7 @@ def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
 
 
 def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """In words, what of ``recorded`` is otherwise here; empty where bits are promised."""
+    """Return one line for each difference of two fingerprints; empty if they are equal."""
     out = []
     for key in sorted(recorded.keys() | here.keys()):
         then, now = recorded.get(key, ""), here.get(key, "")

@@ -1,7 +1,8 @@
-"""What the loop says to the process that writes, and what it hears back: frames over a socket pair.
+"""The protocol between the loop and the writing process: protocol frames over a socket pair.
 
-A frame is a kind, a track number, a length and that many bytes.  The writer answers in lines of
-JSON: ``{"ready": true}``, ``{"error": "..."}`` and, at the end, ``{"done": true}``.
+A frame consists of a kind, a track number, a length and that many bytes.  The writing process
+answers with lines of JSON: ``{"ready": true}``, ``{"error": "..."}`` and, at the end,
+``{"done": true}``.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """One frame; :class:`RecordingError` where it is longer than the other end accepts."""
+    """Return one frame; raises :class:`RecordingError` if the receiver would refuse its length."""
     if len(data) > LONGEST:
         raise RecordingError(
-            f"{kind.name.lower()} of {len(data)} bytes is too long to record; "
-            f"at most {LONGEST} are allowed"
+            f"the {kind.name.lower()} has {len(data)} bytes, which is too long to record; "
+            f"at most {LONGEST} bytes are allowed"
         )
     return b"".join((HEAD.pack(kind, track, len(data)), data))
 
 
 class FrameBuffer:
-    """Bytes in, frames out."""
+    """Collects received bytes and splits them into frames."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[RecordFrame]:
-        """The frames that ``data`` completes; :class:`RecordingError` for a malformed one."""
+        """Give the frames that ``data`` completes; raises :class:`RecordingError` if malformed."""
         self._data += data
         at = 0
         while len(self._data) - at >= HEAD.size:
@@ -67,5 +68,5 @@ class FrameBuffer:
 
     @property
     def left(self) -> int:
-        """Bytes of a frame that is not complete."""
+        """Number of bytes of an incomplete frame."""
         return len(self._data)

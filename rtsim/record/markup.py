@@ -1,4 +1,4 @@
-"""Text, tables and style of the report page.  Whatever comes from a recording is escaped here."""
+"""Text, tables and style of the report page.  All text from a recording is escaped here."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ summary { cursor: pointer; margin: 8px 0; }
 
 
 def text(value: object) -> str:
-    """Anything as safe text."""
+    """Return ``value`` as escaped HTML text."""
     if isinstance(value, float):
         return f"{value:.12g}"
     return html.escape(value if isinstance(value, str) else json.dumps(value, default=str))
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 10**6) -> str:
-    """Columns from ``numeric`` on are set as numbers."""
+    """Return an HTML table; columns from number ``numeric`` on are aligned as numbers."""
 
     def cells(kind: str, row: Iterable[object]) -> str:
         return "".join(
@@ -78,7 +78,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 
 
 
 def _class(value: object, numeric: bool) -> str:
-    """Numbers and what is short never break; what has no space to break at breaks anywhere."""
+    """Class of a cell: numbers and quantities never wrap; long words may break anywhere."""
     if numeric:
         return " class=n"
     if isinstance(value, int | float) or _QUANTITY.match(str(value)):
@@ -93,7 +93,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def block(title: str, value: object) -> str:
-    """A heading over a list or a table of names and values; nested ones as dotted names."""
+    """Return a heading with a list, or a table of names and values; nested names are dotted."""
     if not value:
         return ""
     if isinstance(value, list) and not any(isinstance(v, (Mapping, list)) for v in value):
@@ -108,7 +108,7 @@ def block(title: str, value: object) -> str:
 
 
 def inline(value: object) -> object:
-    """A mapping as one line of text; anything else as it is."""
+    """Return a mapping as one line of text; other values unchanged."""
     if not isinstance(value, Mapping):
         return value
     return ", ".join(f"{k} {v}" for k, v in value.items())

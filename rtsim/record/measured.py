@@ -1,4 +1,4 @@
-"""How long a controller's answers took in a recorded run, as a latency model of the next one."""
+"""Latencies of a controller, measured in a recorded run, as a latency model for another run."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from rtsim.record.reading import Recording, TrackData
 
 PREFIX = "measured/"
 ARRIVED, TAKEN = "arrived", "taken"
-"""What a controller's header says of the stamp ``received``."""
+"""Meaning of the stamp ``received`` in a controller's header."""
 FEWEST = 100
-"""Below that, none of them lies beyond a p99."""
+"""Least number of answers: with fewer, none lies beyond the 99th percentile."""
 MOST = 4096
-"""Samples of a model; of more answers, as many evenly spread order statistics are kept."""
+"""Greatest number of samples of a model; of more answers, evenly spaced quantiles are kept."""
 
 
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """What ``answers`` of a controller took, from the sending of each request."""
+    """The latencies of a controller's ``answers``, from the sending of each request."""
 
     controller: str
     source: str
     answers: int
     late: int
-    """Answers that were not there when due: how long they took is not known."""
+    """Number of answers that were late; their latency is not known."""
     to: str
-    """Up to what: the ``"answer"`` here, the ``"end"`` of its step over there, or that and the
-    answer's time on the ``"wire"``, with what the ``"firmware"`` takes beside the step."""
+    """End of the measured time: ``"answer"``: arrival of the answer here; ``"end"``: end of the
+    step there; ``"wire"``: that plus the answer's time on the line; ``"firmware"``: that plus the
+    time that the firmware takes besides the step."""
     model: Empirical
 
     @property
     def in_words(self) -> str:
         model = self.model
-        late = f"; {self.late} more were Late, and are not in it" if self.late else ""
+        late = f"; {self.late} more were Late and are not included" if self.late else ""
         to = _IN_WORDS[self.to]
         return (
             f"n {self.answers}, median {duration(model.quantile(0.5))}, "
@@ -71,27 +72,30 @@ _IN_WORDS = {
 
 
 def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
-    """The latencies of ``controller``'s answers; :class:`RecordingError` where there are too few.
+    """Return the latencies of ``controller``'s answers in a recorded run.
 
-    A request that was waited for took from ``sent`` to ``received``; so did one whose controller
-    says that ``received`` is when the answer ``arrived``.  Where answers are taken when they are
-    due, ``received`` says no more than that; then ``ended`` counts, unless it is of another
-    machine's clock, and ``reply_ns`` and ``handling_ns`` are added where the controller knows them:
-    an answer's time on the wire, and what a board takes beside the step that it reports.
+    If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency
+    is the time from ``sent`` to ``received``.  If answers were taken only when they were due,
+    ``received`` is no measure; then a latency is the time from ``sent`` to ``ended``, plus
+    ``reply_ns`` (the answer's time on the line) and ``handling_ns`` (the time that a board takes
+    besides the step), as far as the controller states them.
+
+    Raises :class:`RecordingError` if the controller was not measured, if there are fewer than 100
+    answers, or if ``ended`` is of another machine's clock.
     """
     track = _track(recording, controller)
     took, to = _took(recording, controller, track)
     if len(took) < FEWEST:
-        cut = f" (it is cut off: {recording.truncated})" if recording.truncated else ""
+        cut = f" (it was cut off: {recording.truncated})" if recording.truncated else ""
         raise RecordingError(
-            f"{recording.source} measured {len(took)} answers of {controller}{cut}; "
-            f"{FEWEST} are needed: fly longer"
+            f"{recording.source} contains {len(took)} measured answers of {controller}{cut}; at "
+            f"least {FEWEST} are needed: record a longer run"
         )
     if took.min() < 0:
         row = int(took.argmin())
         raise RecordingError(
-            f"{recording.source}: row {row} of {track.name} says that an answer was there "
-            f"{-int(took[row])} ns before it was asked for; the file is damaged"
+            f"{recording.source}: in row {row} of {track.name} the answer came "
+            f"{-int(took[row])} ns before its request; the file is damaged"
         )
     late = sum(e.kind == "Late" and e.source == controller for e in recording.events)
     model = Empirical.of(_thinned(took).tolist(), f"{controller} in {recording.source}")
@@ -102,27 +106,27 @@ def _track(recording: Recording, controller: str) -> TrackData:
     known = [name.removeprefix(PREFIX) for name in recording.tracks if name.startswith(PREFIX)]
     if not known:
         raise RecordingError(
-            f"{recording.source} measured nothing: only a controller that runs outside is; "
-            "fly one with 'rtsim sil fly' or 'rtsim pitl'"
+            f"{recording.source} contains no measured latencies: only external controllers are "
+            "measured; run one with 'rtsim sil fly' or 'rtsim pitl'"
         )
     if controller not in known:
         raise RecordingError(
-            f"{recording.source} measured {', '.join(known)}, not {controller}; "
-            f"type from:{recording.source}:{known[0]}"
+            f"{recording.source} contains measured latencies of {', '.join(known)}, but not of "
+            f"{controller}; type from:{recording.source}:{known[0]}"
         )
     return recording.track(PREFIX + controller)
 
 
 def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDArray[np.int64], str]:
-    """Of each answer [ns], and up to what."""
+    """The latency of each answer [ns], and the end of the measured time."""
     sent, about = track.integer("sent"), _about(recording, controller)
     if about.get("received") == ARRIVED or _waited_for(recording, controller):
         return track.integer("received") - sent, ANSWER
     if "stamps" in about:
         raise RecordingError(
-            f"{recording.source}: the answers of {controller} were taken when they were due, and "
-            "its other stamps are of another clock, so how long they took is not in it; "
-            "fly it with --pace max and no --latency"
+            f"{recording.source} does not contain the latencies of {controller}: its answers were "
+            "taken when they were due, and its other stamps are of another clock; "
+            "record a run with --pace max and without --latency"
         )
     reply_ns, handling_ns = (int(about.get(key, 0)) for key in ("reply_ns", "handling_ns"))
     to = FIRMWARE if handling_ns else WIRE if reply_ns else END
@@ -130,7 +134,7 @@ def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDAr
 
 
 def _waited_for(recording: Recording, controller: str) -> bool:
-    """Whether somebody stood there when the answers came."""
+    """Return True if the run waited for each answer."""
     answers = recording.track(f"messages/{controller}")
     at_once = bool((answers.integer("completed") == answers.ns).all())
     return at_once and recording.header.get("pace") == "max"
@@ -142,7 +146,7 @@ def _about(recording: Recording, controller: str) -> Mapping[str, Any]:
 
 
 def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
-    """As they are, or ``MOST`` of them in order, the least and the greatest among them."""
+    """All latencies, or ``MOST`` quantiles of them, with the least and the greatest."""
     if len(took) <= MOST:
         return took
     return np.sort(took)[np.linspace(0, len(took) - 1, MOST).round().astype(np.int64)]

@@ -1,4 +1,4 @@
-"""What discrete-event parts came to: averages of their outputs, and of what their messages say."""
+"""Averages of the outputs and messages of discrete-event components."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from rtsim.record.reading import Recording, TrackData
 
 BATCHES = 20
 _FEWEST = 10 * BATCHES
-"""Messages below which no interval is given."""
+"""Least number of messages for a confidence interval."""
 
 
 class Output(NamedTuple):
-    """One output over a run, without its warm-up."""
+    """Statistics of one output over a run, without its warm-up."""
 
     name: str
     unit: str
     average: float
-    """Over time: each value holds until the next message arrives."""
+    """Time average: each value holds until the next message arrives."""
     least: float
     greatest: float
     last: float
 
 
 class PrintedOutput(NamedTuple):
-    """One signal of a topic, over all messages that were sent when the run had warmed up."""
+    """Statistics of one signal of a topic, over all messages sent after the warm-up."""
 
     name: str
     unit: str
@@ -41,12 +41,12 @@ class PrintedOutput(NamedTuple):
     least: float
     greatest: float
     estimate: Estimate | None
-    """Of the mean, from batches of neighbours; none where there are too few, or none varies."""
+    """Estimate of the mean from batch means; ``None`` for too few messages or constant values."""
     mean: float
 
 
 def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
-    """Of every discrete-event part, by ``part.column``, from ``after_ns`` on."""
+    """Return the outputs of all discrete-event components from ``after_ns`` on."""
     return [
         _output(track, column, recording, after_ns)
         for name, _ in _processes(recording)
@@ -56,7 +56,7 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
 
 
 def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
-    """Of every topic of theirs, by ``topic.column``: messages initiated from ``after_ns`` on."""
+    """Return the statistics of their topics, over messages initiated from ``after_ns`` on."""
     return [
         _said(track, column, later)
         for _, part in _processes(recording)
@@ -68,16 +68,17 @@ def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
 
 
 def check_after(recording: Recording, after_ns: int) -> None:
-    """Raise :class:`ScenarioError` where nothing would be left, or nothing can be left out."""
+    """Raise :class:`ScenarioError` if there is nothing to average after ``after_ns``."""
     if after_ns and not any(_processes(recording)):
         raise ScenarioError(
-            f"{recording.source} has no discrete-event part, so no averages; leave --after out"
+            f"{recording.source} has no discrete-event component, so it has no averages; "
+            "leave --after out"
         )
     end = _end(recording)
     if after_ns and not 0 < after_ns < end:
         raise ScenarioError(
-            f"averages after {after_ns / NS_PER_S:g} s of {recording.source}, which ends at "
-            f"{end / NS_PER_S:g} s; give --after a time within it"
+            f"--after {after_ns / NS_PER_S:g} s is outside {recording.source}, which ends at "
+            f"{end / NS_PER_S:g} s; give an earlier time > 0"
         )
 
 
@@ -99,12 +100,12 @@ def _end(recording: Recording) -> int:
 
 
 def single(track: TrackData, column: str) -> Vector:
-    """One column (n,); :class:`ScenarioError` for all of an array."""
+    """Return one column (n,); raises :class:`ScenarioError` for a whole array."""
     values = track.column(column)
     if values.ndim > 1:
         names = track.signals[column].columns
         raise ScenarioError(
-            f"{column} of {track.name} is an array; ask for one element: {names[0]} … {names[-1]}"
+            f"{column} of {track.name} is an array; name one element: {names[0]} … {names[-1]}"
         )
     return values
 
@@ -116,10 +117,11 @@ def average(
     begin_ns: int = 0,
     before: float | None = None,
 ) -> float:
-    """Over time, of a column that holds from each row, or each message's arrival, to the next.
+    """Return the time average of a column; each value holds until the next row or arrival.
 
-    ``before`` held before the first; as declared, where it is not given.  Of a recording that goes
-    on from a checkpoint nobody knows it: there the average begins with the first.
+    ``begin_ns``: start of the average.  ``before``: the value before the first row; by default the
+    declared initial value.  If the recording continues from a checkpoint, this value is not known,
+    and the average begins with the first row.
     """
     ns, values = _held(track, column)
     columns = track.signals.columns
@@ -131,7 +133,7 @@ def average(
 
 
 def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
-    """From when [ns] each value holds: a row's time, or a message's arrival, where it had one."""
+    """The time [ns] from which each value holds (a row's time, or a message's arrival)."""
     values = single(track, column)
     if "arrival" not in track.integers:
         return track.ns, values
@@ -162,7 +164,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Both as tables of the report; empty where there are no such parts."""
+    """Return both as tables of the report; empty without discrete-event components."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)
@@ -174,25 +176,25 @@ def section(recording: Recording, after_ns: int = 0) -> str:
     ]  # fmt: skip
     out = ""
     if held or said_:
-        warm = "The warm-up is in it; rtsim report --after SECONDS leaves it out."
+        warm = "The averages include the warm-up; rtsim report --after SECONDS leaves it out."
         if after_ns:
-            warm = f"From {after_ns / NS_PER_S:g} s on, without what was before."
+            warm = f"The averages begin at {after_ns / NS_PER_S:g} s."
         out += f"<p class=soft>{warm}</p>"
     if held:
-        heads = ("output", "average over time", "least", "greatest", "at the end", "unit")
+        heads = ("output", "time average", "least", "greatest", "final value", "unit")
         out += table(heads, held, numeric=1)
     if said_:
         names = ("message", "count", "mean", "± 95 %", "least", "greatest", "unit")
-        out += "<h3>What messages say</h3>" + table(names, said_, numeric=1)
+        out += "<h3>Values in messages</h3>" + table(names, said_, numeric=1)
         out += (
-            f"<p class=soft>± from {BATCHES} batches of neighbours."
-            " For an answer that is to hold, replications: rtsim.testing.replications.</p>"
+            f"<p class=soft>± is the half-width of a 95 % interval from {BATCHES} batch means."
+            " For reliable intervals run replications: rtsim.testing.replications.</p>"
         )
     return out
 
 
 def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
-    """Both by name, and the s from which on."""
+    """Return both by name as plain data, with the start of the averages in s."""
     said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
     for one in said_.values():
         estimate = one.pop("estimate")

@@ -1,4 +1,4 @@
-"""Which rows of a track in two recordings belong together."""
+"""Pairs the rows of a track in two recordings, by tag or by time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pairing: TypeAlias = Literal["exact", "common"]
 
 
 class ComparisonWindow(NamedTuple):
-    """Up to when (ns) rows are held against each other, and how both runs ended."""
+    """The end (ns) of a comparison, and how both runs ended."""
 
     end: int
     ours: RunEnding
@@ -31,18 +31,18 @@ class ComparisonWindow(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """Rows of a track that belong together, or the problem why they do not."""
+    """Paired rows of a track, or the problem that prevents the pairing."""
 
     track: TrackData
     left: Index
     right: Index
     problem: str = ""
     lacking: tuple[bool, bool] = (False, False)
-    """Whether the baseline, or the candidate, ended early and has not the other's last rows."""
+    """Whether the baseline, or the candidate, ended early and lacks the last rows of the other."""
 
 
 def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
-    """Rows of ``a`` and of ``b`` within the window that belong together."""
+    """Return the paired rows of ``a`` and ``b`` within the window."""
     return _at_common_times(a, b, window) if tags == "common" else _at_equal_tags(a, b, window)
 
 
@@ -57,7 +57,7 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
     times = a.ns[left]
     if not len(times):
         more = int((b.ns <= window.end).sum())
-        return _unpaired(a, f"{more} rows in the candidate, none in the baseline" if more else "")
+        return _unpaired(a, f"the candidate has {more} rows, the baseline none" if more else "")
     common, i, j = np.intersect1d(times, b.ns[right], assume_unique=True, return_indices=True)
     share = int(_GAP * np.ptp(times))
     in_common = f"{len(common)} of {len(times)} times in common"
@@ -80,7 +80,7 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
-    """Of a run that ended early the last rows may be missing: they are not compared."""
+    """Pair by tag; rows that are missing at the end of a run that ended early do not count."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
     n = min(len(left), len(inside))
@@ -88,14 +88,16 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pair
     whole = (window.ours if len(left) == n else window.theirs).complete
     if same < n or (len(left) != len(inside) and whole):
         one, other = _key_text(a, left, same), _key_text(b, inside, same)
-        return _unpaired(a, f"other tags: row {same} is {one} in the baseline, {other} here")
+        return _unpaired(
+            a, f"other tags: row {same} is {one} in the baseline, {other} in the candidate"
+        )
     return Paired(a, left[:n], inside[:n], lacking=(len(inside) > n, len(left) > n))
 
 
 def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
-    """How many of these rows, from the first on, have the same tags.
+    """The number of rows, from the first on, that have the same tags.
 
-    Key by key: all keys of a long track at once would be as large as many of its signals.
+    Keys are compared one by one, because all keys of a long track at once take much memory.
     """
     unlike = a.ns[left] != b.ns[right]
     for key in KEYS:

@@ -1,8 +1,8 @@
-"""Recordings as numpy arrays by signal name.
+"""Reading recordings: numpy arrays by the names of signals.
 
-``rec["f16.altitude"]`` is one column, ``rec.rows("f16")`` everything of a track.  A recording that
-was cut off opens up to there, and says so in ``truncated``.  The rows of a large file stay in it:
-columns, single rows and ranges of time are read when they are asked for.
+``rec["f16.altitude"]`` is one column, ``rec.rows("f16")`` all rows of a track.  A recording that
+was cut off opens up to that point, and ``truncated`` states why.  The rows of a large file stay in
+the file: columns, single rows and time spans are read when they are used.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rtsim.record.stored import PIECE, StoredWords, Table, pieces
 
 _LEAST_EVENTS = 1 << 20
 _EVENTS_DENSEST = 16
-"""So many times the size of its file what the events of a recording say may be, beyond a MiB."""
+"""Greatest size of the events, beyond 1 MiB, as a multiple of the size of the file."""
 _MOST_COLUMNS = 2 * MOST_COLUMNS
-"""Of all tracks together."""
+"""Greatest number of columns of all tracks together."""
 
 
 class Rows(NamedTuple):
-    """All rows of a track: ns (n,), integers (n, k), floats (n, m)."""
+    """Rows of a track: times ns (n,), integers (n, k), floats (n, m)."""
 
     ns: NDArray[np.int64]
     integers: NDArray[np.int64]
@@ -45,10 +45,10 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackData:
-    """One track of a recording; ``words`` is (n, width), as :class:`TrackSpec` lays it out.
+    """One track of a recording; ``words`` is (n, width) in the layout of :class:`TrackSpec`.
 
-    Where the file is large, they are in it still: ``ns``, ``column``, ``values`` and ``pieces``
-    read as much as they give, ``rows`` reads everything.
+    The words of a large file stay in the file: ``ns``, ``column``, ``values`` and ``pieces`` read
+    only what they return, ``rows`` reads everything.
     """
 
     spec: TrackSpec
@@ -84,22 +84,25 @@ class TrackData:
 
     @property
     def ns(self) -> NDArray[np.int64]:
-        """Of each row, its simulated time."""
+        """Simulated time of each row in ns, (n,)."""
         out: NDArray[np.int64] = self.words[:, 0]
         return out
 
     def values(self, row: int) -> Vector:
-        """The doubles of one row."""
+        """Return the doubles of one row, (m,)."""
         out: Vector = self.words[row, self._head :].view(np.float64)
         return out
 
     def pieces(self, size: int = PIECE) -> Iterator[Rows]:
-        """All rows in their order, ``size`` bytes or a row at a time."""
+        """Give all rows in order, in pieces of ``size`` bytes, or of one row if that is more."""
         for _, (words,) in pieces(self.words, size=size):
             yield replace(self, words=words).rows
 
     def column(self, name: str) -> Vector:
-        """One column by name as doubles (n,), or (n, size) for a signal that is an array."""
+        """Return a signal or an integer column by name as doubles, (n,) or (n, size) for an array.
+
+        Raises :class:`UnknownName` if the track has no such column.
+        """
         if name in self.signals:
             where, head = self.signals.slice(name), self._head
             found: Vector = self.words[:, head + where.start : head + where.stop].view(np.float64)
@@ -114,14 +117,14 @@ class TrackData:
         raise UnknownName("signal", name, dict.fromkeys(known), f"track {self.name}")
 
     def integer(self, name: str) -> NDArray[np.int64]:
-        """One integer column, exactly."""
+        """Return an integer column as int64, (n,); raises :class:`UnknownName` if there is none."""
         if name not in self.integers:
             raise UnknownName("integer column", name, self.integers, f"track {self.name}")
         out: NDArray[np.int64] = self.words[:, 1 + self.integers.index(name)]
         return out
 
     def tag(self, row: int) -> Tag:
-        """The tag of a row; microstep 0 where the track has none."""
+        """Return the tag of a row; its microstep is 0 if the track records none."""
         step = self.integers.index("step") + 1 if "step" in self.integers else None
         words = self.words[row]
         return Tag(int(words[0]), 0 if step is None else int(words[step]))
@@ -129,7 +132,14 @@ class TrackData:
 
 @dataclass(frozen=True)
 class Recording:
-    """One run.  ``footer`` is None, and ``truncated`` says why, when it was cut off."""
+    """The recording of one run.
+
+    If the recording was cut off, ``footer`` may be ``None``, and ``truncated`` states why.
+
+        rec = Recording.open("runs/f16-001.mcap")
+        altitude = rec["f16.altitude"]
+        seconds = rec.time("f16") / 1e9
+    """
 
     source: str
     header: Mapping[str, Any]
@@ -140,27 +150,31 @@ class Recording:
 
     @classmethod
     def open(cls, path: str | Path) -> Recording:
-        """Read a file; :class:`RecordingError` if there is nothing of a recording in it."""
+        """Read a file; raises :class:`RecordingError` if it is not a recording."""
         return _assembled(Path(path), salvage(Path(path)))
 
     def track(self, name: str) -> TrackData:
+        """Return a track; raises :class:`UnknownName` if there is none with this name."""
         try:
             return self.tracks[name]
         except KeyError:
             raise UnknownName("track", name, self.tracks, self.source) from None
 
     def __getitem__(self, name: str) -> Vector:
-        """``"track.signal"`` as an array (n,), or (n, size) for a signal that is an array."""
+        """Return ``"track.signal"`` as an array (n,), or (n, size) for a signal that is an array.
+
+        Raises :class:`UnknownName` for an unknown track or signal.
+        """
         track, dot, signal = name.rpartition(".")
         if not dot:
             raise UnknownName("signal", name, self.names, self.source)
         return self.track(track).column(signal)
 
     def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
-        """What each plant that stands at ``t`` s was there, by ``plant.column``.
+        """Return the values of all plants that have a row at ``t`` s, by ``plant.column``.
 
-        ``"-"``: before the discrete changes of that instant; ``"+"``: after them.  Raises
-        :class:`RecordingError` where no plant has a tag at ``t``.
+        ``side``: ``"-"`` before the discrete changes of that instant, ``"+"`` after them.  Raises
+        :class:`RecordingError` if no plant has a row at ``t``.
         """
         if side not in ("-", "+"):
             raise UnknownName("side of an instant", side, ("-", "+"))
@@ -179,16 +193,18 @@ class Recording:
                 out.update(zip(names, row.tolist(), strict=True))
         if not out:
             tags = " and ".join(f"{one / NS_PER_S:.9f}" for one in sorted(near))
-            raise RecordingError(f"{self.source} has no tag at {ns / NS_PER_S:.9f} s; near: {tags}")
+            raise RecordingError(
+                f"{self.source} has no tag at {ns / NS_PER_S:.9f} s; the nearest tags are at {tags}"
+            )
         return out
 
     @property
     def names(self) -> list[str]:
-        """Every ``track.column`` of doubles."""
+        """Names ``track.column`` of all columns of doubles."""
         return [f"{t.name}.{c}" for t in self.tracks.values() for c in t.signals.columns]
 
     def time(self, track: str) -> NDArray[np.int64]:
-        """The rows' simulated times in ns (n,)."""
+        """Return the simulated times of a track's rows in ns, (n,)."""
         return self.track(track).ns
 
     def rows(self, track: str) -> Rows:
@@ -196,20 +212,21 @@ class Recording:
 
     @property
     def end_ns(self) -> int:
-        """The last time that any row or event holds."""
+        """Time (ns) of the last row or event."""
         ends = [int(t.ns.max()) for t in self.tracks.values() if len(t)]
         return max([*ends, *(e.tag.ns for e in self.events)], default=0)
 
     @property
     def continues(self) -> Mapping[str, Any]:
-        """The checkpoint that it goes on from; empty for the recording of a whole run."""
+        """Reference to the checkpoint from which the run continued; else empty."""
         out: Mapping[str, Any] = self.header.get("continues") or {}
         return out
 
     def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
-        """Without the first ``rows`` of each track and the first ``events``.
+        """Return a copy without the first ``rows`` of each track and the first ``events``.
 
-        Counted from the start of the flight, which of one that continues lies before its own.
+        Both are counted from the start of the run, also if the recording continues from a
+        checkpoint.
         """
         gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
 
@@ -221,7 +238,10 @@ class Recording:
         return replace(self, tracks=tracks, events=self.events[max(0, events - told) :])
 
     def up_to(self, ns: int) -> Recording:
-        """Without what was recorded at later tags; a message is recorded when it is complete."""
+        """Return a copy without rows and events after ``ns``.
+
+        A message counts at the time when it was completed.
+        """
 
         def first(track: TrackData) -> TrackData:
             complete = "completed" in track.integers
@@ -232,7 +252,10 @@ class Recording:
         return replace(self, tracks=tracks, events=[e for e in self.events if e.tag.ns <= ns])
 
     def between(self, first: Duration, last: Duration) -> Recording:
-        """The rows and events from ``first`` to ``last`` s, both included; the rest is not read."""
+        """Return a copy with the rows and events from ``first`` to ``last`` s, both included.
+
+        Other rows are not read from the file.
+        """
         begin, end = to_ns(first, "first"), to_ns(last, "last")
 
         def some(track: TrackData) -> TrackData:
@@ -245,16 +268,16 @@ class Recording:
 
     @property
     def trace_rows(self) -> int:
-        """Rows of the deterministic tracks: what a replay makes again."""
+        """Number of rows in the deterministic tracks, which a replay repeats."""
         return sum(len(t) for t in self.tracks.values() if t.spec.deterministic)
 
     @property
     def large(self) -> bool:
-        """More than is kept in memory at once."""
+        """The recording is too large to be kept in memory."""
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def digest(self) -> str:
-        """SHA-256 over every bit of every deterministic track: equal traces, equal digests."""
+        """Return the SHA-256 of all deterministic tracks: equal traces have equal digests."""
         out = hashlib.sha256()
         for name in sorted(self.tracks):
             track = self.tracks[name]
@@ -267,7 +290,10 @@ class Recording:
 
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Both from where the later of them goes on from a checkpoint, and when that is."""
+    """Return both recordings from the tag on that both have, and that tag.
+
+    The tag is the checkpoint from which one of them continues; ``None`` if neither does.
+    """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:
         return a, b, None
@@ -287,19 +313,19 @@ def _assembled(path: Path, parts: Salvaged) -> Recording:
         ScenarioError,
     ) as error:
         raise RecordingError(
-            f"{path} does not say what it holds: {type(error).__name__}: {error}; "
-            "it was written by another version of rtsim, or damaged"
+            f"the header of {path} is not valid ({type(error).__name__}: {error}); "
+            "the file was written by another version of rtsim, or is damaged"
         ) from error
 
 
 def _assemble(path: Path, parts: Salvaged) -> Recording:
     broken = parts.broken
     if HEADER not in parts.metadata:
-        why = broken or "an MCAP file, but none that rtsim wrote"
-        raise RecordingError(f"{path} holds no recording of a run: {why}")
+        why = broken or "it is an MCAP file that rtsim did not write"
+        raise RecordingError(f"{path} contains no recording of a run: {why}")
     header = unsealed(parts.metadata[HEADER])
     if header is None:
-        raise RecordingError(f"{path} is damaged: the checksum of its header does not fit")
+        raise RecordingError(f"{path} is damaged: the checksum of its header is wrong")
     footer = unsealed(parts.metadata.get(FOOTER, {}))
     tracks = {s.name: _track(s, parts) for s in _specs(path, header)}
     events, damage = _events(path, parts)
@@ -309,20 +335,24 @@ def _assemble(path: Path, parts: Salvaged) -> Recording:
     recording = Recording(str(path), header, footer, tracks, events)
     if broken is None:
         return recording
-    kept = "every row was kept" if parts.complete else f"kept up to {Tag(recording.end_ns)}"
+    kept = (
+        "all rows could be read"
+        if parts.complete
+        else f"rows up to {Tag(recording.end_ns)} could be read"
+    )
     return replace(recording, truncated=f"{broken}; {kept}")
 
 
 def _specs(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
-    """The tracks; few bytes can declare arrays of any size, so they are counted first."""
+    """The tracks; columns are counted first, because few bytes can declare arrays of any size."""
     columns = sum(
         len(track["integers"]) + sum(math.prod(s.get("shape", ())) for s in track["signals"])
         for track in header["tracks"]
     )
     if columns > _MOST_COLUMNS:
         raise RecordingError(
-            f"{path} is refused: it declares {columns} columns, at most {_MOST_COLUMNS} are "
-            "accepted; it was made to fill memory"
+            f"{path} is refused: it declares {columns} columns, but at most {_MOST_COLUMNS} are "
+            "accepted; the file was made to fill memory"
         )
     return [TrackSpec.from_json(data) for data in header["tracks"]]
 
@@ -332,8 +362,8 @@ def _track(spec: TrackSpec, parts: Salvaged) -> TrackData:
     size = spec.wire.itemsize
     if messages.count and (messages.uneven or messages.size != size):
         raise RecordingError(
-            f"track {spec.name}: {messages.count} rows of {size} bytes expected, got "
-            f"{messages.total} bytes; the file was not written by this version of rtsim"
+            f"track {spec.name} has {messages.total} bytes instead of {messages.count} rows of "
+            f"{size} bytes; the file was not written by this version of rtsim"
         )
     words = StoredWords(spec, messages)
     return TrackData(spec, np.asarray(words) if parts.chunks.small else words)
@@ -344,8 +374,8 @@ def _events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
     most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
     if messages.total > most:
         raise RecordingError(
-            f"{path} is refused: its events are {messages.total} bytes, at most {most} are "
-            "accepted; it was made to fill memory"
+            f"{path} is refused: its events have {messages.total} bytes, but at most {most} are "
+            "accepted; the file was made to fill memory"
         )
     out: list[Event] = []
     for ns, data in messages.each():

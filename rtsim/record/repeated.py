@@ -1,4 +1,4 @@
-"""Whether a re-run ended as the recorded run did, or could not be repeated here at all."""
+"""Checks whether a repeated run ended like the recorded run, or could not be repeated here."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from rtsim.record.ending import LACKING, died_of, in_words, last_error, names_la
 from rtsim.record.exact import Difference
 from rtsim.record.reading import Recording
 
-_NOT_HERE = "what it needs is not here, so that it cannot be repeated"
+_NOT_HERE = "a resource that it needs is missing here, so the run cannot be repeated"
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Whether ``error`` is how the re-run ``again`` ended, which is then held against the recorded.
+    """Return True if ``error`` is the end of the repeated run ``again``, to be compared.
 
-    It is not where the run never began, nor where a file, a library or memory is lacking that the
-    recorded run had: that says nothing of what was recorded.
+    Returns False if the run never began, or if a file, a library or memory is missing that the
+    recorded run had: then the repetition is not comparable with the recorded run.
     """
     if again.footer is None:
         return False
     ours, theirs = last_error(recording), last_error(again)
     if in_words(ours) == in_words(theirs) or not _lacking(error):
         return True
-    error.add_note(f"the run in {recording.source} did not end in that error: {_NOT_HERE}")
+    error.add_note(f"the recorded run in {recording.source} had no such error: {_NOT_HERE}")
     return False
 
 
 def _lacking(error: BaseException | None) -> bool:
-    """Somewhere behind it is a file, a library or memory that was not there."""
+    """Return True if a missing file, library or memory is among the causes of ``error``."""
     while error is not None:
         if isinstance(error, LACKING):
             return True
@@ -35,28 +35,29 @@ def _lacking(error: BaseException | None) -> bool:
 
 
 def said_no_more(recording: Recording, again: Recording) -> None:
-    """Raise what kept a re-run that came to an end from repeating the run.
+    """Raise the reason why a completed re-run did not repeat the recorded run.
 
-    That is an interrupt, or a controller whose failure is borne and which lacks something here.
+    The reason is an interrupt (:class:`KeyboardInterrupt`), or a controller that failed because a
+    resource is missing here (:class:`ControllerError`).
     """
     if again.footer is not None and again.footer["reason"] == "interrupted":
-        raise KeyboardInterrupt("interrupted while it was flown again; nothing was decided")
+        raise KeyboardInterrupt("interrupted while the run was repeated; nothing was decided")
     known = {(e.source, e.tag) for e in recording.events if e.kind == "Failed"}
     for event in again.events:
         lacks = event.kind == "Failed" and names_lack(event.text)
         if lacks and (event.source, event.tag) not in known:
             raise ControllerError(
-                f"flown again, {event.source} failed at {event.tag}: {event.text}\n"
-                f"the run in {recording.source} has no such failure: {_NOT_HERE}"
+                f"when the run was repeated, {event.source} failed at {event.tag}: {event.text}\n"
+                f"the recorded run in {recording.source} had no such failure: {_NOT_HERE}"
             )
 
 
 def ended_otherwise(
     recording: Recording, again: Recording, last_ns: int | None = None
 ) -> Difference | None:
-    """Where one of a recorded run and its re-run ended in an error that the other does not have.
+    """Return the difference if only one of a run and its re-run ended in an error; else ``None``.
 
-    ``last_ns``: the re-run was to end there, and what ended the recorded one later is none.
+    ``last_ns``: requested end of the re-run; a later error of the recorded run does not count.
     """
     ours, theirs = died_of(recording), died_of(again)
     if ours is not None and last_ns is not None and ours.tag.ns >= last_ns:
@@ -71,5 +72,5 @@ def ended_otherwise(
 
 
 def end_of(recording: Recording) -> int:
-    """Up to where (ns) it is flown again; one that died, up to behind the tag at which it did."""
+    """Return the time (ns) up to which a run is repeated; after an error, just beyond its tag."""
     return recording.end_ns + (died_of(recording) is not None)

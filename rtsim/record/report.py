@@ -1,7 +1,6 @@
-"""One HTML page about one run, with everything in it: no network, no other files.
+"""One self-contained HTML page about one run: it needs no network and no other files.
 
-All text that comes from the recording is escaped.  Long traces are thinned for display only, and
-the page says so.
+All text from the recording is escaped.  Long traces are thinned for display, and the page says so.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy as np
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import Duration, Tag, to_ns
 from rtsim.record import fault_marks, figures, outputs
+from rtsim.record.atomic_write import write_whole
 from rtsim.record.markup import block, duration, flat, mapping, table, text
 from rtsim.record.page import page
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.thinning import BUCKETS
-from rtsim.record.whole import write_whole
 from rtsim.timing.frames import WorstFrame
 
 MOST_ROWS = 200
@@ -32,7 +31,7 @@ _STATED = ("assumptions", "limits", "name", "description")
 
 
 Say = Callable[[str], None]
-"""Is told what is being drawn: many signals take seconds."""
+"""Called with a progress text, because drawing many signals takes seconds."""
 
 
 def _unheard(_: str) -> None:
@@ -42,7 +41,11 @@ def _unheard(_: str) -> None:
 def write_report(
     recording: Recording, path: str | Path, say: Say = _unheard, after: Duration = 0
 ) -> None:
-    """Write the page; :class:`RecordingError` where the file cannot be written."""
+    """Write the page about ``recording`` to ``path``.
+
+    ``say``: called with a progress text.  ``after``: start of the averages of discrete-event
+    components, s.  Raises :class:`RecordingError` if the file cannot be written.
+    """
     rendered = render(recording, say, after)
     try:
         write_whole(Path(path), rendered)
@@ -51,7 +54,7 @@ def write_report(
 
 
 def render(recording: Recording, say: Say = _unheard, after: Duration = 0) -> str:
-    """The page as text; averages of discrete-event parts are those from ``after`` s on."""
+    """Return the page as text; averages of discrete-event components begin at ``after`` s."""
     sections = [
         ("stated", "Assumptions and limits", _stated(recording)),
         ("discrete", "Discrete events", outputs.section(recording, to_ns(after, "--after"))),
@@ -86,19 +89,19 @@ def _head(recording: Recording) -> str:
         f"<h1>{text(_name(recording))}</h1>"
         f"<div class=soft>{text(scenario.get('description', ''))}</div>"
         f"<div class=facts>{boxes}</div>"
-        + (f"<div class=warn>Not complete: {text(cut)}</div>" if cut else "")
+        + (f"<div class=warn>The recording is incomplete: {text(cut)}</div>" if cut else "")
     )
 
 
 def _stated(recording: Recording) -> str:
-    """What the run takes for granted, before anything that it shows."""
+    """Assumptions and limits of the scenario."""
     scenario = mapping(recording.header.get("scenario"))
     blocks = "".join(block(k, scenario.get(k)) for k in ("assumptions", "limits"))
     return f"<div class=columns>{blocks}</div>" if blocks else ""
 
 
 def _setup(recording: Recording) -> str:
-    """How to do it again: each part in a fold of its own, then everything else of the header."""
+    """The set-up of the run: each component in a fold of its own, then the rest of the header."""
     header = dict(recording.header)
     header.pop("tracks", None)
     scenario = dict(mapping(header.pop("scenario", None)))
@@ -137,7 +140,7 @@ def _spans(recording: Recording) -> list[fault_marks.Span]:
 
 
 def _faults(recording: Recording) -> str:
-    """What was to go wrong, and how often it did."""
+    """Table of the faults and their activations."""
     rows = fault_marks.rows(recording.events, fault_marks.described(recording.header))
     heads = ("fault", "kind", "where", "", "activations", "first [s]", "last [s]")
     return table(heads, rows, numeric=4) if rows else ""
@@ -146,7 +149,10 @@ def _faults(recording: Recording) -> str:
 def _more(count: int, what: str) -> str:
     if count <= MOST_ROWS:
         return ""
-    return f"<p class=soft>The first {MOST_ROWS} of {count:,} {what}; the recording has all.</p>"
+    return (
+        f"<p class=soft>The first {MOST_ROWS} of {count:,} {what} are shown; "
+        "the recording contains all.</p>"
+    )
 
 
 def _trajectories(recording: Recording, say: Say) -> str:
@@ -164,10 +170,10 @@ def _trajectories(recording: Recording, say: Say) -> str:
         sampled = track.name.startswith("messages/") and track.name.endswith(".inputs")
         plot, less = figures.trajectories(track, recording.events, faults, when_opened=sampled)
         thinned |= less
-        kind = "x- and x+" if "side" in track.integers else "each held until the next"
-        kind += ", drawn from its arrival on" if "arrival" in track.integers else ""
+        kind = "x- and x+" if "side" in track.integers else "each value holds until the next"
+        kind += ", from its arrival on" if "arrival" in track.integers else ""
         rows = f"{len(track):,} rows, {kind}"
-        if sampled:  # the same values stand above, where they come from
+        if sampled:  # the same values are shown above, at their source
             title = f"{text(track.name)} <span class=soft>{rows}</span>"
             out.append(f"<details><summary>{title}</summary>{plot}</details>")
         else:
@@ -179,8 +185,9 @@ def _trajectories(recording: Recording, say: Say) -> str:
         notes += " Orange marks are faults."
     if thinned:
         notes += (
-            f" Long traces are thinned for display: of each of {BUCKETS} equal parts of the time"
-            " the first, least, greatest and last value are drawn. The recording has every row."
+            f" Long traces are thinned for display: the time is divided into {BUCKETS} equal parts,"
+            " and only the first, least, greatest and last value of each part are drawn."
+            " The recording contains all rows."
         )
     return f"<p class=soft>{notes}</p>{''.join(out)}"
 
@@ -245,7 +252,7 @@ def _latency_row(track: TrackData) -> tuple[str, ...]:
 
 
 def _message_rows(track: TrackData) -> list[tuple[Any, ...]]:
-    """Sort key, then the cells, of the first messages."""
+    """Rows for the first messages of a track: a sort key, then the cells."""
     k = {name: i for i, name in enumerate(track.integers)}
     out = []
     first = replace(track, words=np.asarray(track.words[:MOST_ROWS]))
@@ -291,7 +298,7 @@ def _order(name: str) -> tuple[str, ...]:
 
 
 def _worst(certificate: Mapping[str, Any]) -> str:
-    """The worst frames; how long each job took is known of a paced run only."""
+    """Table of the worst frames; the times of jobs are known only for a paced run."""
     try:
         frames = [WorstFrame(**frame) for frame in certificate.get("worst") or ()]
         rows = [

@@ -1,7 +1,7 @@
-"""Everything that can be had out of an MCAP file, whole or not.
+"""Reads everything that is readable in an MCAP file, even if the file is incomplete or damaged.
 
-The file is walked from its start, record by record, and each is checked before it is believed; the
-walk ends at the first one that is cut off or damaged.  Records are parsed by the ``mcap`` library.
+The file is read from its start, record by record, and each record is checked.  Reading ends at the
+first record that is cut off or damaged.  The ``mcap`` library parses the records.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class _Damaged(Exception):
 
 @dataclass
 class Salvaged:
-    """Metadata by name, messages by topic; ``broken`` says where and why the walk ended early."""
+    """Metadata by name, messages by topic; ``broken`` states where and why reading ended early."""
 
     chunks: Chunks
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     topics: dict[str, Messages] = field(default_factory=dict)
     broken: str | None = None
     complete: bool = False
-    """All data was read; only the index after it may be missing."""
+    """All data was read; only the index after the data may be missing."""
 
 
 def salvage(path: Path) -> Salvaged:
-    """Read ``path``; :class:`RecordingError` only where there is nothing to read at all."""
+    """Read ``path``; raises :class:`RecordingError` only if nothing of a recording is readable."""
     try:
         file = open(path, "rb")  # noqa: SIM115 -- the chunks are read from it, and close it
         return _Walk(path, file, os.fstat(file.fileno()).st_size).run()
@@ -93,7 +93,7 @@ class _Walk:
         if length > self.size - at - RECORD.size:
             raise _Damaged(f"the file ends at byte {self.size}, inside a record")
         if length > LARGEST_RECORD:
-            raise _Damaged(f"the record at byte {at} claims {length} bytes")
+            raise _Damaged(f"the record at byte {at} declares {length} bytes, which is too long")
         body = self._read(length)
         if opcode == Opcode.DATA_END:
             self.crc = before
@@ -114,17 +114,17 @@ class _Walk:
         elif opcode == Opcode.DATA_END:
             expected = whole(DataEnd, body).data_section_crc
             if expected not in (0, self.crc):
-                raise ValueError("the checksum of the whole file does not fit")
+                raise ValueError("the checksum of the whole file is wrong")
             self.out.complete = True
         elif opcode == Opcode.MESSAGE_INDEX:
             # Not needed, but a chunk whose opcode was damaged must not pass for one.
             if _INDEX.unpack_from(body)[1] != len(body) - _INDEX.size:
                 raise ValueError("not a message index")
         elif opcode not in (Opcode.HEADER, Opcode.ATTACHMENT, Opcode.SCHEMA):
-            raise ValueError(f"record type {opcode} where data was expected")
+            raise ValueError(f"its type {opcode} is not allowed among the data")
 
     def _take_chunk(self, body: bytes) -> None:
-        """Messages stand in chunks only: those have a checksum, a message alone has none."""
+        """Read messages from a chunk; only chunks have checksums, so other messages are ignored."""
         read = self.file.tell()
         chunks = self.out.chunks
         data = chunks.add(read - len(body), body, read)
@@ -134,32 +134,32 @@ class _Walk:
                 continue
             into = self.channels.get(found.channel)
             if into is None:
-                raise ValueError(f"a message of channel {found.channel}, which is not declared")
+                raise ValueError(f"a message is of channel {found.channel}, which is not declared")
             self.messages += found.many
             if self.messages > self.size:
                 raise RecordingError(
-                    f"{self.path} is refused: {self.messages} messages in {self.size} bytes, and "
-                    "no message of a recording packs into less than one; it was made to fill memory"
+                    f"{self.path} is refused: it declares {self.messages} messages in {self.size} "
+                    "bytes, more than a recording can contain; the file was made to fill memory"
                 )
             into.add(len(chunks) - 1, found)
 
     def _take_channel(self, number: int, topic: str) -> None:
         self.declared += 1
         if self.declared > MOST_CHANNELS:
-            raise ValueError(f"more than {MOST_CHANNELS} channels")
+            raise ValueError(f"the file declares more than {MOST_CHANNELS} channels")
         into = self.out.topics.setdefault(topic, Messages(self.out.chunks))
         if self.channels.setdefault(number, into) is not into:
             raise ValueError(f"channel {number} is declared twice, last as {topic}")
 
     def _check_end(self) -> None:
-        """What follows the data is an index that can be rebuilt: worth a word, no more."""
+        """Check the index after the data; damage is only reported, because it can be rebuilt."""
         self.file.seek(max(0, self.size - len(MCAP0_MAGIC) - 29))
         tail = self.file.read()
         if not tail.endswith(MCAP0_MAGIC) or tail[:1] != bytes([Opcode.FOOTER]):
-            self.out.broken = "its index at the end is incomplete, its data is not"
+            self.out.broken = "the index at its end is incomplete, but its data is complete"
             return
         body = tail[RECORD.size : -len(MCAP0_MAGIC)]
         try:
             whole(Footer, body)
         except BROKEN:
-            self.out.broken = "its index at the end is damaged, its data is not"
+            self.out.broken = "the index at its end is damaged, but its data is not"

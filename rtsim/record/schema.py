@@ -1,8 +1,8 @@
-"""What stands in a recording, as protobuf schemas that other tools read.
+"""The contents of a recording as protobuf schemas, which other tools can read.
 
-Each track is one message type whose fields all have fixed width (``sfixed64``, ``double``), so that
-a row is constant tag bytes with eight bytes after each: numpy turns a whole block of rows into
-protobuf and back without touching a row.  Every bit of a double survives, NaN's included.
+Each track is one message type whose fields all have fixed width (``sfixed64``, ``double``).  A row
+then consists of constant tag bytes with eight bytes after each, so numpy converts a whole block of
+rows to protobuf and back at once.  Every bit of a double is preserved, also of a NaN.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 
 @dataclass(frozen=True)
 class TrackSpec:
-    """One topic: ``integers`` name its int64 columns, ``signals`` its double columns after them.
+    """The layout of one topic: int64 columns ``integers``, then the double columns of ``signals``.
 
-    ``about`` is free text by key; ``{"deterministic": "no"}`` keeps a track of wall-clock figures
-    out of what a replay must reproduce.
+    ``about`` is free text by key; ``{"deterministic": "no"}`` marks a track of wall-clock figures,
+    which a replay need not reproduce.  Raises :class:`ScenarioError` for an unusable name, for two
+    columns of one name, and for too many columns.
     """
 
     name: str
@@ -53,22 +54,25 @@ class TrackSpec:
     def __post_init__(self) -> None:
         if not self.name or self.name == EVENT_TOPIC or len(self.name) > 200:
             raise ScenarioError(
-                f"a track cannot be called {self.name!r}; "
+                f"{self.name!r} cannot be the name of a track; "
                 f"give a name of 1 to 200 characters other than {EVENT_TOPIC!r}"
             )
         if len(self.integers) + self.signals.size > MOST_COLUMNS:
-            raise ScenarioError(f"track {self.name} has more columns than a message can hold")
+            raise ScenarioError(
+                f"track {self.name} has {len(self.integers) + self.signals.size} columns; at most "
+                f"{MOST_COLUMNS} are allowed"
+            )
         for names in (self.integers, self.signals.columns):
             twice = sorted(n for n, many in Counter(names).items() if many > 1)
             if twice:
                 raise ScenarioError(
-                    f"track {self.name}: two columns are called {', '.join(twice)}; "
+                    f"track {self.name} has two columns with the name {', '.join(twice)}; "
                     "rename one of the signals"
                 )
 
     @property
     def width(self) -> int:
-        """Words in a row, ns included."""
+        """Number of words in a row, including the time in ns."""
         return 1 + len(self.integers) + self.signals.size
 
     @property
@@ -77,7 +81,7 @@ class TrackSpec:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Field names: the column names; one that comes again (in any case) gets a number."""
+        """Names of the protobuf fields: those of the columns; a repeated name gets a number."""
         out: list[str] = []
         taken: set[str] = set()
         for column in (*self.integers, *self.signals.columns):
@@ -91,7 +95,7 @@ class TrackSpec:
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """Unit by double column."""
+        """Units of the double columns by name."""
         return {column: s.unit for s in self.signals for column in s.columns}
 
     @property
@@ -101,7 +105,7 @@ class TrackSpec:
 
     @cached_property
     def wire(self) -> np.dtype[np.void]:
-        """The layout of one row as a protobuf message."""
+        """Layout of one row as a protobuf message."""
         count = self.width - 1
         groups = []
         for width, (first, last) in enumerate(_TAG_WIDTHS, start=1):
@@ -124,7 +128,7 @@ class TrackSpec:
         return row
 
     def encode(self, words: Words) -> bytes:
-        """All rows of ``words`` (n, width) as protobuf messages, end to end, without their ns."""
+        """Return the rows ``words`` (n, width) as protobuf messages, end to end, without times."""
         out = np.repeat(self._blank, len(words))
         at = 1
         for name in self.wire.names or ():
@@ -134,11 +138,14 @@ class TrackSpec:
         return out.tobytes()
 
     def decode(self, ns: NDArray[np.int64], payload: bytes) -> Words:
-        """The inverse of :meth:`encode`; :class:`RecordingError` if it is not this layout."""
+        """Return the rows (n, width) of encoded messages, with their times ``ns`` (n,).
+
+        The inverse of :meth:`encode`; raises :class:`RecordingError` for another layout.
+        """
         size = self.wire.itemsize
         if len(payload) != len(ns) * size:
             raise RecordingError(
-                f"track {self.name}: {len(ns)} rows of {size} bytes expected, got {len(payload)} "
+                f"track {self.name} has {len(payload)} bytes instead of {len(ns)} rows of {size} "
                 "bytes; the file was not written by this version of rtsim"
             )
         words = np.empty((len(ns), self.width), np.int64)
@@ -148,9 +155,10 @@ class TrackSpec:
         return words
 
     def decode_columns(self, rows: NDArray[np.void], first: int, into: Words) -> None:
-        """Columns of ``rows`` (n,), messages on the wire, from column ``first`` >= 1 of a row on.
+        """Write columns of the encoded messages ``rows`` (n,) into ``into`` (n, k).
 
-        As many as ``into`` (n, k) takes; :class:`RecordingError` where one is not this layout.
+        These are the columns ``first`` to ``first + k - 1`` of a row, ``first`` >= 1.  Raises
+        :class:`RecordingError` for another layout.
         """
         at, last = 1, first + into.shape[1]
         for name in self.wire.names or ():
@@ -161,7 +169,7 @@ class TrackSpec:
                 expected = self._blank[name]["tag"][:, these]
                 if (group["tag"][:, these] != expected).any():
                     raise RecordingError(
-                        f"track {self.name}: its rows do not follow its own schema; "
+                        f"the rows of track {self.name} do not follow its schema; "
                         "the file was not written by this version of rtsim"
                     )
                 begin = at + these.start - first
@@ -186,7 +194,7 @@ class TrackSpec:
         )
 
     def metadata(self) -> dict[str, str]:
-        """What a channel says of itself to any reader."""
+        """Return the metadata of the track's channel, for any reader."""
         return {
             **self.about,
             "units": json.dumps(self.units),
@@ -195,7 +203,7 @@ class TrackSpec:
         }
 
     def descriptor(self, message_type: str) -> bytes:
-        """A FileDescriptorSet with this track's message, its units and descriptions as comments."""
+        """Return a FileDescriptorSet with the track's message; comments give units and meaning."""
         from google.protobuf import descriptor_pb2  # not loaded by the process that runs the loop
 
         field_of = descriptor_pb2.FieldDescriptorProto
@@ -224,7 +232,7 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Message type by track name; names that differ only in their punctuation get a number."""
+    """Return message types by track; names that differ only in punctuation get a number."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:
@@ -238,7 +246,7 @@ def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
 
 
 def message_class(descriptor_set: bytes, name: str) -> Any:
-    """The class of message ``name``, from a FileDescriptorSet alone."""
+    """Return the class of message ``name`` from a FileDescriptorSet."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
@@ -257,13 +265,13 @@ def _varint(n: int) -> bytes:
 
 
 def sealed(data: Mapping[str, object]) -> dict[str, str]:
-    """JSON text by key, and a checksum: an MCAP file has none over its metadata."""
+    """Return JSON text by key with a checksum, because MCAP has no checksum of metadata."""
     texts = {key: json.dumps(value) for key, value in data.items()}
     return {**texts, "crc32": _checksum(texts)}
 
 
 def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """What was sealed; None where the checksum does not fit."""
+    """Return the data that was sealed; ``None`` if the checksum is wrong."""
     data = {key: text for key, text in texts.items() if key != "crc32"}
     if texts.get("crc32") != _checksum(data):
         return None

@@ -1,7 +1,7 @@
-"""Rows of a track that stay in their file: read by range and by column, never all at once unasked.
+"""Rows of a track that stay in their file, and are read by row range or by column.
 
-:class:`StoredWords` takes the place of an array (n, width) of int64.  Rows cut out of it
-(``words[a:b]``) stay in the file too; columns (``words[:, 3]``) and single rows come as arrays.
+:class:`StoredWords` takes the place of an array (n, width) of int64.  Slices of rows
+(``words[a:b]``) stay in the file; columns (``words[:, 3]``) and single rows are read as arrays.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rtsim.record.chunks import HEAD, RECORD, Messages
 from rtsim.record.schema import TrackSpec, Words
 
 TOGETHER = 100 << 20
-"""Bytes of columns that are read together, and kept until others are asked for: a pass over the
-file costs the same for one as for ten."""
+"""Bytes of columns that are read together and cached, because a pass over the file takes the same
+time for one column as for ten."""
 PIECE = 1 << 24
-"""Bytes of rows that :func:`pieces` gives at once, unless told."""
+"""Default size in bytes of the pieces of :func:`pieces`."""
 
 _NONE = np.empty((0, 0), np.int64)
 
 
 class StoredWords:
-    """Rows ``first`` to ``stop`` of a track, as :class:`TrackSpec` lays them out."""
+    """Rows ``first`` to ``stop`` of a track in a file, in the layout of :class:`TrackSpec`."""
 
     def __init__(
         self, spec: TrackSpec, messages: Messages, first: int = 0, stop: int | None = None
@@ -43,21 +43,21 @@ class StoredWords:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError("rows in a file cannot be had without a copy")
+            raise ValueError("rows in a file can only be copied into an array; omit copy=False")
         out = self._read(0, self._spec.width, self._first, self._stop, "C")
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def tobytes(self) -> bytes:
-        """All of them, as an array's."""
+        """Return the bytes of all rows, as for an array."""
         return np.asarray(self).tobytes()
 
     def tolist(self) -> list[list[int]]:
-        """All of them, as an array's."""
+        """Return all rows as lists, as for an array."""
         out: list[list[int]] = np.asarray(self).tolist()
         return out
 
     def __getitem__(self, key: Any) -> Any:
-        """Rows (a slice or a mask), one row, or with a second index columns of these."""
+        """Return rows (a slice or a mask) or one row; a second index selects columns."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         if isinstance(rows, slice):
             part = self._between(rows)
@@ -83,7 +83,7 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Whole columns, which are read together with those that follow them."""
+        """Whole columns; the following columns are read and cached with them."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]
@@ -95,7 +95,7 @@ class StoredWords:
         return out
 
     def _column(self, column: int) -> NDArray[np.int64]:
-        """A view of what was read last."""
+        """A view of the cached columns; reads the column if it is not cached."""
         all_rows = self._messages.count
         kept = self._messages.chunks.columns
         first, block = kept.get(id(self._messages), (0, _NONE))
@@ -109,7 +109,7 @@ class StoredWords:
         return block[self._first : self._stop, column - first]
 
     def _read(self, low: int, high: int, first: int, stop: int, order: Any) -> NDArray[np.int64]:
-        """Columns ``low`` to ``high`` of rows ``first`` to ``stop``, both of the whole track."""
+        """Read columns ``low`` to ``high`` of rows ``first`` to ``stop`` of the whole track."""
         out = np.empty((max(0, stop - first), high - low), np.int64, order)
         for at, rows in self._records(first, stop):
             begin = max(0, first - at)
@@ -123,7 +123,7 @@ class StoredWords:
         return out
 
     def _records(self, first: int, stop: int) -> Iterator[tuple[int, NDArray[np.void]]]:
-        """Blocks of messages, and the number of the first of each."""
+        """Give blocks of messages, each with the number of its first message."""
         if first >= stop:
             return
         layout = [("record", f"V{RECORD.size + 6}"), ("time", "<u8"), ("published", "<u8")]
@@ -137,11 +137,14 @@ class StoredWords:
 
 
 Table: TypeAlias = Words | StoredWords
-"""Rows (n, width), wherever they are."""
+"""Rows (n, width), in memory or in a file."""
 
 
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
-    """Rows that all of them have, ``size`` bytes at a time: the number of the first, and theirs."""
+    """Give the rows that all ``tables`` have, in pieces of ``size`` bytes.
+
+    Each piece is the number of its first row, and the rows of each table.
+    """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))
     rows = max(1, size // (8 * width))

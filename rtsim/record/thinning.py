@@ -1,4 +1,4 @@
-"""Long traces made short enough to draw, without hiding a spike."""
+"""Thins long traces for display without hiding spikes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _KEPT = 5  # rows that a bucket keeps at most: first, least, greatest, one NaN, 
 
 
 def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
-    """At most about ``5 * buckets`` of the points (t, y), both (n,), in their order."""
+    """Return at most about ``5 * buckets`` of the points (t, y), both (n,), in order."""
     return Thinning(t, buckets).of(y)
 
 
 class Thinning:
-    """Of all that has its points at the times ``t``.
+    """Thins signals that have their points at the times ``t`` (n,).
 
-    The time is cut into equal buckets; of each the first, the last, the least and the greatest
-    point are kept, and one NaN, so that extremes and gaps stay visible.
+    The time is divided into equal buckets.  Of each bucket the first, last, least and greatest
+    points and one NaN are kept, so that extremes and gaps stay visible.
     """
 
     def __init__(self, t: Vector, buckets: int = BUCKETS) -> None:
         self._t = t
         self.thins = len(t) > _KEPT * buckets
-        """Fewer points than these are left as they are."""
+        """Whether points are left out; short traces are not thinned."""
         self._buckets: list[slice] = []
         if self.thins:
             edges = np.linspace(t.min(), t.max(), buckets + 1)
             self._buckets = _runs(_bucket_of(t, edges))
 
     def of(self, y: Vector) -> tuple[Vector, Vector]:
-        """Times and values that are kept."""
+        """Return the times and values of ``y`` (n,) that are kept."""
         if not self.thins:
             return self._t, y
         keep: list[int] = []

@@ -1,4 +1,4 @@
-"""The verdict on one signal: how far apart two runs are, where first, and is that allowed?"""
+"""Comparison of one signal of two runs: the largest difference, the first one, and the verdict."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rtsim.record.reading import TrackData
 
 _TURN = {"deg": 360.0, "rad": 2.0 * math.pi}
 TOGETHER = 1 << 17
-"""Rows that are judged at once."""
+"""Number of rows that are compared at once."""
 LARGE = 0.1
-"""A tolerance above this share of a signal's range is told beside it."""
+"""A tolerance above this share of a signal's range is reported as a remark."""
 
 Matrix: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
@@ -27,19 +27,19 @@ Index: TypeAlias = NDArray[np.intp]
 
 
 class Outcome(Enum):
-    """What a comparison comes to; the value is the exit status of its command.
+    """The outcome of a comparison; its value is the exit status of the command.
 
-    ``docs/verdicts.md`` has the rules.
+    ``docs/verdicts.md`` explains the rules.
     """
 
     PASSED = 0
     FAILED = 1
     UNDECIDED = 2
-    """An environment that failed, a host that was too slow, or nothing to compare."""
+    """The environment failed, the host was too slow, or there was nothing to compare."""
 
     @classmethod
     def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
-        """Failed where one failed; else undecided where one is, or where there is none at all."""
+        """Return FAILED if one failed; else UNDECIDED if one is, or if there is none."""
         found = set(outcomes)
         for worst in (cls.FAILED, cls.UNDECIDED):
             if worst in found:
@@ -48,7 +48,10 @@ class Outcome(Enum):
 
 
 class Tolerance(NamedTuple):
-    """Both in the signal's unit; the larger one counts."""
+    """Tolerances of a signal; a difference of max(absolute, relative * |baseline|) is allowed.
+
+    ``absolute`` is in the signal's unit.
+    """
 
     absolute: float = 0.0
     relative: float = 0.0
@@ -59,35 +62,35 @@ EXACT = Tolerance()
 
 @dataclass(frozen=True)
 class SignalResult:
-    """How one signal compares; ``reason`` says why it fails."""
+    """The comparison of one signal; ``reason`` states why it fails."""
 
     name: str
     unit: str = ""
     tolerance: Tolerance = EXACT
     rows: int = 0
-    """Rows that were compared."""
+    """Number of rows compared."""
     there: int = 0
-    """Rows that the baseline has."""
+    """Number of rows in the baseline."""
     max_abs: float = 0.0
     max_rel: float = 0.0
     worst: Tag | None = None
     first: Tag | None = None
-    """The first tag at which it differs at all."""
+    """The first tag with any difference."""
     first_failed: Tag | None = None
     column: str = ""
-    """The element of an array that differs most."""
+    """The element of an array with the largest difference."""
     reason: str = ""
     remark: str = ""
-    """Of one that passes: that its tolerance is large beside the signal itself."""
+    """For a signal that passes: a remark if its tolerance is large compared with its range."""
 
     @property
     def ok(self) -> bool:
-        """Nothing was found against it."""
+        """The signal did not fail."""
         return not self.reason
 
     @property
     def empty(self) -> bool:
-        """No row was there to compare: it neither agrees nor differs."""
+        """There was no row to compare: the signal neither agrees nor differs."""
         return self.ok and not self.rows
 
     @property
@@ -97,7 +100,7 @@ class SignalResult:
         return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
-        """Text: signal, unit, rows, largest differences, first one, verdict."""
+        """Return the cells of a table: signal, unit, rows, largest differences, first, verdict."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, self._rows, *numbers, first, self.verdict
@@ -129,8 +132,8 @@ class SignalResult:
 
 
 class Measured(NamedTuple):
-    """Of each element, (n, size): distance, absolute and of the baseline; what is allowed;
-    whether it is the same, and whether it passes."""
+    """For each element, (n, size): absolute and relative difference, allowed difference, whether
+    the values are equal, and whether they pass."""
 
     gap: Matrix
     rel: Matrix
@@ -141,7 +144,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedSignal:
-    """One signal of two runs: where its baseline rows stand, and what its values mean."""
+    """One signal of two runs: its rows in the baseline, its meaning and its tolerance."""
 
     track: TrackData
     left: Index
@@ -150,7 +153,7 @@ class ComparedSignal:
     tolerance: Tolerance
 
     def measure(self, a: Values, b: Values) -> Measured:
-        """How far each value of ``b`` is from that of ``a``, (n, size) each, and what passes."""
+        """Return the differences of ``b`` from ``a``, (n, size) each, and which values pass."""
         unit = self.signal.unit if self.signal else ""
         x, y = a.astype(np.float64), b.astype(np.float64)
         kind: Kind = self.signal.kind if self.signal else "scalar"
@@ -165,9 +168,9 @@ class ComparedSignal:
         return Measured(gap, rel, allowed, same, good)
 
     def judge(self, a: Values, b: Values) -> SignalResult:
-        """The verdict over ``a`` and ``b``, (n, size) each, paired row by row.
+        """Return the result for ``a`` and ``b``, (n, size) each, paired row by row.
 
-        Some rows after the others: what is computed of all at once is ten times as large as they.
+        Rows are compared in pieces, because the comparison needs ten times their memory.
         """
         tally = _Tally(self, a.shape[1])
         for at in range(0, len(a), TOGETHER):
@@ -178,17 +181,17 @@ class ComparedSignal:
         return self.track.tag(int(self.left[row]))
 
     def _against(self, at: int, x: Matrix, y: Matrix) -> str:
-        """What is wrong with the values ``x`` and ``y``, (size,) each, of row ``at``."""
+        """Text about the failing values ``x`` and ``y``, (size,) each, of row ``at``."""
         when = f"at {short(self._tag(at))}"
         if not np.array_equal(np.isnan(x), np.isnan(y)):
             return f"NaN in the {'baseline' if np.isnan(x).any() else 'candidate'} only {when}"
         if np.array_equal(x, y):
-            return f"equal but not the same bits {when}"
-        return f"beyond {when}"
+            return f"equal values with different bits {when}"
+        return f"fails {when}"
 
 
 class _Tally:
-    """What was found of a pair so far, rows after rows."""
+    """Collects the result of a comparison, piece by piece."""
 
     def __init__(self, pair: ComparedSignal, size: int) -> None:
         self._pair = pair
@@ -200,7 +203,7 @@ class _Tally:
         self._used, self._allowed, self._extent = np.zeros(size), np.zeros(size), Extent(size)
 
     def add(self, at: int, a: Values, b: Values) -> None:
-        """Rows from number ``at`` on."""
+        """Add rows from number ``at`` on."""
         gap, rel, allowed, same, good = self._pair.measure(a, b)
         x, y = a.astype(np.float64), b.astype(np.float64)
         differs, failed = np.flatnonzero(~same.all(axis=1)), np.flatnonzero(~good.all(axis=1))
@@ -223,7 +226,7 @@ class _Tally:
         pair, signal = self._pair, self._pair.signal
         columns = signal.columns if signal else ("",)
         reason = self._reason
-        if reason.startswith("beyond"):
+        if reason.startswith("fails at"):
             reason += f", {self._failed}/{rows}"
         return SignalResult(
             pair.name,
@@ -246,13 +249,13 @@ class _Tally:
 
 
 class Extent:
-    """Between which values each of some columns moves."""
+    """The ranges of the values of several columns."""
 
     def __init__(self, size: int) -> None:
         self._low, self._high = np.full(size, math.inf), np.full(size, -math.inf)
 
     def add(self, x: Matrix) -> None:
-        """Rows (n, size); what is not finite does not count."""
+        """Add rows (n, size); values that are not finite do not count."""
         there = np.isfinite(x)
         low = np.min(x, axis=0, where=there, initial=math.inf)
         high = np.max(x, axis=0, where=there, initial=-math.inf)
@@ -260,7 +263,7 @@ class Extent:
 
     @property
     def moved(self) -> Matrix:
-        """How far each moves (size,); of one that never does, its size."""
+        """Range of each column, (size,); for a constant column its absolute value."""
         known = self._low <= self._high
         low, high = np.where(known, self._low, 0.0), np.where(known, self._high, 0.0)
         with np.errstate(over="ignore"):
@@ -269,14 +272,14 @@ class Extent:
 
 
 def ranges(x: Matrix) -> Matrix:
-    """How far each column of ``x`` (n, size) moves (size,); of one that never does, its size."""
+    """Return the range of each column of ``x`` (n, size); of a constant one, its absolute value."""
     extent = Extent(x.shape[1])
     extent.add(x)
     return extent.moved
 
 
 def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
-    """That a tolerance which was needed is above a tenth of the signal's own range."""
+    """Remark if a tolerance that was needed exceeds a tenth of the signal's range."""
     most = np.where(used > 0, allowed, 0.0)
     large = np.flatnonzero(most > LARGE * moved)
     if not len(large):
@@ -285,17 +288,17 @@ def _remark(used: Matrix, allowed: Matrix, moved: Matrix) -> str:
         column = int(large[np.argmax(used[large] / moved[large])])
     off, span = used[column], moved[column]
     text = f"tolerance {most[column]:.3g} above a tenth of its range {span:.3g}"
-    return f"{text}, off by {off:.3g}" if off > LARGE * span else text
+    return f"{text}, differs by {off:.3g}" if off > LARGE * span else text
 
 
 def short(tag: Tag) -> str:
-    """A tag without the zeros at its end: ``0.005 s +1``."""
+    """Return a tag without trailing zeros: ``0.005 s +1``."""
     whole, _, rest = str(tag).partition(" s")
     return f"{whole.rstrip('0').rstrip('.')} s{rest}"
 
 
 def _same(a: Values, b: Values) -> NDArray[np.bool_]:
-    """Bit for bit, any NaN like any other."""
+    """Equality bit for bit; all NaN are equal."""
     if a.dtype.kind != "f":
         return np.asarray(a == b)
     bits = np.ascontiguousarray(a).view(np.int64) == np.ascontiguousarray(b).view(np.int64)
@@ -303,13 +306,13 @@ def _same(a: Values, b: Values) -> NDArray[np.bool_]:
 
 
 def _integer_gap(a: Values, b: Values) -> Matrix:
-    """Distance of int64 values; as unsigned numbers the subtraction cannot overflow."""
+    """Distance of int64 values, computed with unsigned numbers to avoid overflow."""
     high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     return (high - low).astype(np.float64)
 
 
 def _gap(x: Matrix, y: Matrix, kind: Kind, unit: str) -> Matrix:
-    """Distance of each element, infinite where one of them has no finite value."""
+    """Distance of each element; infinite if only one of the two values is finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         if kind == "quaternion":
             flipped = np.abs(x + y).max(axis=1) < np.abs(x - y).max(axis=1)

@@ -1,9 +1,9 @@
-"""``python -m rtsim.record.writer PATH SOCKET PARENT``: the process that writes the file.
+"""``python -m rtsim.record.writer PATH SOCKET PARENT``: the process that writes a recording.
 
-It lives on until its input ends, whatever ended it, and then closes the file; so a recording opens
-after the simulation was killed.  It needs no clock: the loop says when to flush, and silence of a
-quarter of a second flushes too.  After a disk error it goes on reading, so that the loop never
-feels it, and answers with the cause.
+It runs until its input ends for any reason, and then closes the file, so that the recording can be
+opened even if the simulation was killed.  It needs no clock: the loop sends flush requests, and a
+quarter of a second without input flushes too.  After a disk error it reports the cause and keeps
+reading, so that the loop is never blocked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RECEIVE = 1 << 20
 
 
 class _Sink:
-    """An unbuffered file; a short write is completed or fails."""
+    """An unbuffered file; a partial write is completed or fails."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
@@ -58,10 +58,10 @@ class _Sink:
         return self._file.tell()
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Do nothing: the file is unbuffered."""
 
     def cut(self, size: int) -> None:
-        """Give up what came after ``size``, a chunk that is not whole."""
+        """Truncate the file to ``size``, which removes an incomplete chunk."""
         with contextlib.suppress(OSError):
             self._file.truncate(size)
 
@@ -70,7 +70,7 @@ class _Sink:
 
 
 class RecordingFile:
-    """Frames in, an MCAP file out."""
+    """Writes the received frames into an MCAP file."""
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
@@ -135,21 +135,21 @@ class RecordingFile:
         self._whole = self._sink.tell()
 
     def close(self) -> None:
-        """Write what is left and the index."""
+        """Write the remaining data and the index, and close the file."""
         self._writer.finish()  # type: ignore[no-untyped-call]
         self._sink.close()
 
     def give_up(self) -> None:
-        """Leave the file as it was when it was last whole."""
+        """Truncate the file to its last complete chunk, and close it."""
         self._sink.cut(self._whole)
         self._sink.close()
 
 
 def _received(inlet: socket.socket, parent: int) -> Iterator[bytes]:
-    """What arrives; empty bytes for a quarter of a second of silence.
+    """Give the received bytes; empty bytes after a quarter of a second without input.
 
-    The end of the stream ends it, and so does silence after the parent's death: another child of
-    the parent may hold the parent's end open.
+    It ends at the end of the stream, and also without input after the parent's death, because
+    another child of the parent may keep the stream open.
     """
     while True:
         if not select.select([inlet], [], [], IDLE_S)[0]:
@@ -172,7 +172,7 @@ def _say(outlet: socket.socket, **status: object) -> None:
 
 
 def serve(path: Path, inlet: socket.socket, parent: int) -> int:
-    """Write until the input ends; the exit status."""
+    """Write until the input ends; return the exit status."""
     frames = FrameBuffer()
     failed = False
     file: RecordingFile | None = None

@@ -1,4 +1,4 @@
-"""What a run came to, also where its recording did not."""
+"""The result of a run, and the error of a run whose recording is incomplete."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rtsim.timing.certificate import Certificate
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to."""
+    """The result of one run, or of one segment of a run."""
 
     reason: str
-    """``end``, ``quit`` or ``restored`` (by a command), or ``interrupted``."""
+    """``end`` or ``terminal`` (a guard ended the run), ``quit`` or ``restored`` (a command), or
+    ``interrupted``."""
     ended: Tag
     wall_ns: int
     certificate: Certificate
@@ -25,9 +26,10 @@ class RunResult:
     system: System
     began: Tag = START
     restored: Checkpoint | None = None
-    """Where another run is to go on, with the same inbox: ``simulate(..., start=restored)``."""
+    """The checkpoint to which a command went back; continue with the same inbox:
+    ``simulate(..., start=restored)``."""
     rate: float | None = None
-    """Simulated seconds a second at the end; ``None`` is as fast as possible."""
+    """Simulated seconds per second at the end; ``None``: as fast as possible."""
 
     @property
     def overruns(self) -> int:
@@ -35,17 +37,17 @@ class RunResult:
 
     @property
     def speed(self) -> float:
-        """Simulated over wall time."""
+        """Simulated time divided by wall-clock time."""
         flown = self.ended.ns - self.began.ns
         return flown / self.wall_ns if self.wall_ns else float("inf")
 
 
 RECORDER_DEATH = ("continue", "end")
-"""What a run does whose recording is lost on the way."""
+"""What a run can do if its recording fails: continue, or end."""
 
 
 class RecordingLost(RecordingError):
-    """The run came to its ``outcome``, and its recording did not get there."""
+    """The run reached its result ``outcome``, but its recording failed before."""
 
     def __init__(self, error: RecordingError, outcome: RunResult) -> None:
         super().__init__(str(error))

@@ -1,9 +1,9 @@
-"""A bad day on the bench, played again: faults of timing that make the overruns of a recording.
+"""Overrun replay: timing faults that reproduce the overruns of a recorded run.
 
-From what each frame recorded: late wakes, and computing that took too long, of every frame between
-an overrun and the last tag before it that was on time.  The other frames are without a fault.
-Under a fake clock, on which computing takes no time, these faults make the same overruns to the ns.
-Pauses and changes of rate are not made again; the run has the pace that it began with.
+The recording contains how late each wait ended and how long each frame computed.  Every frame
+between an overrun and the last tag before it that was on time becomes a fault; the other frames do
+not.  On a fake clock, on which computing takes no time, these faults reproduce the overruns to the
+nanosecond.  Pauses and changes of rate are not reproduced; the run keeps its initial pace.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from rtsim.timing.frames import NO_SAMPLE
 from rtsim.timing.pacing import REST
 
 _DUE_AT_ONCE = ("slip", "freeze")
-"""What these policies do about a late tag: it is due when it begins."""
+"""Policies under which a late tag counts as due at the moment when it begins."""
 
 
 @dataclass
 class _Frame:
-    """The tag at ``ns``, own ns: the loop was there ``arrived`` after it was due."""
+    """The frame of the tag at ``ns``; all times in ns of the wall clock, except ``ns``."""
 
     ns: int
     arrived: int = -1
-    """Below 0: it waited."""
+    """How long after its due time the loop was ready for it; below 0 if the loop waited."""
     woken: int = 0
     """How late the wait ended."""
     overrun: Event | None = None
     busy: int = 0
-    """How long it has to compute, to make the next as late as it was."""
+    """How long the frame must compute to make the next one as late as it was."""
     blamed: str = ""
-    """The job to which an overrun after it lays that."""
+    """The job that a later overrun names as its cause."""
 
     @property
     def waited(self) -> bool:
@@ -48,7 +48,7 @@ class _Frame:
 
     @property
     def due_at_once(self) -> bool:
-        """What was late before it is forgotten."""
+        """The policy cancelled the lateness that came before this frame."""
         return self.overrun is not None and self.overrun.values.get("action") in _DUE_AT_ONCE
 
     @property
@@ -59,10 +59,10 @@ class _Frame:
 def timing_faults(
     recording: Recording, first_ns: int = 0, last_ns: int = NEVER.ns
 ) -> tuple[Fault, ...]:
-    """Faults that make the overruns of a paced run again, those from one tag to another.
+    """Return the faults that reproduce the overruns from ``first_ns`` to ``last_ns`` (simulated).
 
-    They take the place of what else made it late on purpose.  Raises :class:`RecordingError` where
-    it does not say when its tags began.
+    They replace the timing faults of the recorded run.  Raises :class:`RecordingError` if the
+    recording has no wall-clock times: it must be of a paced run that was recorded to its end.
     """
     frames = _frames(recording)
     _compute(frames, _pace(recording))
@@ -91,11 +91,11 @@ def timing_faults(
 
 
 def _frames(recording: Recording) -> list[_Frame]:
-    """Every tag that was waited for, in order; of the last ones not all is recorded."""
+    """The frames of the run in order; of the last ones, some figures are not recorded."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
-            f"{recording.source} does not say when its tags began; it takes a paced run "
-            "(rtsim run ... --pace 1) that was recorded to its end"
+            f"{recording.source} has no wall-clock times; overrun-replay needs a recording of a "
+            "paced run (rtsim run ... --pace 1) that was recorded to its end"
         )
     tolerance = int(recording.footer["certificate"]["tolerance_ns"])
     track = recording.track(TIMING)
@@ -117,7 +117,7 @@ def _frames(recording: Recording) -> list[_Frame]:
 
 
 def _never_began(overrun: Event, before: _Frame) -> _Frame:
-    """The tag that ended the run, behind the last one."""
+    """The frame of the tag whose overrun ended the run, after the last recorded one."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
@@ -130,7 +130,7 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """The one that it began with; the certificate has all digits of the one that it ended with."""
+    """The initial pace; all its digits are known if the final one of the certificate equals it."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -143,7 +143,7 @@ def _pace(recording: Recording) -> Fraction:
 
 
 def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
-    """How long each has to compute; due times are rounded as the clock rounds them."""
+    """Set how long each frame must compute; due times are rounded as the clock rounds them."""
     clock = Timeline(pace, 0)
     for frame, following in pairwise(frames):
         if frame.due_at_once:
@@ -153,7 +153,7 @@ def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
 
 
 def _job(overrun: Event | None) -> str:
-    """The one that it names; what lies outside the named jobs, or was a fault, has no name."""
+    """The job that the overrun names; empty if it is a fault or lies outside the named jobs."""
     if overrun is None:
         return ""
     job = overrun.source

@@ -1,4 +1,4 @@
-"""Replay: run a recorded scenario again, fed with what the outside and the wall clock decided."""
+"""Replay: run a recorded scenario again, with the recorded external inputs and timing decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rtsim.engine.trace import COMMAND, INSERTED, request_topic
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.reading import Recording
 from rtsim.record.repeated import end_of, ended_by_itself, said_no_more
-from rtsim.record.spare import recorder_for_again
+from rtsim.record.temporary import recorder_for_again
 from rtsim.runs.simulation import FedInputs, compilation_of, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
@@ -38,13 +38,18 @@ def rerun(
     start: Checkpoint | None = None,
     stop_ns: int | None = None,
 ) -> Recording:
-    """The same run once more, as fast as possible; compare the two for the verdict.
+    """Repeat a recorded run as fast as possible and return the new recording.
 
-    ``scenario`` is loaded from where the recording says, unless it is given.  From ``start`` on,
-    one of its checkpoints, up to the first tag at or after ``stop_ns``; by default all of it.
-    An error of the run's own ends the recording that is returned, as it does a flight's.  Raises
-    :class:`RecordingError` where the recording does not say enough, and whatever keeps the run
-    from being repeated here (:func:`ended_by_itself`).
+    Compare the two recordings to check the replay, for example with
+    :func:`rtsim.record.comparison.compare_exact`.
+
+    ``scenario``: by default it is loaded from the place that the recording names.
+    ``start``: one of the run's checkpoints, from which to begin; by default the start of the run.
+    ``stop_ns``: end at the first tag at or after this time; by default the end of the recording.
+
+    If the repeated run ends in an error of its own, the returned recording ends with that error.
+    Raises :class:`RecordingError` if the recording does not contain what is needed, and any error
+    that prevents the repetition on this machine (:func:`ended_by_itself`).
     """
     recorder = recorder_for_again(recording)
     scenario = scenario or scenario_of(recording)
@@ -70,9 +75,10 @@ def refly(
     live: bool = False,
     **how: Any,
 ) -> None:
-    """:func:`rerun` with what else :func:`simulate` takes; raises what ends the run.
+    """Like :func:`rerun`, with further arguments ``how`` for :func:`simulate`; returns nothing.
 
-    ``live``: controllers that live outside are the scenario's own, and not fed.
+    ``live``: run external controllers again instead of replaying their recorded answers.  Raises
+    the error that ends the run.
     """
     header = recording.header
     start = start or continued(recording)
@@ -96,7 +102,10 @@ def refly(
 
 
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
-    """Tracks of what a replay is told and does not compute: inputs, answers from outside."""
+    """Return the names of tracks that a replay reads instead of computing them.
+
+    These are the external inputs, and the answers of external controllers.
+    """
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
     parts = scenario.parts.items()
     inlets = {part.external.name for _, part in parts if part.external is not None}
@@ -105,7 +114,10 @@ def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
 
 
 def continued(recording: Recording) -> Checkpoint | None:
-    """The checkpoint that the recording goes on from; ``None`` for one of a whole run."""
+    """Return the checkpoint from which the recording continues; ``None`` if it has none.
+
+    Raises :class:`RecordingError` if the file is missing or is another one than recorded.
+    """
     continues = recording.header.get("continues")
     if continues is None:
         return None
@@ -114,20 +126,23 @@ def continued(recording: Recording) -> Checkpoint | None:
     found = next((p for p in (beside, path) if p.is_file()), None)
     if found is None:
         raise RecordingError(
-            f"{recording.source} goes on from the checkpoint {path}, which is not there; "
-            "put it beside the recording"
+            f"{recording.source} continues from the checkpoint {path}, which does not exist; "
+            "put that file next to the recording"
         )
     checkpoint = Checkpoint.open(found)
     if checkpoint.digest != continues["sha256"]:
         raise RecordingError(
-            f"{recording.source} goes on from another checkpoint than {found} is now; "
-            "put the one that it names beside the recording"
+            f"{recording.source} continues from another checkpoint than the present file {found}; "
+            "put the original checkpoint next to the recording"
         )
     return checkpoint
 
 
 def scenario_of(recording: Recording) -> Scenario:
-    """Build the scenario that the recording was made of, fed where it was flown by C."""
+    """Load the scenario of a recording; recorded answers replace controllers that ran as C.
+
+    Raises as :func:`scenario_from` does.
+    """
     return scenario_from(
         recording.header, recording.source, lambda name: fed_controller(recording, name)
     )
@@ -136,17 +151,18 @@ def scenario_of(recording: Recording) -> Scenario:
 def scenario_from(
     header: Mapping[str, Any], source: str, instead: Callable[[str], Controller]
 ) -> Scenario:
-    """Build the scenario that ``header`` tells of; ``instead`` gives what replaced a controller.
+    """Load the scenario that the header of a recording or a checkpoint describes.
 
-    Raises :class:`RecordingError`, naming ``source``, where that was run from Python, and
-    :class:`TrustError` where it names code that may not be run.
+    ``source`` is the file's name for error messages.  ``instead`` returns the controller to use
+    for each controller that had been replaced in the recorded run.  Raises
+    :class:`RecordingError` if the run was started from Python, so that no scenario is named, and
+    :class:`TrustError` if the named code must not be run.
     """
     origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
     if not origin.get("reference"):
         raise RecordingError(
-            f"{source} does not say which scenario it was made of: it was run from Python; "
-            "use rtsim.runs.replay.rerun(recording, scenario), or "
-            "simulate(scenario, start=checkpoint)"
+            f"{source} names no scenario, because its run was started from Python; use "
+            "rtsim.runs.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))
@@ -161,11 +177,11 @@ def scenario_from(
 
 
 BUILD_CHANGED = "its C, its flags or its compiler have changed"
-"""Of a controller's ``key``, which says of what it was built."""
+"""Explanation of a changed ``key`` of a controller, which identifies its build."""
 
 
 def changed_since(header: Mapping[str, Any], scenario: Scenario) -> list[str]:
-    """In words, what of the scenario is otherwise than when it was recorded."""
+    """Return one line for each difference between the recorded and the present scenario."""
     out: list[str] = []
     _differences("", header.get("scenario", {}), scenario.describe(), out)
     if header.get("source_hash") != source_hash(*scenario.functions()):
@@ -184,7 +200,7 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
 
 
 def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
-    """Every outside input, saying again what was recorded."""
+    """Return the external inputs by name, replaying their recorded values."""
     out: dict[str, ExternalInput] = {}
     for external in (part.external for part in scenario.parts.values()):
         if external is not None:
@@ -195,22 +211,28 @@ def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalIn
 
 
 def fed_commands(recording: Recording) -> list[PendingCommand]:
-    """What the run was told, apart from how fast to go and when to stand, which left no trace."""
+    """Return the recorded commands, except those on pace and pauses, which change no value.
+
+    Raises :class:`RecordingError` for a malformed command.
+    """
     told = [e for e in recording.events if e.kind == COMMAND and e.source in AT_A_TAG]
     try:
         return [PendingCommand(from_json(e.text), None, e.tag.ns) for e in told]
     except CommandError as error:
-        raise RecordingError(f"{recording.source}: a command in it is none: {error}") from None
+        raise RecordingError(
+            f"{recording.source} contains a malformed command: {error}; the file was written by "
+            "another version of rtsim, or is damaged"
+        ) from None
 
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
-    """What was recorded of controllers that ran outside, to take their place."""
+    """Return controllers that replay the recorded answers of external controllers, by name."""
     outside = [name for name, part in scenario.parts.items() if part.outside]
     return {name: fed_controller(recording, name) for name in outside}
 
 
 def fed_controller(recording: Recording, name: str) -> FedController:
-    """What was recorded of controller ``name``, with the signals that it had."""
+    """Return a controller that replays the recorded answers of controller ``name``."""
     inputs = recording.track(f"messages/{request_topic(name)}").signals
     outputs = recording.track(f"messages/{name}").signals
     part = recording.header.get("scenario", {}).get("parts", {}).get(name, {})
@@ -221,7 +243,7 @@ def fed_controller(recording: Recording, name: str) -> FedController:
 
 
 def _constant(name: str, value: float | list[float]) -> Signal:
-    """A parameter as it was recorded: its value, and nothing else of it."""
+    """A recorded parameter as a signal with this value."""
     if isinstance(value, list):
         return Signal(name, shape=(len(value),), initial=tuple(value))
     return Signal(name, initial=value)
@@ -231,7 +253,7 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """The request that was under way at a checkpoint, and how often it had been asked for."""
+    """The request that was pending at a checkpoint, and how often its answer was polled."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -241,7 +263,7 @@ def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
 def _script(
     recording: Recording, name: str, before: tuple[Tag, int] = _NONE
 ) -> dict[Tag, list[Vector | str | None]]:
-    """For each request, what the controller said each time it was asked."""
+    """For each request, the recorded results of polling the controller for its answer."""
     track = recording.track(f"messages/{name}")
     answers = {
         Tag(int(ns), int(step)): np.array(values)
@@ -264,7 +286,7 @@ def _script(
             out[under_way].append(np.full(track.signals.size, np.nan))  # it was not recorded
         elif kind == "Failed":
             out[under_way].append(text)
-            break  # from here on nobody asks it
+            break  # it is not polled any more
     for tag, answer in answers.items():
         out[tag].append(answer)
     ended = [e.text for e in recording.events if e.kind == "Error"]
@@ -274,10 +296,11 @@ def _script(
 
 
 def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
-    """Requests and events of a controller as they came: tag, kind, text.
+    """Requests and events of a controller in order: tag, kind, text.
 
-    At one tag, Late and Discarded are about an older request; one that is sent there comes next,
-    and may fail within the tag; a tick is Missed where none was sent.
+    At one tag, Late and Discarded concern an earlier request, so they come first.  Then comes a
+    request sent at this tag, which may fail within the tag.  Missed stands for a request that was
+    not sent.
     """
     requests = recording.track(f"messages/{request_topic(name)}")
     tags = {

@@ -1,4 +1,4 @@
-"""Going on from a checkpoint, or from any moment of a recorded flight: what is outside is live."""
+"""Continue from a checkpoint, or from any moment of a recorded run, with live external parts."""
 
 from __future__ import annotations
 
@@ -29,36 +29,42 @@ from rtsim.runs.simulation import MAX, Pace
 from rtsim.scenario.scenario import Scenario
 
 CONTROLLERS = "rtsim.controllers"
-"""Packages add controllers that can be started again from what a recording says of them, by this
-entry point: ``type = "module:function"`` of ``(about, values)``."""
+"""Entry point group: a package registers a function that starts a recorded controller again, as
+``type = "module:function"`` of ``(about, parameters)``."""
 
 
 def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -> Scenario:
-    """The scenario of a recording or a checkpoint, flown by what flew it.
+    """Return the scenario of a recording or a checkpoint with its controllers started again.
 
-    Raises :class:`CheckpointError` where it is another one now, and not ``force``.
+    Raises :class:`CheckpointError` if the scenario has changed since, unless ``force`` is set.
     """
     scenario = scenario_from(header, source, lambda name: started_again(header, name))
     changed = [] if force else changed_since(header, scenario)
     if changed:
         built = any(BUILD_CHANGED in line for line in changed)
-        how = "if the C answers every step up to there as it did" if built else "all the same"
+        how = (
+            "to continue if the C gives the same answers up to this time"
+            if built
+            else "to continue anyway"
+        )
         raise CheckpointError(
-            f"{source} is of another scenario than this is now; --force goes on {how}:\n"
-            + "\n".join(changed)
+            f"the scenario of {source} has changed since; add --force {how}:\n" + "\n".join(changed)
         )
     return scenario
 
 
 def started_again(header: Mapping[str, Any], name: str) -> Controller:
-    """What flew as controller ``name``, as the header describes it."""
+    """Start controller ``name`` again as ``header`` describes it, and return it.
+
+    Raises :class:`CheckpointError` if no package can start controllers of this type.
+    """
     part: Mapping[str, Any] = header.get("scenario", {}).get("parts", {}).get(name, {})
     kind = str(part.get("type", "something unnamed"))
     known = {entry.name: entry for entry in entry_points(group=CONTROLLERS)}
     if kind not in known:
         raise CheckpointError(
-            f"{name} was flown by {kind}, which nothing here can start again "
-            f"(known: {', '.join(sorted(known)) or 'none'}); go on from Python: "
+            f"controller {name} was of type {kind}, which cannot be started again here "
+            f"(known types: {', '.join(sorted(known)) or 'none'}); continue from Python: "
             "simulate(scenario, start=checkpoint)"
         )
     about = {key: part[key] for key in part.get("about", ()) if key in part}
@@ -67,9 +73,10 @@ def started_again(header: Mapping[str, Any], name: str) -> Controller:
 
 
 def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]]:
-    """The latest checkpoint of this very run that is not after ``ns``; ``None``: none is.
+    """Return the last checkpoint of this run at or before ``ns``, and notes on unusable files.
 
-    Looked for beside the recording.  The list says, in words, which of those there are of no use.
+    Checkpoints are searched next to the recording; ``None`` if there is none.  Raises
+    :class:`CheckpointError` if the recording begins after ``ns``.
     """
     found = continued(recording)
     useless: list[str] = []
@@ -84,7 +91,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
         if fits(checkpoint, recording):
             found = checkpoint
         else:
-            useless.append(f"{path} is not of the run in {recording.source}")
+            useless.append(f"{path} is a checkpoint of another run than {recording.source}")
     if found is not None and found.ns > ns:
         raise CheckpointError(
             f"{recording.source} begins at {found.tag}, after {Tag(ns)}; give a later time"
@@ -93,7 +100,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
 
 
 def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
-    """It was taken in this run: the same header, and the states that were recorded then."""
+    """Return True if ``checkpoint`` is of this run: it has the same header and the same states."""
     ours = {key: value for key, value in recording.header.items() if key != "tracks"}
     if ours != checkpoint.header:
         return False
@@ -104,7 +111,7 @@ def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
         row = checkpoint.rows.get(name, 0) - int(before.get(name, 0)) - 1
         track = recording.track(name)
         if row >= len(track):
-            return False  # it was cut off before
+            return False  # the recording was cut off before
         if row >= 0 and np.array(plant["values"]).tobytes() != track.values(row).tobytes():
             return False
     return True
@@ -113,15 +120,16 @@ def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
 def moment(
     recording: Recording, ns: int, *, shown_from: int | None = None, pace: Pace | str = MAX
 ) -> Checkpoint:
-    """A recorded flight at the first tag at or after ``ns``, made by flying it again up to there.
+    """Return a checkpoint of a recorded run at the first tag at or after ``ns``.
 
-    From ``shown_from`` on that takes place at ``pace``, so that a pilot is in the picture.  Raises
-    what ends that flight before, and :class:`CheckpointError` for a time it does not reach.
+    The run is repeated up to that tag: as fast as possible, but from ``shown_from`` (ns) on at
+    ``pace``, so that a pilot can watch it before taking over.  Raises :class:`CheckpointError` for
+    a time outside the recording, and the error that ends the repeated run before ``ns``.
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(
-            f"{recording.source} can be taken over after 0 s and before its end at "
-            f"{Tag(recording.end_ns)}, not at {Tag(ns)}"
+            f"{recording.source} cannot be taken over at {Tag(ns)}; give a time after 0 s and "
+            f"before its end at {Tag(recording.end_ns)}"
         )
     start, _ = nearest(recording, ns if shown_from is None else shown_from)
     if shown_from is not None:
@@ -140,10 +148,10 @@ def _on_to(recording: Recording, start: Checkpoint | None, ns: int, pace: Pace |
     refly(recording, scenario, start=start, stop_ns=ns, checkpoints=at, pace=pace)
     reached = ring.before(recording.end_ns)
     if reached is None:
-        raise CheckpointError(f"{recording.source} ended before {Tag(ns)} when it was flown again")
+        raise CheckpointError(f"{recording.source} ended before {Tag(ns)} when it was run again")
     return reached
 
 
 def _seconds(ns: int) -> str:
-    """Exactly."""
+    """``ns`` in seconds as an exact fraction."""
     return f"{ns}/{NS_PER_S}"

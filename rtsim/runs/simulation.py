@@ -1,4 +1,4 @@
-"""One run from start to end: build, pace, record, certify."""
+"""One run from start to end: build the system, pace it, record it, certify its timing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rtsim.equations.compiling import CHECKED, Compilation
 from rtsim.equations.source_hash import source_hash
 from rtsim.record.event import Event
 from rtsim.record.fingerprint import fingerprint
-from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.record.memory_recorder import NullRecorder, Recorder
 from rtsim.runs.outcome import RECORDER_DEATH, RecordingLost, RunResult
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import Certificate, certify
@@ -35,12 +35,12 @@ from rtsim.timing.policy import CatchUp, Policy
 from rtsim.timing.scheduling import SchedulingRequest, request
 
 MAX = "max"
-"""The pace that never waits."""
+"""The pace of a run that never waits for the wall clock."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How simulated time follows the wall: ``rate`` None is as fast as possible."""
+    """How simulated time follows the wall clock; ``rate`` ``None``: as fast as possible."""
 
     rate: float | None = None
     policy: Policy = CatchUp()
@@ -48,16 +48,16 @@ class Pace:
 
     @classmethod
     def of(cls, text: str | float, **rest: Any) -> Pace:
-        """From ``"max"`` or a rate such as ``"1.0"``."""
+        """Return the pace for ``"max"`` or ``"1.0"``; raises :class:`ScenarioError` for others."""
         if text == MAX:
             return cls(None, **rest)
         try:
             return cls(float(text), **rest)
         except ValueError:
-            raise ScenarioError(f"pace {text!r}; give 'max' or a rate such as 1.0") from None
+            raise ScenarioError(f"pace is {text!r}; give 'max' or a rate such as 1.0") from None
 
     def clock(self, told: bool = False) -> Clock:
-        """``told``: somebody may change the rate while the run goes on."""
+        """Return the clock of a run; ``told``: commands may change the rate during the run."""
         return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer is shown, in the slack of a frame."""
+    """The progress of a run, which an observer gets in the slack of a frame."""
 
     ns: int
     until_ns: int
@@ -75,19 +75,19 @@ class Progress:
 
 @dataclass(frozen=True)
 class FedInputs:
-    """What a replay takes from a recording instead of from outside."""
+    """What a replay takes from a recording instead of from external sources."""
 
     inlets: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     inserted: Sequence[int] = ()
-    """Tags (ns) that event inputs made."""
+    """Tags (ns) that event inputs inserted."""
     events: Sequence[Event] | None = None
-    """What happened, for faults of lines that are not there."""
+    """Recorded events, for faults of lines to boards that a replay does not use."""
     commands: Sequence[PendingCommand] = ()
-    """What the run was told, by tag."""
+    """Commands of the run, in the order of their tags."""
 
     def after(self, ns: int) -> FedInputs:
-        """The same without what had happened by ``ns``."""
+        """Return a copy without everything up to and including ``ns``."""
         return replace(
             self,
             inserted=[at for at in self.inserted if at > ns],
@@ -115,21 +115,30 @@ def simulate(
     on_recorder_death: str = "continue",
     tell: Callable[[str], object] | None = None,
 ) -> RunResult:
-    """Run ``scenario`` once and record it; from ``start`` on, where that is given.
+    """Run ``scenario`` once, record it, and return the result.
 
-    Whatever ends the run, the recording is finished first and says why.  Raises what the parts
-    raise (:class:`RtsimError`); an interrupt from the keyboard is an ordinary end.  Where the
-    recording is lost on the way, ``tell`` is called at once and the run goes on without it, or,
-    with ``on_recorder_death="end"``, ends; :class:`RecordingLost` has what came of it.
+    ``pace``: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.  ``until``: end
+    of the run, s (default: the scenario's own).  ``stop_ns``: stop earlier, at the first tag at or
+    after this time.  ``fed``: recorded inputs instead of live ones.  ``publisher`` gets the states,
+    ``observe`` the progress, ``inbox`` gives commands.  ``clock`` replaces the wall clock.
+    ``start``: the checkpoint to continue from; ``checkpoints``: those to save.  If the recording
+    fails, ``tell`` is called at once, and the run continues, or ends with
+    ``on_recorder_death="end"``.
+
+    The recording is completed however the run ends; Ctrl-C is a normal end.  Raises
+    :class:`ScenarioError` for invalid arguments, the errors of the components
+    (:class:`RtsimError`), and :class:`RecordingLost`, with the result, if the recording failed.
+
+        result = simulate(scenario, until=2.0, recorder=MemoryRecorder())
     """
     if on_recorder_death not in RECORDER_DEATH:
         raise ScenarioError(
-            f"on_recorder_death = {on_recorder_death!r}; give one of {', '.join(RECORDER_DEATH)}"
+            f"on_recorder_death is {on_recorder_death!r}; give one of {', '.join(RECORDER_DEATH)}"
         )
     pace = pace if isinstance(pace, Pace) else Pace.of(pace)
     until_ns = scenario.until_ns if until is None else to_ns(until, "until")
     if until_ns <= 0:
-        raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
+        raise ScenarioError(f"until is {until!r} s, but a run must last longer than 0 s")
     recorder = recorder or NullRecorder()
     with ExitStack() as undo:
         undo.callback(getattr(recorder, "close", _nothing))
@@ -172,7 +181,7 @@ def simulate(
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
-    """``may_change``: somebody may pace a run that is as fast as possible."""
+    """``may_change``: commands may later pace a run that is as fast as possible."""
     faults, frame_ns = system.faults, shortest_period(system)
     if faults is None or faults.loop is None:
         return Pacer(clock, policy, frame_ns=frame_ns)
@@ -182,18 +191,18 @@ def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pa
 
 
 def _nothing(*_: object) -> None:
-    """Where nothing is to be done."""
+    """Do nothing."""
 
 
 def _lost(
     executive: Executive, end: bool, tell: Callable[[str], object]
 ) -> Callable[[str], object]:
-    """What a recorder calls that fails while the run goes on."""
+    """Return the function that a recorder calls if it fails during the run."""
 
     def lost(cause: str) -> None:
         since = executive.lose_recording(cause, end)
-        then = "the run ends" if end else "the run goes on without it"
-        tell(f"the recording is lost {since}; {then}")
+        then = "the run ends" if end else "the run continues without it"
+        tell(f"the recording failed: it is lost {since}; {then}")
 
     return lost
 
@@ -218,7 +227,7 @@ class _Flown:
 
 
 def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> _Flown:
-    """The loop, under the scheduling that was asked for; what ends it is noted, not raised."""
+    """Run the loop under the requested scheduling; the error that ends it is returned."""
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
     wall = clock if isinstance(clock, WallClock) else None
@@ -258,11 +267,11 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
-    """What ended the loop, as what can be raised to whoever called."""
+    """Return the exception that ended the loop in a form that can be raised to the caller."""
     if isinstance(problem, Exception):
         return problem
     try:
-        blame("a part of the run", at, problem)
+        blame("a component of the run", at, problem)
     except Exception as error:
         return error
 
@@ -270,8 +279,8 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
 def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
     if start.ns >= until_ns:
         raise CheckpointError(
-            f"{start.source} is of {start.tag}, and the run ends at {Tag(until_ns)}: nothing is "
-            "left to run; give a later --until"
+            f"the checkpoint {start.source} is at {start.tag}, but the run ends at "
+            f"{Tag(until_ns)}: nothing is left to run; give a later --until"
         )
     inserted = system.inserted
     start.restore(system)
@@ -286,7 +295,7 @@ def _conclude(
     checkpoints: Taking | None,
     figures: Mapping[str, Any],
 ) -> RunResult:
-    """Close everything; the run's own error is told first, what closing adds is a note to it."""
+    """Close everything; raise the run's error, with errors of closing as notes, if there is one."""
     late = sum(c.lates for c in system.controllers)
     missed = sum(c.missed for c in system.controllers)
     footer = {
@@ -333,14 +342,14 @@ def _observer(
 
 
 def shortest_period(system: System) -> int:
-    """The loop's frame in ns: the shortest step or period that anything declares."""
+    """Return the frame of the loop in ns: the shortest step or period of any component."""
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)
 
 
 def check_outside(system: System) -> None:
-    """In real time a controller outside the process must be given time to answer."""
+    """Raise :class:`ScenarioError` for an external controller that has no time to answer."""
     for task in system.controllers:
         if (
             task.controller.outside
@@ -349,15 +358,15 @@ def check_outside(system: System) -> None:
             and task.compute.constant == (0,)
         ):
             raise ScenarioError(
-                f"{task.name} lives outside the process and is allowed no time to answer; "
-                "give it compute=Fixed(0.005), or run with --pace max"
+                f"the controller {task.name} runs outside this process, but its compute latency "
+                "is 0 s; give it compute=Fixed(0.005), or run with --pace max"
             )
 
 
 def header(
     scenario: Scenario, seed: int, pace: Pace, until_ns: int, compile: Compilation
 ) -> dict[str, Any]:
-    """What a recording says of its run, before the run."""
+    """Return the header of a recording: scenario, seed, pace and everything else known before."""
     return {
         "rtsim": __version__,
         "scenario": scenario.describe(),
@@ -375,7 +384,7 @@ def header(
 
 
 def compilation_of(header: Mapping[str, Any]) -> Compilation:
-    """How the functions of a recorded run were made ready."""
+    """Return how the functions of a recorded run were compiled, from its header."""
     return CHECKED if header.get("checked") else bool(header["compile"])
 
 

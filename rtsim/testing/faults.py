@@ -20,8 +20,8 @@ from rtsim.engine.faults.present import Present
 from rtsim.models.unstable import scenario as unstable
 from rtsim.record.exact import compare_exact
 from rtsim.record.fault_marks import FAULT
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario

@@ -20,8 +20,8 @@ from rtsim.components.controller import Controller
 from rtsim.models.f16.law import LAW_OUTPUTS
 from rtsim.models.f16.published import hold_against_nasa
 from rtsim.record.exact import compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario

@@ -20,7 +20,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.equations.model import Model
 from rtsim.record.reading import Recording
 from rtsim.runs import replay
-from rtsim.runs.diverging import Verdict, diverge, flying
+from rtsim.runs.diverging import Verdict, diverge, repeating
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
@@ -120,7 +120,7 @@ def flights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
         refly(*given, start=start, stop_ns=stop_ns, **how)
 
     with monkeypatch.context() as patched:
-        patched.setattr(flying, "refly", watched)
+        patched.setattr(repeating, "refly", watched)
         yield flown
 
 

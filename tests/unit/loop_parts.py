@@ -12,8 +12,8 @@ from rtsim.core.errors import OverrunError
 from rtsim.engine.commands.commands import read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.event import Event
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing import FakeClock

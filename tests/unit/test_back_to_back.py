@@ -30,8 +30,8 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.models.unstable import controller, scenario
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
@@ -140,7 +140,7 @@ def test_a_loop_that_fails_alone_is_told_so(good: Build) -> None:
     assert out.explanation.startswith("The open loop agrees (controller: all 31 steps agree")
     assert "what the loop" not in out.explanation
     assert "smaller tolerance" in out.explanation
-    assert "closed loop: plant.force: beyond at 0.6 s" in out.in_words
+    assert "closed loop: plant.force: fails at 0.6 s" in out.in_words
     del good
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
-from rtsim.record.tape import NullRecorder
+from rtsim.record.memory_recorder import NullRecorder
 from tools.bench import blocks, blocks_cases, frame, gateway, memory, sil, solve, speed, step
 from tools.bench.__main__ import main
 from tools.bench.blocks_cases import Case

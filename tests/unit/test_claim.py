@@ -31,7 +31,7 @@ def test_an_older_recording_is_written_over_only_when_that_is_said(tmp_path: Pat
     path = tmp_path / "a.mcap"
     record(path)
     before = path.read_bytes()
-    with pytest.raises(PathTaken, match=r"a\.mcap holds an older recording.*--force"):
+    with pytest.raises(PathTaken, match=r"a\.mcap is an existing recording.*--force"):
         record(path)
     assert path.read_bytes() == before
     record(path, overwrite=True)
@@ -42,7 +42,7 @@ def test_an_older_recording_is_written_over_only_when_that_is_said(tmp_path: Pat
 def test_what_is_no_recording_is_never_written_over(tmp_path: Path, overwrite: bool) -> None:
     path = tmp_path / "mine.py"
     path.write_text("precious = 1\n")
-    with pytest.raises(PathTaken, match="is not a recording and is not written over"):
+    with pytest.raises(PathTaken, match="is not a recording, so it is not overwritten"):
         record(path, overwrite)
     assert path.read_text() == "precious = 1\n"
 

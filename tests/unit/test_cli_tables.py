@@ -25,7 +25,7 @@ def shown(width: int, *columns: Column, rows: list[list[str]]) -> str:
 @pytest.mark.parametrize("width", [20, 60, 80, 200])
 def test_names_are_never_cut(width: int) -> None:
     columns = Column("signal"), Column("rel", number=True, drop=1), Column("verdict", fold=True)
-    text = shown(width, *columns, rows=[[NAME, "123456.789", "beyond at 0.005 s, 500/502"]])
+    text = shown(width, *columns, rows=[[NAME, "123456.789", "fails at 0.005 s, 500/502"]])
     assert NAME in text
     assert "500/502" in text
     assert ("123456.789" in text) == (width > 80)
@@ -57,7 +57,7 @@ def test_a_comparison_shows_the_worst_and_says_what_it_hides(
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].startswith("a.x29 ")
     assert len([line for line in lines if line.startswith("a.")]) == 20
-    assert "… 10 more: --all" in lines
+    assert "… 10 more; --all shows them" in lines
     print_comparison(verdict, show_all=True)
     assert "a.same" in capsys.readouterr().out
 

@@ -63,7 +63,7 @@ def test_a_value_is_read_with_the_unit_behind_it(
 def test_a_value_without_a_number_is_refused(told: Told, typed: str) -> None:
     result = CliRunner().invoke(main, ["ctl", "set", "a.b", *typed.split()])
     assert result.exit_code == 2
-    assert "is no number" in result.output
+    assert "is not a number" in result.output
     assert told.last == ()
 
 

@@ -12,8 +12,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 
 STATE = Signals(
     Signal("h", "m"),
@@ -73,7 +73,7 @@ def test_figures_of_a_difference() -> None:
     assert (h.max_abs, h.max_rel, h.rows) == (1.0, 0.25, 4)
     assert (h.first, h.worst, h.first_failed) == (Tag(MS, 1), Tag(3 * MS, 1), Tag(MS, 1))
     assert not result.ok
-    assert "beyond at 0.001 s +1, 2/4" in h.reason
+    assert "fails at 0.001 s +1, 2/4" in h.reason
     assert [r.name for r in result.failures] == ["p.h"]
 
 
@@ -90,7 +90,7 @@ def test_the_last_matching_pattern_counts() -> None:
     a, b = run(with_h(1, 2)), run(with_h(1, 3))
     assert compare(a, b, {"p.h": (0, 0), "p.*": (1, 0)}).ok
     assert not compare(a, b, {"p.*": (1, 0), "p.h": (0, 0)}).ok
-    with pytest.raises(ScenarioError, match=r"no signal fits 'p\.g'"):
+    with pytest.raises(ScenarioError, match=r"no signal matches 'p\.g'"):
         compare(a, b, {"p.g": (1, 0)})
     for bad in ((-1.0, 0.0), (math.nan, 0.0)):
         with pytest.raises(ScenarioError, match="tolerance"):
@@ -118,7 +118,7 @@ def test_a_nan_is_named() -> None:
 
 def test_zero_tolerance_means_the_same_bits() -> None:
     a, b = run(with_h(0.0)), run(with_h(-0.0))
-    assert "equal but not the same bits" in signal(compare(a, b), "p.h").reason
+    assert "equal values with different bits" in signal(compare(a, b), "p.h").reason
     assert compare(a, b, {"p.h": (1e-300, 0)}).ok
 
 
@@ -145,10 +145,10 @@ def test_missing_signals_and_tracks_fail_and_extra_ones_do_not() -> None:
     one, two = run([[1.0]], signals=small), run([[1.0, 2.0]], signals=large)
     assert compare(one, two).ok
     assert compare(one, two).extra == ["p.b"]
-    assert signal(compare(two, one), "p.b").reason == "missing in the candidate"
+    assert signal(compare(two, one), "p.b").reason == "the candidate has no such signal"
     recorder = MemoryRecorder()
     recorder.track("p", ("step", "side"), small).append(0, (0, 0), np.ones(1))
-    assert "track is missing" in signal(compare(one, recorder.recording()), "messages/m.u").reason
+    assert "has no such track" in signal(compare(one, recorder.recording()), "messages/m.u").reason
     assert not compare(MemoryRecorder().recording(), one).ok, "nothing compared is no success"
 
 
@@ -163,7 +163,7 @@ def test_a_short_overlap_fails_and_a_longer_candidate_does_not() -> None:
     short, long = run(with_h(1, 2)), run(with_h(1, 2, 3))
     assert compare(short, long).ok
     assert signal(compare(long, short), "overlap").reason == (
-        "the candidate ends at 0.001000000 s, it has to reach 0.002000000 s"
+        "the candidate ends at 0.001000000 s, but it must reach 0.002000000 s"
     )
     assert not compare(long, short, tags="common").ok
 
@@ -172,7 +172,8 @@ def test_other_tags_fail_unless_common_ones_are_asked_for() -> None:
     fine, coarse = run(with_h(0, 1, 2, 3, 4)), run(with_h(0, 2, 4), step_ns=2 * MS)
     reason = signal(compare(fine, coarse), "p.h").reason
     assert reason == (
-        "other tags: row 1 is 0.001000000 s +1 (x+) in the baseline, 0.002000000 s +1 (x+) here"
+        "other tags: row 1 is 0.001000000 s +1 (x+) in the baseline, "
+        "0.002000000 s +1 (x+) in the candidate"
     )
     common = compare(fine, coarse, tags="common")
     assert common.ok
@@ -230,7 +231,7 @@ def test_exact_comparison_names_the_first_tag_track_and_column() -> None:
     assert found is not None
     assert (found.tag.ns, found.track, found.column) == (MS, "messages/m", "arrival")
     found = compare_exact(a, run([[0, 0, 0], [1, 0, -0.0], [2, 1, 0]], stamps=[5, 6, 7]))
-    assert str(found) == "p.phi at 0.001000000 s +1: 0.0 in the baseline, -0.0 now"
+    assert str(found) == "p.phi at 0.001000000 s +1: 0.0 in the baseline, -0.0 in the candidate"
 
 
 def test_exact_comparison_of_runs_of_other_length_or_layout() -> None:

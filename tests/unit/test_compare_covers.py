@@ -12,8 +12,8 @@ from test_cli import data, rtsim
 from rtsim.cli.recordings import tolerances
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.comparison import Comparison, compare
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome, SignalResult, Tolerance
 
 MS = 1_000_000
@@ -90,14 +90,14 @@ def test_a_terminal_guard_is_an_end_of_its_own() -> None:
         run(LONG[:3], reason="terminal", until_ms=9), run(LONG[:3], reason="terminal", until_ms=9)
     )
     assert found.outcome is Outcome.PASSED
-    assert "where a terminal guard fired" in str(found.endings[0])
+    assert "was ended by a terminal guard" in str(found.endings[0])
 
 
 @pytest.mark.parametrize("reason", ["interrupted", "quit", "restored"])
 def test_a_candidate_that_was_stopped_from_outside_is_no_failure(reason: str) -> None:
     found = compare(run(LONG, messages=5), run(LONG[:3], reason=reason, until_ms=4, messages=3))
     assert found.outcome is Outcome.UNDECIDED
-    assert "it has to reach 0.004000000 s" in found.undecided[0]
+    assert "but it must reach 0.004000000 s" in found.undecided[0]
     assert signal(found, "p.x").rows == 3
     assert signal(found, "p.x").there == 5
     other = run([0.0, 1.5, 2.0], reason=reason, until_ms=4, messages=3)
@@ -163,7 +163,7 @@ def test_rows_are_told_of_rows_there() -> None:
     [
         (0.2, 0.1, ""),
         (0.5, 0.1, "tolerance 0.5 above a tenth of its range 4"),
-        (1.0, 0.9, "tolerance 1 above a tenth of its range 4, off by 0.9"),
+        (1.0, 0.9, "tolerance 1 above a tenth of its range 4, differs by 0.9"),
         (5.0, 0.0, ""),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_remark_is_of_the_element_that_is_small() -> None:
         words[:, -1] = np.array([0.0, 1e-3, 2e-3 + off]).view(np.int64)
         recordings.append(one)
     remark = signal(compare(recordings[0], recordings[1], {"p.v": (1e-2, 0.0)}), "p.v").remark
-    assert remark == ("tolerance 0.01 above a tenth of its range 0.002, off by 0.001")
+    assert remark == ("tolerance 0.01 above a tenth of its range 0.002, differs by 0.001")
 
 
 def test_of_a_repeated_pattern_the_last_one_counts_where_it_stands() -> None:
@@ -223,7 +223,7 @@ def test_the_command_says_how_each_run_ended() -> None:
     assert "could not be decided: the baseline ended in an error at 0.05 s of 1 s" in done.stdout
     assert "the wing broke" in done.stdout
     assert "whole.mcap reached its end at 1 s" in done.stdout
-    assert "to compare up to where both came: --to 0.05" in done.stdout
+    assert "to compare up to the time that both runs reached: --to 0.05" in done.stdout
     assert rtsim("compare", "died.mcap", "whole.mcap", "--to", "0.05").exit_code == 0
     told: Any = data(rtsim("compare", "died.mcap", "whole.mcap", "--json"))
     assert (told["ok"], told["outcome"], told["rows"]) == (False, "undecided", 6)
@@ -268,7 +268,7 @@ def test_an_end_before_the_start_is_refused(last: str) -> None:
     fly("a.mcap")
     done = rtsim("compare", "a.mcap", "a.mcap", "--to", last)
     assert done.exit_code == 2
-    assert "give a time after 0.000 s" in done.stderr
+    assert "not after the beginning of the comparison at 0.000 s" in done.stderr
 
 
 @pytest.mark.usefixtures("folder")
@@ -277,4 +277,4 @@ def test_what_is_passed_with_a_remark_is_shown() -> None:
     fly("fast.mcap", "--set", "speed=1.5")
     done = rtsim("compare", "a.mcap", "fast.mcap", "--tol", "p.x=9", "--tol", "p.x=0.6")
     assert done.exit_code == 0, done.output
-    assert "above a tenth of its range 1, off by 0.5" in done.stdout
+    assert "above a tenth of its range 1, differs by 0.5" in done.stdout

@@ -12,8 +12,8 @@ import pytest
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import START, Tag
 from rtsim.record.comparison import Comparison, SignalResult, compare, compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Tolerance
 
 Rows = Sequence[tuple[int, float]]
@@ -57,7 +57,7 @@ def test_a_track_that_is_missing_fails_and_those_behind_it_are_compared() -> Non
     ours = recorded(a=values(1), b=values(1), c=values(1))
     result = compare(ours, recorded(b=values(1), c=values(2), d=values(0)))
     assert failed(result) == {
-        "a.x": "the track is missing in the candidate", "c.x": "beyond at 0 s, 1/1",
+        "a.x": "the candidate has no such track", "c.x": "fails at 0 s, 1/1",
     }  # fmt: skip
     assert result.extra == ["d"]
 
@@ -205,7 +205,7 @@ def test_a_signal_that_has_the_name_of_a_stamp_is_told_apart() -> None:
         (Signal("x", "ft"), "its unit is 1 in the baseline, ft in the candidate"),
         (Signal("x", shape=(2,)), r"its shape is () in the baseline, (2,) in the candidate"),
         (Signal("x", kind="angle"), "its kind is scalar in the baseline, angle in the candidate"),
-        (Signal("y"), "missing in the candidate"),
+        (Signal("y"), "the candidate has no such signal"),
     ],
 )
 def test_a_signal_of_another_meaning_is_no_other_value_of_it(other: Signal, said: str) -> None:

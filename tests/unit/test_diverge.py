@@ -30,10 +30,10 @@ def test_equal_runs_are_equal() -> None:
     for arguments in (("a.mcap", "b.mcap"), ("a.mcap",), ("a.mcap", "b.mcap", "--no-fly")):
         result = rtsim("diverge", *arguments)
         assert result.exit_code == 0, result.output
-        assert "agree bit for bit, from 0 to 1 s" in result.stdout
+        assert "agree bit for bit from 0 to 1 s" in result.stdout
     result = rtsim("diverge", "a.mcap", "--from", "0.6")
     assert result.exit_code == 0, result.output
-    assert "agree bit for bit, from 0.5 to 1 s" in result.stdout
+    assert "agree bit for bit from 0.5 to 1 s" in result.stdout
 
 
 @pytest.mark.parametrize("other", ["b.mcap", ""])
@@ -73,7 +73,7 @@ def test_a_clock_of_the_wall(other: str) -> None:
     assert told["agreed"] == {"ns": 390 * MS, "step": 0}
     assert [pair["name"] for pair in told["first"]["values"]] == ["y"]
     fed = told["fed"]
-    assert "the computation of c on what it sampled at 0.400000000 s" in fed["how"]
+    assert "the computation of c from its samples at 0.400000000 s" in fed["how"]
     assert [(pair["name"], pair["source"]) for pair in fed["inputs"]] == [("c.x", "s.x")]
     assert fed["equal"]
 
@@ -149,7 +149,7 @@ def test_memory_in_c_that_was_never_set(folder: Path) -> None:
     assert rtsim("diverge", "a.mcap").exit_code == 0
     told = diverged("a.mcap", "--live")
     assert place(told) == (400 * MS, 0, "message", "controller", "content")
-    assert told["fed"]["how"].startswith("the computation of controller on what it sampled")
+    assert told["fed"]["how"].startswith("the computation of controller from its samples")
     assert told["fed"]["equal"]
 
 
@@ -169,8 +169,8 @@ def test_what_people_read() -> None:
     )
     assert x.endswith(f"{steps} ulp apart")
     tag = Recording.open("a.mcap").track("plant").tag(row)
-    assert f"first that differs: plant plant (x-) at {tag}" in lines
-    assert lines[0].startswith("last tag at which all agreed: 0.5")
+    assert f"first difference: plant plant (x-) at {tag}" in lines
+    assert lines[0].startswith("last tag at which everything agreed: 0.5")
     assert any(line.startswith("plant.g ") and line.endswith("equal gust.u") for line in lines)
-    assert "all of that is equal: the difference was made there" in lines
-    assert any(line.startswith("random streams drawn from after 0.5") for line in lines)
+    assert "all these inputs are equal: the difference was made in this computation" in lines
+    assert any(line.startswith("random streams used after 0.5") for line in lines)

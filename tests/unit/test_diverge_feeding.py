@@ -65,7 +65,7 @@ def test_an_output_was_fed_by_the_state_of_its_own_tag() -> None:
     verdict = parted(turning(0.0, 0.0), turning(0.0, 1e-9))
     assert named(verdict) == (Tag(50 * MS), "plant", "p", "x-")
     assert [pair.name for pair in verdict.place.pairs] == ["sum"]
-    assert verdict.fed.how == "the outputs of p are made of its state at 0.050000000 s"
+    assert verdict.fed.how == "the outputs of p, computed from its state at 0.050000000 s"
     assert list(fed_by(verdict)) == ["p.q_0", "p.q_1", "p.w_0", "p.w_1", "p.k_0", "p.k_1"]
 
 

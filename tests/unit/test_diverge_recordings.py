@@ -61,7 +61,7 @@ def test_a_beginning_outside_the_recording_is_refused(when: str) -> None:
     result = rtsim("diverge", "a.mcap", "--from", when)
     assert result.exit_code == 2, result.output
     assert "a.mcap" in result.stderr
-    assert "give a --from" in result.stderr
+    assert "is outside a.mcap; give a time" in result.stderr
 
 
 def _cut(path: Path, data: bytes) -> Iterator[tuple[float, tuple[str, ...]]]:
@@ -163,7 +163,7 @@ def test_one_recording_is_not_compared_without_flying() -> None:
     fly("a.mcap")
     result = rtsim("diverge", "a.mcap", "--no-fly")
     assert result.exit_code == 2
-    assert "give two, or leave --no-fly out" in result.stderr
+    assert "give two recordings, or leave --no-fly out" in result.stderr
     result = rtsim("diverge", "nothing.mcap")
     assert result.exit_code == 2
 
@@ -171,7 +171,7 @@ def test_one_recording_is_not_compared_without_flying() -> None:
 def test_one_that_was_run_from_python_needs_its_scenario() -> None:
     scenario = shaken(0.362, 1e-13)
     a = trace_of(scenario, compile=False)
-    with pytest.raises(RecordingError, match="it was run from Python") as raised:
+    with pytest.raises(RecordingError, match="its run was started from Python") as raised:
         diverge(a)
     assert "rtsim.runs.diverging.diverge(recording, scenarios=(scenario, None))" in str(
         raised.value.__notes__
@@ -182,4 +182,4 @@ def test_one_that_was_run_from_python_needs_its_scenario() -> None:
     other = trace_of(shaken(0.362, 0.0), compile=False)
     verdict = diverge(a, other)  # only read
     assert named(verdict) == (Tag(370 * MS), "plant", "p", "x-")
-    assert any("it was run from Python" in note for note in verdict.notes)
+    assert any("its run was started from Python" in note for note in verdict.notes)

@@ -30,7 +30,7 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.exact import compare_exact
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging import diverge, finder
-from rtsim.runs.diverging.flying import RecordedRun
+from rtsim.runs.diverging.repeating import RecordedRun
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
@@ -100,7 +100,7 @@ def test_a_message_that_another_seed_loses() -> None:
     values = {pair.name: (pair.a, pair.b) for pair in verdict.place.pairs}
     assert set(values["status"]) == {"delivered", "lost"}
     assert "never" in values["arrival (ns)"]
-    assert any("seed: 1, and 2" in note for note in verdict.notes)
+    assert any("seed: 1 and 2" in note for note in verdict.notes)
 
 
 def starting(spare: float) -> Scenario:
@@ -260,4 +260,4 @@ def test_a_state_that_was_changed_in_a_checkpoint_is_told_as_that(folder: Path) 
         broken.save(path)
     told = diverged("a.mcap")
     assert place(told) == (500 * MS, 0, "memory", "c", "state")
-    assert any("do not when that is flown again" in note for note in told["notes"])
+    assert any("repeated runs do not differ there" in note for note in told["notes"])

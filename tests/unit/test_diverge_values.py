@@ -20,7 +20,7 @@ OTHER_NAN: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
     ("a", "b", "equal", "apart"),
     [
         (1.0, 1.0, True, ""),
-        (0.0, -0.0, False, "the other zero"),
+        (0.0, -0.0, False, "0.0 and -0.0"),
         (1.0, math.nextafter(1.0, 2), False, "1 ulp apart"),
         (-5e-324, 5e-324, False, "2 ulp apart"),
         (1.0, 1.5, False, "0.5 apart"),

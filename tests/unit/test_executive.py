@@ -15,7 +15,7 @@ from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.executive import RECORDING_LOST, Executive
 from rtsim.equations.model import Model
-from rtsim.record.tape import MemoryRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer

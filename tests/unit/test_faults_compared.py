@@ -51,8 +51,8 @@ def test_a_table_says_what_each_did_in_the_flight_with_the_board(tmp_path: Path)
     assert "Faults in the run with the board" in text
     assert ROW in [line.split() for line in text.splitlines()]
     for told in (text, page):
-        assert "these do nothing here: bytes (controller has no line here" in told
-        assert "these never acted in this run: far" in told
+        assert "these faults have no effect here: bytes (controller has no line here" in told
+        assert "these faults never acted in this run: far" in told
     cells = "<td>lost</td><td>drop</td><td>controller</td>"
     assert cells in page.partition("<h2>Faults</h2>")[2]
 

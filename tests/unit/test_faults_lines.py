@@ -18,8 +18,8 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.present import Present
 from rtsim.record.exact import compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario

@@ -75,7 +75,7 @@ def test_run_counts_what_a_fault_did_and_says_what_it_cannot_do(tmp_path: Path) 
     assert ["bytes", "silence", "controller.to_board", "0"] in table
     assert ["lost", "drop", "controller", "1"] in table
     assert ["stuck", "stuck", "unstable.y", "1"] in table
-    assert "note: these do nothing here: bytes (controller has no line here" in done.output
+    assert "note: these faults have no effect here: bytes (controller has no line" in done.output
     replayed = CliRunner().invoke(main, ["replay", "--trust", str(tmp_path / "a.mcap")])
     assert replayed.exit_code == 0, replayed.output
     assert "equal bit for bit" in replayed.output
@@ -88,7 +88,7 @@ def test_strict_is_a_no_where_a_fault_can_do_nothing_or_never_did(tmp_path: Path
     never = fitting.replace("at = 0.2", "at = 2.0")
     done = run(tmp_path, "--no-record", "--plain", "--strict", text=never)
     assert done.exit_code == 1
-    assert "note: these never acted in this run: lost" in done.output
+    assert "note: these faults never acted in this run: lost" in done.output
 
 
 def test_run_as_json(tmp_path: Path) -> None:

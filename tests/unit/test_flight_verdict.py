@@ -16,8 +16,8 @@ from hitl.comparison.flights import OVERLAP
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.comparison import Comparison
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import Outcome, SignalResult, Tolerance
 
 MS = 1_000_000

@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("orbit",), "orbit has 0 inlets (none); a person moves exactly one"),
+        (("orbit",), "orbit has 0 external inputs (none), but a person controls exactly one"),
         (("f16", "--size", "big"), "write WIDTHxHEIGHT"),
         (("f16", "--size", "10x10"), "give 160x120 to 7680x4320"),
         (("f16", "--size", "\u00b2x100"), "write WIDTHxHEIGHT"),
@@ -56,8 +56,8 @@ def scenario() -> Scenario:
 @pytest.mark.parametrize(
     ("signal", "told"),
     [
-        ("Signal('push', shape=(2,))", "lever.push has 2 elements, and a person moves single"),
-        ("Signal('push', low=1.0, high=1.0)", "lever.push lies between 1 and 1, where nothing"),
+        ("Signal('push', shape=(2,))", "lever.push is an array of 2 elements, but a stick can"),
+        ("Signal('push', low=1.0, high=1.0)", "lever.push has the limits 1 to 1, so a stick"),
     ],
 )
 def test_an_inlet_that_no_stick_can_move(signal: str, told: str) -> None:

@@ -126,4 +126,4 @@ def test_origins_are_written_as_browsers_do() -> None:
 def test_the_option_goes_with_foxglove() -> None:
     done = CliRunner().invoke(main, ["run", "ball", "--foxglove-origin", "https://a"])
     assert done.exit_code == 2
-    assert "goes with --foxglove" in done.output
+    assert "works only with --foxglove" in done.output

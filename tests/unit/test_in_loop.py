@@ -18,8 +18,8 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.equations.model import Model
 from rtsim.record.comparison import compare
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import SignalResult, Tolerance
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
@@ -226,7 +226,7 @@ def test_a_difference_before_the_first_late_answer_is_told_first() -> None:
     failed = failures(out)
     assert failed["messages/law.force"].first_failed == Tag(10 * MS)
     assert failed["overlap"].reason.startswith("1 answer was Late; compared")
-    assert "closed loop: messages/law.force: beyond at 0.01 s, 2/3" in out.in_words
+    assert "closed loop: messages/law.force: fails at 0.01 s, 2/3" in out.in_words
 
 
 def test_where_time_is_stretched_a_late_answer_changes_nothing() -> None:

@@ -31,10 +31,10 @@ def test_seconds_for_all_or_for_one() -> None:
     ("values", "text"),
     [
         (["c=0.1"], "unknown controller 'c'"),
-        (["0.1", "a=0.2"], "a has one already"),
+        (["0.1", "a=0.2"], "the latency of a is given twice"),
         (["much"], "'much' is not a number of seconds"),
         (["-0.1"], "negative"),
-        (["a=from:"], "names no recording"),
+        (["a=from:"], "name of the recording is missing"),
         (["from:nowhere.mcap"], "nowhere.mcap"),
     ],
 )
@@ -47,7 +47,7 @@ def test_what_cannot_be_meant(
 
 
 def test_for_which_controller() -> None:
-    with pytest.raises(ScenarioError, match=r"for which of a, b\? type: --latency a=0.1"):
+    with pytest.raises(ScenarioError, match=r"\(a, b\); name one: --latency a=0\.1"):
         parse_latencies(["0.1"], ["a", "b"], of_all=False)
 
 
@@ -127,7 +127,7 @@ def test_the_c_flies_with_it_too_and_replays_without_the_c(folder: Path) -> None
 @pytest.mark.realtime
 @pytest.mark.parametrize(
     ("cut", "text"),
-    [(40, "no recording"), (2000, ""), (None, "measured controller, not autopilot")],
+    [(40, "no recording"), (2000, ""), (None, "of controller, but not of autopilot")],
 )
 def test_a_run_that_says_too_little_is_one_error(folder: Path, cut: int | None, text: str) -> None:
     data = (folder / "live.mcap").read_bytes()

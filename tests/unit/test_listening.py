@@ -48,7 +48,7 @@ def test_by_the_word_it_is_served() -> None:
 def test_the_word_alone_is_refused() -> None:
     told = CliRunner().invoke(main, ["run", "unstable", "--no-record", "--foxglove-unencrypted"])
     assert told.exit_code == 2
-    assert "goes with --foxglove HOST:PORT" in told.stderr
+    assert "works only with --foxglove HOST:PORT" in told.stderr
 
 
 def test_what_is_bound_counts_and_not_what_a_name_stood_for(

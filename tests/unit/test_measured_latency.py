@@ -177,7 +177,7 @@ def test_late_answers_are_told() -> None:
     run.events.append(Event(Tag(5), "Late", "other", "", {}))
     found = measured_latency(run, "law")
     assert found.late == 1
-    assert "1 more were Late, and are not in it" in found.in_words
+    assert "1 more were Late and are not included" in found.in_words
 
 
 # -- what is refused
@@ -186,17 +186,17 @@ def test_late_answers_are_told() -> None:
 def test_a_run_without_measurements() -> None:
     from rtsim.models.unstable import scenario as unstable
 
-    with pytest.raises(RecordingError, match="measured nothing: only a controller that runs out"):
+    with pytest.raises(RecordingError, match="contains no measured latencies: only external con"):
         measured_latency(trace_of(unstable(), until=1), "controller")
 
 
 def test_too_few_answers() -> None:
-    with pytest.raises(RecordingError, match=r"measured 99 answers of law; 100 are needed"):
+    with pytest.raises(RecordingError, match=r"contains 99 measured answers of law; at least 100"):
         measured_latency(recorded([MS] * (FEWEST - 1)), "law")
 
 
 def test_a_controller_of_another_name() -> None:
-    with pytest.raises(RecordingError, match=r"measured law, not guidance; type from:.*:law"):
+    with pytest.raises(RecordingError, match=r"of law, but not of guidance; type from:.*:law"):
         measured_latency(recorded([MS] * FEWEST), "guidance")
 
 

@@ -19,9 +19,9 @@ from rtsim.core.net.sockets import Broadcast
 from rtsim.engine.faults.reading import read_faults
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.registry import VIEWED, RegisteredRun, enter
+from rtsim.record.atomic_write import write_whole
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.report import write_report
-from rtsim.record.tape import MemoryRecorder
-from rtsim.record.whole import write_whole
 from rtsim.scenario.loading import load_scenario
 
 RTSIM = f"{sys.executable} -m rtsim"
@@ -36,7 +36,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-LOST = "Error: cannot write to standard output: No space left on device; what this command had"
+LOST = "Error: cannot write to standard output: No space left on device; the output of this"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -50,7 +50,7 @@ def test_a_full_disk_is_an_error(arguments: str, tmp_path: Path) -> None:
 
 def test_a_closed_output_is_an_error(tmp_path: Path) -> None:
     done = shell(f"{RTSIM} scenarios >&-", tmp_path)
-    expected = "Error: standard output is closed; send it to a file, or to /dev/null\n"
+    expected = "Error: standard output is closed; redirect it to a file or to /dev/null\n"
     assert (done.returncode, done.stderr) == (2, expected)
 
 

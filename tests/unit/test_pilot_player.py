@@ -311,7 +311,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_shows_and_runs_nothing(
     orbit: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtsim.cli.replaying.check", None)
+    monkeypatch.setattr("rtsim.cli.replay.check", None)
     arguments = ["--view", "--headless", "--size", "160x120", "--pace", "64", "--from", "2"]
     result = CliRunner().invoke(main, ["replay", orbit.source, *arguments, "--json"])
     assert result.exit_code == 0, result.stderr
@@ -328,8 +328,8 @@ def test_the_command_shows_and_runs_nothing(
         (("--view", "--abs", "1"), "--view only shows"),
         (("--view", "--headless", "--pace", "max"), "give a rate such as 1.0"),
         (("--view", "--headless", "--pace", "0"), "give a rate such as 1.0"),
-        (("--view", "--from", "99"), "holds 0.000 to 20.000 s"),
-        (("--frames", "pictures"), "go with --view"),
+        (("--view", "--from", "99"), "covers 0.000 to 20.000 s"),
+        (("--frames", "pictures"), "work only with --view"),
         (("--view",), "--headless --frames"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from pilot_parts import flight
 
 from rtsim.cli.checkpoints import Wanted
-from rtsim.cli.legs import Segment, fly_legs
+from rtsim.cli.segments import Segment, fly_legs
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import CheckpointError
 from rtsim.core.tag import Tag

@@ -51,8 +51,8 @@ def test_a_pace_that_was_typed_is_kept() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--headless",), "go with --view"),
-        (("--frames", "pictures"), "go with --view"),
+        (("--headless",), "work only with --view"),
+        (("--frames", "pictures"), "work only with --view"),
         (("--view", "--every", "0"), "give seconds > 0"),
         (("--view", "--size", "9x9"), "give 160x120 to 7680x4320"),
     ],

@@ -19,7 +19,7 @@ from rtsim.cli import main
 from rtsim.core.errors import ControllerError, ModelError, RtsimError, ScenarioError
 from rtsim.discrete import Processes
 from rtsim.equations.model import Guard
-from rtsim.record.tape import MemoryRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 
 ENDS: list[type[BaseException]] = [SystemExit, GeneratorExit, KeyboardInterrupt]
 ONE = Signals("a")

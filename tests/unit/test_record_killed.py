@@ -44,7 +44,7 @@ def closed(path: Path) -> Recording:
     """The recording, once its orphaned writer has ended it."""
     for _ in range(200):
         read = Recording.open(path)
-        if read.truncated is not None and "every row was kept" in read.truncated:
+        if read.truncated is not None and "all rows could be read" in read.truncated:
             return read
         time.sleep(0.05)
     raise AssertionError("the writer did not close the file")

@@ -26,15 +26,15 @@ from rtsim.cli.main import main
 from rtsim.cli.messages import message_rows
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
-from rtsim.record import chunks, reading, spare, stored
+from rtsim.record import chunks, reading, stored, temporary
 from rtsim.record.chunks import HEAD, MessageBlock, runs
 from rtsim.record.comparison import compare
 from rtsim.record.exact import compare_exact
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import HEADER, sealed
 from rtsim.record.stored import StoredWords
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, ComparedSignal, Tolerance
 
 
@@ -191,8 +191,8 @@ def test_a_long_flight_is_replayed_beside_itself(
     treat_as_large(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = spare.recorder_for_again(Recording.open(path))
-    assert isinstance(recorder, spare.SpareRecorder)
+    recorder = temporary.recorder_for_again(Recording.open(path))
+    assert isinstance(recorder, temporary.SpareRecorder)
     recorder.close()
     del recorder
     done = CliRunner().invoke(main, ["replay", str(path)])
@@ -206,7 +206,7 @@ def test_what_cannot_be_recorded_beside_it_is_no_difference(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    recorder = spare.SpareRecorder()
+    recorder = temporary.SpareRecorder()
     recorder.failed = "No space left on device (errno 28)"
     with pytest.raises(RecordingError, match=r"No space left.*set TMPDIR"):
         recorder.recording()
@@ -308,8 +308,8 @@ WIDE: dict[str, Any] = {
     ("contents", "shape", "why"),
     [
         ([messages(1, 0, 2_000_000)] * 5, [], "messages in"),
-        ([messages(1, 1 << 20, 60)] * 40, [], "claim to unpack to"),
-        ([messages(2, 1 << 20, 8)], [], "its events are"),
+        ([messages(1, 1 << 20, 60)] * 40, [], "unpacked bytes, more than"),
+        ([messages(2, 1 << 20, 8)], [], "its events have"),
         ([], [1 << 40], "declares 8796093022208 columns"),
         ([], [200_000], "declares 1600000 columns"),
     ],

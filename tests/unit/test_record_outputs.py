@@ -85,9 +85,9 @@ def test_the_warm_up_is_left_out_of_averages_and_of_messages() -> None:
     assert (at_a_message.least, at_a_message.average) == (3.0, 3.0)
     assert said(recording, 2_000_000_001) == []
     page = render(recording, after="3/2")
-    assert "From 1.5 s on" in page
+    assert "The averages begin at 1.5 s" in page
     assert re.search(r"<td>p\.y</td><td[^>]*>2\.6<", page)
-    assert "The warm-up is in it" in render(recording)
+    assert "The averages include the warm-up" in render(recording)
 
 
 def test_an_interval_is_of_the_messages_that_are_left() -> None:
@@ -119,9 +119,9 @@ def test_the_report_leaves_out_what_it_is_told_to(tmp_path: Path) -> None:
         ]
         wait = found["messages"]["customers.wait"]
         assert (wait["messages"], wait["mean"]) == (len(waits), float(waits.mean()))
-    assert "From 20 s on" in (tmp_path / "q.html").read_text(encoding="utf-8")
+    assert "The averages begin at 20 s" in (tmp_path / "q.html").read_text(encoding="utf-8")
     assert told() == told("--after", "0")
-    for wrong, why in (("50", "ends at 50 s"), ("-1", "a time within it"), ("x", "not a number")):
+    for wrong, why in (("50", "ends at 50 s"), ("-1", "an earlier time"), ("x", "not a number")):
         assert why in told("--after", wrong)["error"]["message"]
 
 
@@ -130,7 +130,7 @@ def test_there_is_no_warm_up_where_nothing_is_averaged(tmp_path: Path) -> None:
     CliRunner().invoke(main, ["run", "ball", "--until", "0.1", "-o", flown])
     answer = CliRunner().invoke(main, ["report", flown, "--after", "0.05"])
     assert answer.exit_code == 2
-    assert "no discrete-event part" in answer.output
+    assert "no discrete-event component" in answer.output
 
 
 def test_what_a_checkpoint_went_on_with_is_not_taken_for_the_start(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from rtsim.core.signals import Signals
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.file import FileRecorder
 from rtsim.record.frames import HEAD, LONGEST, FrameBuffer, FrameKind, RecordFrame, pack
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.schema import TrackSpec
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.writer import serve
 
 resource = pytest.importorskip("resource", reason="these tests stop and limit processes")
@@ -104,7 +104,7 @@ def test_the_writer_ends_the_file_when_its_input_ends(tmp_path: Path) -> None:
         assert serve(tmp_path / "a.mcap", theirs, os.getppid()) == 0
     read = Recording.open(tmp_path / "a.mcap")
     assert len(read.tracks["p"]) == 10
-    assert read.truncated == "the run was cut off before its end; every row was kept"
+    assert read.truncated == "the run was cut off before its end; all rows could be read"
     assert read.footer is None
 
 
@@ -147,7 +147,7 @@ def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
 
 
 def test_only_plain_data_is_taken(recorder: FileRecorder) -> None:
-    with pytest.raises(RecordingError, match="plain JSON data"):
+    with pytest.raises(RecordingError, match="not plain JSON"):
         recorder.start({"x": object()})
 
 

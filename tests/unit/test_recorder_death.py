@@ -65,8 +65,8 @@ def test_the_loss_is_told_at_once(how: str, ended: float, tmp_path: Path) -> Non
     since = outcome.certificate.unrecorded
     assert since.startswith("from 0.500000000 s on: the writing process ended during the run")
     assert since.endswith(" (killed by signal 9)")
-    then = "the run goes on without it" if how == "continue" else "the run ends"
-    assert told == [(400_000_000, f"the recording is lost {since}; {then}")]
+    then = "the run continues without it" if how == "continue" else "the run ends"
+    assert told == [(400_000_000, f"the recording failed: it is lost {since}; {then}")]
     assert outcome.ended.seconds == ended
     assert outcome.reason == ("end" if how == "continue" else "recording lost")
 
@@ -95,13 +95,13 @@ class Dying(FileRecorder):
 def test_the_command_tells_and_exits_2(
     how: str, ended: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtsim.cli.legs.FileRecorder", Dying)
+    monkeypatch.setattr("rtsim.cli.segments.FileRecorder", Dying)
     monkeypatch.chdir(tmp_path)
     run = ["run", "unstable", "--plain", "-o", "a.mcap", "--force", "--on-recorder-death", how]
     done = CliRunner().invoke(main, run)
     assert done.exit_code == 2
     lines = done.stderr.splitlines()
-    assert lines[0].startswith("the recording is lost from 0.")
+    assert lines[0].startswith("the recording failed: it is lost from 0.")
     assert lines[1].startswith("Error: cannot record to a.mcap: the writing process ended")
     assert f"unstable: {ended:g} s in" in done.stdout
     told = CliRunner().invoke(main, [*run, "--json", "--strict"])

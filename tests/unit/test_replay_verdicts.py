@@ -11,15 +11,15 @@ import pytest
 from diverge_parts import SCENARIO, diverged, fly, lab_in, place
 from test_cli import data, rtsim
 
-from rtsim.cli import replaying
+from rtsim.cli import replay as replay_module
 from rtsim.core.errors import ControllerError
 from rtsim.core.tag import Tag
 from rtsim.record.drift import by_range
 from rtsim.record.ending import died_of
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs import replay
-from rtsim.runs.diverging import flying
+from rtsim.runs.diverging import repeating
 from rtsim.runs.replay import rerun
 
 READER = """
@@ -76,7 +76,7 @@ def test_a_missing_file_is_named_and_is_no_difference(folder: Path, command: str
     assert done.exit_code == 2, done.output
     assert "FileNotFoundError" in done.stderr
     assert "gain.txt" in done.stderr
-    assert "what it needs is not here, so that it cannot be repeated" in done.stderr
+    assert "a resource that it needs is missing here, so the run cannot be repeated" in done.stderr
     assert "differs" not in done.stdout
 
 
@@ -91,7 +91,7 @@ def test_a_run_that_lacked_the_file_itself_is_repeated_as_it_ended(folder: Path)
     (folder / "gain.txt").write_text("-0.5")
     done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 1, done.output
-    assert "no error now" in done.stdout
+    assert "no error in the candidate" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["replay", "diverge"])
@@ -104,7 +104,7 @@ def test_a_failure_that_is_borne_and_that_a_lack_made_is_named_too(
     (folder / "gain.txt").unlink()
     done = rtsim(command, "a.mcap")
     assert done.exit_code == 2, done.output
-    assert "flown again, c failed at 0.000000000 s" in done.stderr
+    assert "when the run was repeated, c failed at 0.000000000 s" in done.stderr
     assert "FileNotFoundError" in done.stderr
 
 
@@ -126,7 +126,7 @@ def test_a_rerun_that_is_interrupted_decides_nothing(
 
     recorded("a.mcap")
     monkeypatch.setattr(replay, "refly", interrupted)
-    monkeypatch.setattr(flying, "refly", interrupted)
+    monkeypatch.setattr(repeating, "refly", interrupted)
     done = rtsim(command, "a.mcap")
     assert done.exit_code == 130, done.output
     assert "nothing was decided" in done.stderr
@@ -147,9 +147,9 @@ def test_a_run_that_died_is_repeated_and_dies_alike() -> None:
     done = rtsim("diverge", "a.mcap")
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "a.mcap and a.mcap, flown again agree bit for bit, from 0 to 0.3 s"
+    assert lines[0] == "a.mcap and a.mcap (run again) agree bit for bit from 0 to 0.3 s"
     assert lines[1].startswith("a.mcap ended in an error at 0.3 s of 1 s")
-    assert lines[2].startswith("a.mcap, flown again ended in an error at 0.3 s of 1 s")
+    assert lines[2].startswith("a.mcap (run again) ended in an error at 0.3 s of 1 s")
 
 
 @pytest.mark.parametrize("when", ["0.305", "0.005"])
@@ -166,7 +166,7 @@ def test_where_only_the_recorded_run_dies_they_part(folder: Path, when: str) -> 
     done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 1, done.output
     assert "the wing broke" in done.stdout
-    assert "no error now" in done.stdout
+    assert "no error in the candidate" in done.stdout
 
 
 def test_where_only_the_rerun_dies_they_part(folder: Path) -> None:
@@ -215,7 +215,7 @@ def test_an_error_of_a_device_is_not_asked_for_again(kind: str, text: str, asked
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        patched.setattr(replaying, "differences", lambda *_: ["processor: another one"])
+        patched.setattr(replay_module, "differences", lambda *_: ["processor: another one"])
         yield
 
 
@@ -225,13 +225,13 @@ def test_a_tolerance_goes_with_the_range_of_the_signal(folder: Path) -> None:
     recorded("a.mcap")
     done = rtsim("replay", "a.mcap")
     assert done.exit_code == 0, done.output
-    assert "compared by tolerance: 1e-09 of each signal's range" in done.stdout
-    assert "every value that was compared is the same" in done.stdout
+    assert "compared with a tolerance: 1e-09 of each signal's range" in done.stdout
+    assert "all compared values are equal" in done.stdout
     (folder / "gain.txt").write_text("0.5")
     done = rtsim("replay", "a.mcap")
     assert done.exit_code == 1, done.output
-    assert "the first difference is that of messages/c.y at 0.000000000 s" in done.stdout
-    assert "a closed loop amplifies differences of the last bits" in done.stdout
+    assert "the first difference is in messages/c.y at 0.000000000 s" in done.stdout
+    assert "a closed loop amplifies differences in the last bits" in done.stdout
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -241,7 +241,7 @@ def test_how_the_first_difference_grows_is_told(folder: Path) -> None:
     (folder / "reader.py").write_text(other)
     done = rtsim("replay", "--trust", "a.mcap")
     assert done.exit_code == 0, done.output
-    said = "the first difference is that of p.x at 0.410000000 s; largest so far in m:"
+    said = "the first difference is in p.x at 0.410000000 s; largest so far in m:"
     assert said in done.stdout
     assert "signals are within the tolerance; 134 rows" in done.stdout
     told: Any = data(rtsim("replay", "--trust", "a.mcap", "--json"))
@@ -307,7 +307,7 @@ def test_rows_that_were_fed_are_counted_apart(
     assert fed > 0
     done = rtsim("replay", "a.mcap")
     assert done.exit_code == 0, done.output
-    assert f"computed rows equal bit for bit; rows fed from the recording: {fed}" in done.stdout
+    assert f"computed rows equal bit for bit; rows taken from the recording: {fed}" in done.stdout
     assert data(rtsim("replay", "a.mcap", "--json"))["fed_rows"] == fed
 
 
@@ -326,7 +326,7 @@ def test_a_recording_of_nothing_but_what_was_fed_decides_nothing(
     ):
         done = rtsim(*command)
         assert done.exit_code == 2, (command, done.output)
-        assert "could not be decided: every row was fed" in done.stdout
+        assert "could not be decided: every row was taken from the recording" in done.stdout
         assert data(rtsim(*command, "--json"))["outcome"] == "undecided"
 
 

@@ -25,9 +25,9 @@ from rtsim.record.event import Event
 from rtsim.record.fault_marks import Span
 from rtsim.record.figures import log_histogram, trajectories
 from rtsim.record.markup import table
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.report import render, write_report
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.thinning import thin
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
@@ -77,7 +77,7 @@ def test_it_holds_what_a_reader_asks_for() -> None:
         assert text in page, text
     assert "2 ms" in page
     assert "thinned" not in page
-    assert "Not complete" not in page
+    assert "incomplete" not in page
 
 
 def test_it_needs_nothing_else() -> None:
@@ -104,7 +104,7 @@ def test_any_recording_is_drawn(tmp_path: Path) -> None:
     cut = Recording(
         "x.mcap", {"scenario": "text", "seed": [1, {"a": None}]}, None, {}, truncated="cut <here>"
     )
-    assert "Not complete: cut &lt;here&gt;" in render(cut)
+    assert "The recording is incomplete: cut &lt;here&gt;" in render(cut)
     with pytest.raises(RecordingError, match="cannot write the report"):
         write_report(cut, tmp_path / "none" / "a.html")
 

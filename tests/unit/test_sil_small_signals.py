@@ -20,7 +20,7 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.equations.model import Model
-from rtsim.record.tape import MemoryRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.verdict import Outcome, Tolerance
 from rtsim.scenario.scenario import Scenario
 

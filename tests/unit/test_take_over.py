@@ -15,8 +15,8 @@ from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.engine.checkpoint.kept import Ring
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.exact import compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording, what_both_have
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import rerun
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.testing import FakeClock
@@ -85,7 +85,7 @@ def stick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("stick.py").write_text(STICK)
     result = rtsim("run", "stick.py", "-o", "a.mcap", "--checkpoint-every", "0.25", "--plain")
     assert result.exit_code == 0, result.output
-    assert "checkpoints: 4, the last one a@1.000.checkpoint" in result.stdout
+    assert "checkpoints: 4, the last in a@1.000.checkpoint" in result.stdout
     return tmp_path
 
 
@@ -134,7 +134,7 @@ def test_the_way_to_the_moment_may_be_shown(stick: Path) -> None:  # noqa: ARG00
     assert result.stdout.startswith("replayed 0.5 to 1 s: all ")
     result = rtsim("replay", "b.mcap", "--to", "0.4")
     assert result.exit_code == 2
-    assert "b.mcap begins at 0.500 s; give a --to after that" in result.stderr
+    assert "b.mcap begins at 0.500 s; give a --to time after that" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_another_run_is_told_and_not_used(stick: Path) -> None:
     (stick / "a@0.750.checkpoint").write_bytes(b"\x89RTSIM\r\nrubbish")
     result = rtsim("replay", "a.mcap", "--from", "0.8")
     assert result.exit_code == 0, result.output
-    assert "note: a@0.500.checkpoint is not of the run in a.mcap" in result.stdout
+    assert "note: a@0.500.checkpoint is a checkpoint of another run than a.mcap" in result.stdout
     assert "note: a@0.750.checkpoint is cut off" in result.stdout
     assert "replayed 0.25 to 1 s" in result.stdout
 
@@ -193,9 +193,9 @@ def test_a_run_goes_on_from_its_file_and_says_so(stick: Path) -> None:  # noqa: 
     Path("a@0.500.checkpoint").rename("elsewhere")
     result = rtsim("replay", "b.mcap")
     assert result.exit_code == 2
-    assert "b.mcap goes on from the checkpoint a@0.500.checkpoint, which is not" in result.stderr
+    assert "b.mcap continues from the checkpoint a@0.500.checkpoint, which" in result.stderr
     Path("a@0.250.checkpoint").rename("a@0.500.checkpoint")
-    assert "goes on from another checkpoint than" in rtsim("replay", "b.mcap").stderr
+    assert "continues from another checkpoint than" in rtsim("replay", "b.mcap").stderr
 
 
 def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
@@ -207,7 +207,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     assert "not what it was then" in result.stderr
     result = rtsim(*again, "--scenario", "stick.py")
     assert result.exit_code == 2
-    assert "a@0.500.checkpoint is of another scenario than this is now" in result.stderr
+    assert "the scenario of a@0.500.checkpoint has changed since" in result.stderr
     assert "the sources of the scenario's functions have changed since" in result.stderr
     assert rtsim("replay", "a.mcap", "--from", "0.6", "--then", "run", "--trust").exit_code == 2
     assert rtsim(*again, "--trust", "--force").exit_code == 0
@@ -219,19 +219,22 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "orbit", "--from", "a@0.500.checkpoint"), "SCENARIO would change it; leave one"),
-        (("run", "--from", "a@0.500.checkpoint", "--set", "a.b=1"), "--set would change it"),
-        (("run", "--from", "a@0.500.checkpoint", "--seed", "3"), "--seed would change it"),
+        (
+            ("run", "orbit", "--from", "a@0.500.checkpoint"),
+            "SCENARIO cannot be changed",
+        ),
+        (("run", "--from", "a@0.500.checkpoint", "--set", "a.b=1"), "--set cannot be changed"),
+        (("run", "--from", "a@0.500.checkpoint", "--seed", "3"), "--seed cannot be changed"),
         (("run", "--from", "a@1.000.checkpoint"), "nothing is left to run; give a later --until"),
         (("run", "--from", "a.mcap"), "a.mcap is a recording, not a checkpoint: rtsim replay a"),
         (("run", "orbit", "--no-record", "--checkpoint-at", "1"), "leave --no-record out"),
         (("run", "orbit", "--checkpoint-every", "-1"), "give an interval > 0"),
         (("run",), "Missing argument 'SCENARIO'"),
-        (("replay", "a.mcap", "--then", "run"), "takes over at a time: give --from T or --to T"),
+        (("replay", "a.mcap", "--then", "run"), "at which to take over; give --from T or --to T"),
         (("replay", "a.mcap", "--from", "0.7", "--to", "0.5"), "comes after --to 0.5"),
         (("replay", "a.mcap", "--from", "7", "--then", "run"), "before its end at 1.000000000 s"),
-        (("replay", "a.mcap", "--from", "9"), "a.mcap ends at 1.000 s; give a --from before that"),
-        (("replay", "a.mcap", "--to", "0.5", "-o", "x.mcap"), "go with --then run"),
+        (("replay", "a.mcap", "--from", "9"), "a.mcap ends at 1.000 s; give a --from time"),
+        (("replay", "a.mcap", "--to", "0.5", "-o", "x.mcap"), "work only with --then run"),
     ],
 )
 def test_what_cannot_be_asked_for(stick: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -268,7 +271,7 @@ def test_a_flight_by_c_goes_on_with_the_c(tmp_path: Path, monkeypatch: pytest.Mo
     assert "which would be compiled and run: it, or a file that it reads, is not" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust")
     assert result.exit_code == 2
-    assert "--force goes on if the C answers every step up to there as it did:" in result.stderr
+    assert "add --force to continue if the C gives the same answers" in result.stderr
     assert "now (its C, its flags or its compiler have changed)" in result.stderr
     result = rtsim("run", "--from", "a@1.010.checkpoint", "--trust", "--force")
     assert "answered otherwise than it did" in result.stderr

@@ -55,7 +55,7 @@ def test_a_frame_says_how_the_run_stands() -> None:
     lines = drawn(dashboard(), said="mark: at 1.000000 s")
     assert lines[0] == "loop (7)   0.200 s    rate 0.5    x0.5 measured"
     assert lines[1] == (
-        "margin -0.250 ms   overruns 7 (compute 3, wake 4)   late 1   missed 2   4 frames"
+        "slack -0.250 ms   overruns 7 (compute 3, wake 4)   late 1   missed 2   4 frames"
     )
     link = next(line for line in lines if line.startswith("link"))
     assert link.split()[:8] == ["link", "100", "<", "1.02", "ms", "<", "32.8", "ms"]
@@ -63,7 +63,7 @@ def test_a_frame_says_how_the_run_stands() -> None:
     assert heading.index("1ms") == link.index("█"), "the class that ends at 1.02 ms"
     assert ["plant.s3", "12", "m", "▁▃▅▇█"] in [line.split() for line in lines]
     assert "mark: at 1.000000 s" in lines
-    assert "q quit the run" in " ".join(lines)
+    assert "q end the run" in " ".join(lines)
 
 
 @pytest.mark.parametrize("width", [30, 60, 100, 200])
@@ -73,7 +73,7 @@ def test_a_frame_fits_the_screen(width: int, height: int) -> None:
     assert max(map(len, lines)) <= width
     if width >= 60:
         assert len(lines) <= height
-        assert lines[-1].endswith("x leave")
+        assert lines[-1].endswith("x close this screen")
     if height == 60 and width >= 60:
         assert sum(line.startswith("plant.") for line in lines) == 40
 
@@ -92,12 +92,12 @@ def test_signals_scroll_and_stop_at_the_end() -> None:
 
 
 def test_the_pace_is_told_and_begins_anew_in_another_leg() -> None:
-    assert " standing" in drawn(dashboard(standing=True))[0]
+    assert " paused" in drawn(dashboard(standing=True))[0]
     assert "as fast as possible" in drawn(dashboard(rate=0.0))[0]
     shown = dashboard()
     shown.look(glance(1, leg=2, wall_ns=2 * 10**12))
     assert math.isnan(shown.rate)
-    assert "leg 2" in drawn(shown)[0]
+    assert "segment 2" in drawn(shown)[0]
     assert shown.to_json()["latency"]["link"]["median_us"] == 1024
 
 
@@ -118,7 +118,7 @@ def test_keys_come_one_by_one() -> None:
 def test_without_a_terminal_it_says_what_to_type() -> None:
     done = subprocess.run([*RTSIM, "top"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
-    assert "rtsim top --once, or --json" in done.stderr
+    assert "without a terminal, type: rtsim top --once" in done.stderr
 
 
 class Going:
@@ -160,7 +160,7 @@ def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> N
         assert "plant.x" in screen
         assert "controller" in screen
         terminal.press(" ")
-        terminal.until("standing")
+        terminal.until("paused")
         with connect("unstable") as run:
             assert run.status.standing
             stood = run.status.ns
@@ -176,7 +176,7 @@ def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> N
             terminal.resize(64, 20)
             terminal.until(r"m mark\n", 20)
             terminal.press("x")
-            terminal.until("left; the run goes on")
+            terminal.until("closed this screen; the run continues")
             assert terminal.process.wait(20) == 0
             assert terminal.as_it_was
             assert run.status.standing, "whoever leaves ends nothing"
@@ -198,7 +198,7 @@ def test_however_it_ends_the_terminal_is_left_as_it_was(going: Going, how: str) 
             terminal.press("\x03")
         else:
             terminal.press("qy\r")
-        terminal.until("the run has ended|the run ended" if how == "the end" else "left; the run")
+        terminal.until("the run has ended|the run ended" if how == "the end" else "closed this")
         assert terminal.process.wait(20) == 0
         terminal.read(0.5)
         assert terminal.as_it_was

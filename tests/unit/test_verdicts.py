@@ -10,8 +10,8 @@ import pytest
 
 from rtsim.core.signals import Kind, Signal, Signals
 from rtsim.core.tag import Tag
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 from rtsim.record.verdict import EXACT, ComparedSignal, Outcome, SignalResult, Tolerance, short
 
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED
@@ -79,7 +79,7 @@ def test_figures_of_one_that_differs() -> None:
         Tag(1_000_000, 1), Tag(3_000_000, 1), Tag(3_000_000, 1),
     )  # fmt: skip
     assert not found.ok
-    assert found.reason == "beyond at 0.003 s +1, 1/4"
+    assert found.reason == "fails at 0.003 s +1, 1/4"
     assert (found.column, found.tolerance) == ("", (0.75, 0.0))
 
 
@@ -106,7 +106,7 @@ def test_the_element_that_differs_most_is_named_and_only_where_there_are_several
     found = judged(a, b)
     assert (found.column, found.worst, found.first) == ("x_1", Tag(1_000_000, 1), Tag(0))
     assert (found.max_abs, found.max_rel) == (2.0, 1.0)
-    assert found.reason == "beyond at 0 s, 2/2"
+    assert found.reason == "fails at 0 s, 2/2"
     assert judged(a, a).column == ""
 
 
@@ -151,7 +151,7 @@ def test_what_is_not_finite_passes_no_tolerance(odd: float) -> None:
 
 def test_the_sign_of_zero_is_a_bit_that_any_tolerance_forgives() -> None:
     found = judged([0.0, 0.0], [0.0, -0.0])
-    assert found.reason == "equal but not the same bits at 0.001 s +1"
+    assert found.reason == "equal values with different bits at 0.001 s +1"
     assert (found.max_abs, found.first) == (0.0, Tag(1_000_000, 1))
     assert judged([0.0], [-0.0], tolerance=Tolerance(5e-324)).ok
     assert not judged([0.0], [-0.0], tolerance=Tolerance(0.0, 1.0)).ok, "of zero that is zero"

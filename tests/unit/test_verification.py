@@ -111,7 +111,7 @@ def test_averages_that_mean_nothing_are_refused() -> None:
     with pytest.raises(UnknownName, match="did you mean ball"):
         held_average(ball, "height")
     shop = trace_of(machine_shop.scenario(weeks=0.01))
-    with pytest.raises(ScenarioError, match=r"ask for one element: parts_0 … parts_9"):
+    with pytest.raises(ScenarioError, match=r"name one element: parts_0 … parts_9"):
         held_average(shop, "messages/shop.parts")
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from rtsim.cli import main
 from rtsim.cli.flight import FOR_A_PERSON
-from rtsim.cli.viewing import HERE, Viewable, Viewed, safe_values, told_of
+from rtsim.cli.window import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
 from rtsim.pilot.launching import Window
@@ -39,18 +39,21 @@ def refused(*arguments: str) -> str:
     ("arguments", "told"),
     [
         (("view",), "no run can be viewed; start one with: rtsim run SCENARIO --view"),
-        (("view", "--keys", "k"), "--keys k go with tcp://HOST:PORT"),
-        (("view", "tcp://127.0.0.1:5998"), "asks for keys; give those that rtsim keys made"),
+        (("view", "--keys", "k"), "--keys k works only with an address tcp://HOST:PORT"),
+        (("view", "tcp://127.0.0.1:5998"), "needs keys; give the client's file"),
         (("view", "tcp://127.0.0.1:5998", "--keys", "none"), "none: No such file"),
-        (("run", "ball", "--view", "tcp://127.0.0.1:5998"), "is given without keys"),
+        (("run", "ball", "--view", "tcp://127.0.0.1:5998"), "5998 needs keys"),
         (("run", "ball", "--view", "tcp://0.0.0.0:5998"), "rtsim keys view.keys"),
         (("run", "ball", "--view=tcp://nowhere"), "write tcp://HOST:PORT"),
         (("run", "ball", "--view", "ipc:///x"), "write tcp://HOST:PORT"),
         (("run", "ball", "--view", "127.0.0.1:5998"), "write tcp://HOST:PORT"),
         (("view", "127.0.0.1:5998"), "write tcp://127.0.0.1:5998"),
-        (("run", "ball", "--view", "--view-keys", "k"), "--view-keys k go with --view tcp://"),
-        (("run", "ball", "--view-keys", "k"), "--view-keys k go with --view tcp://"),
-        (("fly", "f16", "--view", "tcp://127.0.0.1:5998"), "whoever reaches it flies the run"),
+        (("run", "ball", "--view", "--view-keys", "k"), "--view-keys k works only"),
+        (("run", "ball", "--view-keys", "k"), "--view-keys k works only with --view"),
+        (
+            ("fly", "f16", "--view", "tcp://127.0.0.1:5998"),
+            "any client at this address can control",
+        ),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], told: str) -> None:
@@ -61,8 +64,8 @@ def test_a_window_elsewhere_has_no_options_of_a_window_here(tmp_path: Path) -> N
     keys_of(tmp_path / "k")
     served = ("--view", "tcp://127.0.0.1:5998", "--view-keys", "k")
     for more in (("--headless",), ("--frames", "x"), ("--fps", "30")):
-        assert "go with a window here" in refused("run", "ball", *served, *more)
-    assert "go to rtsim view" in refused("fly", "f16", *served, "--mapping", "m.toml")
+        assert "work only with a window on this machine" in refused("run", "ball", *served, *more)
+    assert "give them to rtsim view" in refused("fly", "f16", *served, "--mapping", "m.toml")
     clients = ("--view", "tcp://127.0.0.1:5998", "--view-keys", "k.client")
     assert "k.client names no client" in refused("run", "ball", *clients)
 
@@ -97,9 +100,9 @@ def test_help_tells_the_pace_and_the_policy_that_hold() -> None:
         " ".join(CliRunner().invoke(main, [name, "--help"]).stdout.split())
         for name in ("fly", "run", "view")
     )
-    assert "1.0 is real time. [default: 1.0]" in flown
+    assert "as fast as possible. [default: 1.0]" in flown
     assert f"[default: {FOR_A_PERSON}]" in flown
-    assert "1.0 is real time. [default: max]" in run
+    assert "as fast as possible. [default: max]" in run
     assert f"--pace 1 and --overrun {FOR_A_PERSON}" in run
     assert "rtsim view opens another" in flown
     assert "tcp://HOST:PORT" in view
@@ -143,7 +146,11 @@ def test_a_mapping_is_read_before_a_window_is_open() -> None:
 def test_what_became_of_the_window_is_told() -> None:
     assert told_of(figures()) == ["window: 5 frames, 1 dropped"]
     told = " ".join(told_of(figures(window_lost=True, ended_there=True, skipped=3)))
-    for words in ("gone before the end", "ended from the window, by Esc", "3 messages from other"):
+    for words in (
+        "closed before the end",
+        "ended from the window with Esc",
+        "3 malformed messages",
+    ):
         assert words in told
 
 
@@ -165,4 +172,4 @@ def test_a_run_that_cannot_be_entered_is_viewed_all_the_same(
     with viewed.watch(load_scenario("ball", {}), None) as (publisher, inbox):
         assert publisher is not None
         assert inbox.closed == ""
-    assert "rtsim view will not find this run" in capsys.readouterr().err
+    assert "rtsim view cannot find this run" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from rtsim.core.clock import VirtualClock, Wake, WallClock, stopwatch
 from rtsim.core.signals import Signals, Vector
 from rtsim.equations.model import Model
 from rtsim.record.file import FileRecorder
-from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.record.memory_recorder import NullRecorder, Recorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.certificate import Certificate

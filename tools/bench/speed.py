@@ -15,7 +15,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.models.f16.scenario import scenario
 from rtsim.record.file import FileRecorder
-from rtsim.record.tape import NullRecorder
+from rtsim.record.memory_recorder import NullRecorder
 from rtsim.runs.simulation import simulate
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns

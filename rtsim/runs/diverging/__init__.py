@@ -1,4 +1,4 @@
-"""Where two runs part: the first tag, signal or message that differs, and what fed it."""
+"""Find the first tag, signal or message at which two runs differ, and its inputs."""
 
 from rtsim.runs.diverging.finder import diverge
 from rtsim.runs.diverging.verdict import Verdict

@@ -1,7 +1,7 @@
-"""Two recordings, or a recording and its re-run: where they part first, and what fed that.
+"""Compare two recordings, or a recording and its re-run: the first difference and its inputs.
 
-The traces are held side by side first; what they do not show is looked for beneath
-(:mod:`rtsim.runs.diverging.narrowing`).
+The traces are compared first.  Differences that no trace shows, such as in memories and random
+streams, are searched in saved states (:mod:`rtsim.runs.diverging.narrowing`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rtsim.record.fingerprint import differences as other_fingerprint
 from rtsim.record.fingerprint import fingerprint
 from rtsim.record.reading import Recording, what_both_have
 from rtsim.record.repeated import end_of
-from rtsim.runs.diverging.feeding import Teller, fed
 from rtsim.runs.diverging.first import Place, differences, failure, last_before
-from rtsim.runs.diverging.flying import RecordedRun, Say
+from rtsim.runs.diverging.inputs import Teller, fed
 from rtsim.runs.diverging.narrowing import Beneath, Both, Narrowing
+from rtsim.runs.diverging.repeating import RecordedRun, Say
 from rtsim.runs.diverging.states import walk
 from rtsim.runs.diverging.verdict import Verdict
 from rtsim.runs.replay import changed_since, fed_tracks
@@ -27,10 +27,10 @@ from rtsim.runs.resume import nearest
 from rtsim.scenario.scenario import Scenario
 
 _MOST_SAVED = 64
-"""So many checkpoints beside a recording are held against its re-run."""
+"""Number of checkpoints next to a recording that are compared with its re-run."""
 _MOST_NOTES = 20
 _ROWS_AT_ONCE = 200_000
-"""Rows of a piece that is flown again and compared before the next one."""
+"""Rows of one piece of a run, which is repeated and compared before the next piece."""
 
 
 def diverge(
@@ -43,24 +43,28 @@ def diverge(
     fly: bool = True,
     say: Say | None = None,
 ) -> Verdict:
-    """Where ``a`` and ``b`` part first; without ``b``, where ``a`` and its re-run do.
+    """Find where ``a`` and ``b`` differ first; without ``b``, where ``a`` and its re-run differ.
 
-    ``scenarios`` are needed where a recording does not say of what it is.  ``live``: controllers
-    that live outside run again instead of being fed.  ``since_ns`` begins at the nearest
-    checkpoint before, or at the start.  Without ``fly`` two recordings are only read.  ``say`` is
-    told what is being done.  Raises :class:`RtsimError` where something cannot be done.
+    ``scenarios``: the scenarios of recordings that name none.
+    ``live``: run external controllers again instead of replaying their recorded answers.
+    ``since_ns``: begin at the nearest checkpoint at or before this time; by default at the start.
+    ``fly``: False only reads the two recordings and repeats no run.
+    ``say``: is called with a progress text.
+
+    Raises :class:`RecordingError` for recordings without a trace, or of different scenarios;
+    :class:`ScenarioError` and :class:`CheckpointError` for a time without usable checkpoints.
     """
     for recording in (a,) if b is None else (a, b):
         if not recording.trace_rows:
             why = f": {recording.truncated}" if recording.truncated else ""
             raise RecordingError(
-                f"nothing to compare: {recording.source} holds no rows of the trace{why}"
+                f"nothing to compare: {recording.source} contains no rows of the trace{why}"
             )
     if b is not None:
         if not {n for n, t in a.tracks.items() if t.spec.deterministic} & b.tracks.keys():
             raise RecordingError(
-                f"{a.source} and {b.source} are of different scenarios, and no part of one is in "
-                "the other; give two recordings of one scenario"
+                f"{a.source} and {b.source} are of different scenarios and have no component in "
+                "common; give two recordings of the same scenario"
             )
         a, b, _ = what_both_have(a, b)
     flight = RecordedRun(a, scenarios[0], live, say)
@@ -69,21 +73,22 @@ def diverge(
 
 
 class _Search:
-    """One search: the two flights, and what is known of them so far."""
+    """One search: the two runs, and what is known about them so far."""
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None
     ) -> None:
         if b is None and not fly:
             raise ScenarioError(
-                "one recording alone has to be flown again: give two, or leave --no-fly out"
+                "a single recording must be run again for the comparison: "
+                "give two recordings, or leave --no-fly out"
             )
         self._again = b is None
         self._a, self._b = a, b or a
         self._fly = fly
         self._notes: list[str] = []
         self._saved: dict[int, Checkpoint] = {}
-        """Of the re-run, where the recording has checkpoints of its own."""
+        """Checkpoints of the re-run, at the times of the recording's own checkpoints."""
         self._begins: Both = (None, None)
         if self._again:
             self._note_surroundings()
@@ -95,7 +100,7 @@ class _Search:
     def _note_surroundings(self) -> None:
         header = self._a.recording.header
         self._notes += [
-            f"bits are not promised here: {line}"
+            f"results may differ in the last bits: {line}"
             for line in other_fingerprint(header.get("fingerprint", {}), fingerprint())
         ]
         self._notes += changed_since(header, self._a.scenario())
@@ -106,8 +111,8 @@ class _Search:
             end = flight.recording.end_ns
             if not 0 <= ns < end:
                 raise ScenarioError(
-                    f"{flight.recording.source} goes from 0 to {end / NS_PER_S:g} s; give a --from "
-                    f"before its end, not {ns / NS_PER_S:g} s"
+                    f"--from {ns / NS_PER_S:g} s is outside {flight.recording.source}; give a time "
+                    f"from 0 to before its end at {end / NS_PER_S:g} s"
                 )
             found, useless = nearest(flight.recording, ns)
             begins.append(found)
@@ -116,8 +121,8 @@ class _Search:
         self._begins = one, other
         if (None if one is None else one.ns) != (None if other is None else other.ns):
             raise CheckpointError(
-                f"the nearest checkpoints before {Tag(ns)} are of two times; leave --from out, or "
-                "keep checkpoints of both runs at the same times"
+                f"the nearest checkpoints of the two runs before {Tag(ns)} are at different times; "
+                "leave --from out, or save checkpoints of both runs at the same times"
             )
 
     def verdict(self) -> Verdict:
@@ -155,19 +160,24 @@ class _Search:
         return out
 
     def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
-        """Why equal rows say nothing of the whole run; empty where they say all that was asked."""
+        """Why equal rows do not decide the question; empty if they do."""
         if self._again:
             flight = self._a
             fed = set() if flight.live else fed_tracks(compared, flight.scenario())
             tracks = compared.tracks.items()
             rows = [len(t) for name, t in tracks if t.spec.deterministic and name not in fed]
-            return "" if any(rows) else "every row was fed from the recording, and none computed"
+            if any(rows):
+                return ""
+            return "every row was taken from the recording, and none was computed"
         names = (self._a.recording.source, self._b.recording.source)
         early = [f"{n} {e}" for n, e in zip(names, endings, strict=True) if not e.complete]
         return "; ".join(early)
 
     def _both(self) -> tuple[Recording, int]:
-        """Up to where both came; where one was to end earlier, its last tag is its own."""
+        """The second recording, and the time (ns) up to which both runs can be compared.
+
+        If one run was to end earlier, its last tag is left out: the other run has none there.
+        """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]
         until = min(_ended(a), _ended(b))
@@ -176,7 +186,7 @@ class _Search:
         return b, until
 
     def _flown_again(self) -> tuple[Recording, int]:
-        """Piece by piece until something differs; returns what was flown, and up to where."""
+        """Repeat the run piece by piece until something differs; the new recording and its end."""
         flight, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if flight.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
@@ -185,13 +195,13 @@ class _Search:
         try:
             flight.check_savable()
         except CheckpointError as error:
-            self._notes.append(f"only the trace is compared: {error}")
+            self._notes.append(f"only recorded rows are compared, no saved states: {error}")
             pieces, wanted = 1, []
         last = max(end, end_of(recorded)) if died_of(recorded) else end
         for piece in range(1, pieces + 1):
             stop = last if piece == pieces else ns + (end - ns) * piece // pieces
             at = wanted if piece == pieces else [*wanted, stop]
-            flown = flight.fly(start, stop, at, "flying again")
+            flown = flight.fly(start, stop, at, "running again")
             self._saved.update({one: flown.kept[one] for one in wanted if one in flown.kept})
             until = end if flown.ended_ns < stop or stop == last else min(flown.ended_ns, end)
             again = flown.recording
@@ -208,20 +218,20 @@ def _also(first: Place, found: list[Place]) -> tuple[Place, ...]:
 
 
 def _ended(recording: Recording) -> int:
-    """The last tag (ns) that it holds as a whole."""
+    """The last tag (ns) that the recording contains completely."""
     if recording.truncated is None and recording.footer is not None:
         return int(recording.footer.get("ended", recording.end_ns))
     return recording.end_ns
 
 
 def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
-    """In words, what the headers of two recordings say otherwise of their runs."""
+    """One line for each setting in which two recordings differ."""
     out = []
     for key in ("scenario", "seed", "compile", "fingerprint"):
         for pair in walk(key, a.header.get(key), b.header.get(key)):
             if not pair.name.startswith(("scenario.origin", "scenario.until")):
                 name = pair.name.removeprefix("scenario.")
-                out.append(f"the two were not asked the same: {name}: {pair.a}, and {pair.b}")
+                out.append(f"the two runs had different settings: {name}: {pair.a} and {pair.b}")
     if a.header.get("source_hash") != b.header.get("source_hash"):
-        out.append("the sources of the scenario's functions were not the same")
+        out.append("the source code of the scenario's functions was different")
     return out[:_MOST_NOTES]

@@ -1,8 +1,8 @@
-"""The first place at which two traces part.
+"""The first place at which two traces differ.
 
-A message is decided in two places: its content and when it is complete where it was initiated, its
-loss and its arrival where it is put on its way.  Its difference is that of the place.  Within one
-microstep the order is that of the semantics: x-, outside inputs, changes, answers that are due,
+A message can differ in two places: its content and its completion belong to the tag at which it
+was initiated; its loss and its arrival belong to the tag at which it was sent.  Within one
+microstep the order is the one of the semantics: x-, external inputs, changes, answers that are due,
 reactions, x+.
 """
 
@@ -40,19 +40,19 @@ _PLANT, _WAKE, _INPUT, _CHANGED, _DUE, _REACTION, _AFTER = range(7)
 
 @dataclass(frozen=True)
 class Place:
-    """Where two runs part: a row of one part at a tag, and every column of it that differs."""
+    """The place at which two runs differ: a component's row at a tag, and its differing columns."""
 
     tag: Tag
     what: What
     name: str
-    """Of the part, or of the event's source."""
+    """Name of the component, or of the event's source."""
     moment: str
     """``x-``, ``x+``, ``content``, ``on its way``, ..."""
     pairs: tuple[ValuePair, ...]
     rank: tuple[int, int, int] = (0, 0, 0)
-    """Its place within the tag."""
+    """Order within the tag."""
     initiated: Tag | None = None
-    """Of a message: when its sender sampled."""
+    """For a message, the tag at which its sender sampled."""
 
     @property
     def order(self) -> tuple[Tag, tuple[int, int, int], str]:
@@ -61,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Order:
-    """Who reacts after whom within a microstep, as the scenario declared it."""
+    """The order of reactions within a microstep, as the scenario declared it."""
 
     before: Mapping[str, frozenset[str]]
 
@@ -75,7 +75,7 @@ class Order:
 
 
 def differences(a: Recording, b: Recording) -> list[Place]:
-    """The first place of each track, and of the events, at which they part; the earliest first."""
+    """Return the first difference in each track and in the events, the earliest first."""
     order = Order.of(a)
     found = [*_in_events(a, b)]
     for name in sorted(a.tracks.keys() | b.tracks.keys()):
@@ -103,7 +103,7 @@ def _in_track(
     if row == n and len(a) == len(b):
         return None
     if row == n and whole[int(len(b) < len(a))].truncated:
-        return None  # it was cut off before
+        return None  # the shorter recording was cut off
     one = _Row.of(a, row)
     other = _Row.of(b, row)
     if one is not None and other is not None and one.which != other.which:
@@ -115,7 +115,7 @@ def _in_track(
 
 
 def _but(columns: Sequence[str], others: Sequence[str]) -> str:
-    """Those that the other has not; all of them where only their order is another."""
+    """The columns that the other lacks; all of them if only their order differs."""
     shown = columns if set(columns) == set(others) else [c for c in columns if c not in others]
     return ", ".join(shown) or ABSENT
 
@@ -193,7 +193,7 @@ def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: 
 
 
 def _in_words(pair: ValuePair) -> ValuePair:
-    """What became of a message, as people say it."""
+    """The pair with words instead of numbers for the delivery of a message."""
     if pair.name == "status":
         return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
@@ -206,7 +206,7 @@ def _in_words(pair: ValuePair) -> ValuePair:
 
 
 def told(recording: Recording) -> list[Event]:
-    """What happened once and happens again in a replay, in a total order."""
+    """Return the events that a replay repeats, in a total order."""
     return sorted(
         (
             e
@@ -218,7 +218,7 @@ def told(recording: Recording) -> list[Event]:
 
 
 def _what_it_is(event: Event) -> tuple[Any, ...]:
-    """Its text and values only where no clock of the wall stands in them."""
+    """Sort key of an event; its text and values only if they contain no wall-clock time."""
     text = event.text if event.kind == COMMAND else ""
     values = sorted(event.values.items()) if event.kind == _CHANGE else []
     return event.tag, _CHANGED_FIRST.get(event.kind, 9), event.kind, event.source, text, str(values)
@@ -228,7 +228,7 @@ _CHANGED_FIRST = {INSERTED: 0, COMMAND: 1, _CHANGE: 2}
 
 
 def in_words(event: Event) -> str:
-    """One event, with what it set."""
+    """Return an event as one line, with the values that it set."""
     values = ", ".join(f"{name} = {value!r}" for name, value in event.values.items())
     text = event.text if event.kind == COMMAND or not values else values
     return f"{event.kind} {event.source}" + (f": {text}" if text else "")
@@ -257,9 +257,10 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 
 
 def failure(a: Recording, b: Recording) -> Place | None:
-    """Where one of two runs, equal up to there, ended by an error that the other did not have.
+    """Return the place where only one of two equal runs ended in an error; else ``None``.
 
-    The tag is the first one that only the other has.  A run that fell behind the wall is none.
+    The tag is the first one that only the other run has.  A run that ended because it fell behind
+    the wall clock does not count.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):
@@ -279,7 +280,7 @@ def failure(a: Recording, b: Recording) -> Place | None:
 
 
 def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:
-    """The last tag before ``tag`` at which anything was recorded; ``None``: it is the first."""
+    """Return the last tag before ``tag`` at which anything was recorded; ``None`` if none."""
     best: Tag | None = None
     for recording in recordings:
         for track in recording.tracks.values():

@@ -1,8 +1,8 @@
-"""What no trace shows - memories, streams, messages in flight -: the tag at which it parts.
+"""Find the tag at which states differ that no trace shows: memories, streams, messages in transit.
 
-Saved states know it.  The last pair that agrees is found by bisection; from there both runs fly
-again, keeping some states on the way, again and again between the last two that agree and the first
-two that do not, until no tag lies between them.
+Saved states contain them.  Bisection finds the last pair of saved states that agrees.  From there
+both runs are repeated with more saved states, again and again between the last pair that agrees and
+the first pair that differs, until no tag lies between them.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from rtsim.core.tag import NS_PER_S, START, Tag
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.record.reading import Recording
 from rtsim.runs.diverging.first import Place
-from rtsim.runs.diverging.flying import RecordedRun
+from rtsim.runs.diverging.repeating import RecordedRun
 from rtsim.runs.diverging.states import drawn, first_apart, part_of, parting
 from rtsim.runs.diverging.values import ValuePair
 
 _STATES = 64
-"""Kept on the way of one flight: each round narrows the stretch by so much."""
+"""States saved in one repetition: each repetition shortens the interval by this factor."""
 _KINDS = {"plants": 0, "tasks": 1, "ports": 2, "faults": 3, "bus": 4, "streams": 5}
-"""A place is named for what decides first; counts and streams go with it."""
+"""Order in which differing states name a place: the first kind gives the name."""
 _PARAMETER = re.compile(r"\.p(\[\d+\])?$")
 
 Both: TypeAlias = tuple[Checkpoint | None, Checkpoint | None]
-"""The two runs at one tag; ``None`` is the start."""
+"""Checkpoints of the two runs at one tag; ``None``: the start."""
 
 
 @dataclass(frozen=True)
 class Beneath:
-    """What came of looking beneath the traces."""
+    """The result of comparing saved states."""
 
     good: Both
-    """The last saved states that are known to agree."""
+    """The last saved states that agree."""
     place: Place | None = None
     agreed: Tag | None = None
     """The tag before ``place``."""
@@ -44,14 +44,14 @@ class Beneath:
 
 @dataclass(frozen=True)
 class Around:
-    """Both runs at the tag before a place, and the streams drawn from up to it."""
+    """The states of both runs at the tag before a place, and the random streams used since."""
 
     before: tuple[Mapping[str, Any], Mapping[str, Any]]
     drawn: tuple[list[str], list[str]]
 
 
 class Narrowing:
-    """Two flights and the states of them that were saved; ``kept`` are those of a re-run."""
+    """Two runs and their saved states; ``kept`` are the states of a re-run, by ns."""
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None
@@ -63,11 +63,14 @@ class Narrowing:
         self.notes: list[str] = []
 
     def look(self, visible: Place | None, until: int) -> Beneath:
-        """Where states part before ``visible``, the first place in a recording; up to ``until``."""
+        """Return where saved states differ before ``visible``, up to ``until`` (ns).
+
+        ``visible`` is the first difference in the recordings, ``None`` if there is none.
+        """
         try:
             begun = self._at_the_start()
         except RtsimError:
-            begun = None  # it cannot be built here, which flying again says below
+            begun = None  # it cannot be built here; repeating the run reports that below
         if begun is not None:
             return Beneath(self._begins, begun)
         end = until + 1 if visible is None else visible.tag.ns
@@ -78,12 +81,12 @@ class Narrowing:
             found = self._narrowed(good, end if bad is None else bad[0])
         except RtsimError as error:
             found = Beneath(good)
-            self.notes.append(f"what no recording shows is not known: {error}")
+            self.notes.append(f"states that are not recorded could not be compared: {error}")
         if found.place is None and bad is not None:
             since = "the start" if good[0] is None else str(good[0].tag)
             self.notes.append(
-                f"the saved states part somewhere between {since} and {Tag(bad[0])}, and do not "
-                "when that is flown again"
+                f"the saved states differ somewhere between {since} and {Tag(bad[0])}, but the "
+                "repeated runs do not differ there"
             )
             found = Beneath(good, self._memory(Tag(bad[0]), bad[1]))
         if found.place is not None and visible is not None and found.place.tag.ns >= visible.tag.ns:
@@ -91,7 +94,7 @@ class Narrowing:
         return found
 
     def _at_the_start(self) -> Place | None:
-        """What differs before anything happened, but for what the two were asked."""
+        """The difference before the first tag, apart from different settings."""
         if self._kept is not None or self._begins[0] is not None:
             return None
         a, b = (flight.at_start() for flight in self._flights)
@@ -111,7 +114,7 @@ class Narrowing:
     # -- what was saved ----------------------------------------------------------------------------
 
     def _among_saved(self, end: int) -> tuple[Both, tuple[int, list[ValuePair]] | None]:
-        """The last saved pair before ``end`` (ns) that agrees, and the first that does not."""
+        """The last saved pair before ``end`` (ns) that agrees, and the first that differs."""
         begin = 0 if self._begins[0] is None else self._begins[0].ns
         times = [ns for ns in self._in_common() if begin < ns < end]
         usable: dict[int, tuple[Checkpoint, Checkpoint]] = {}
@@ -146,19 +149,19 @@ class Narrowing:
     # -- flying again ------------------------------------------------------------------------------
 
     def _narrowed(self, good: Both, end: int) -> Beneath:
-        """Fly both from ``good``: the first tag up to ``end`` (ns) at which states part."""
+        """Repeat both runs from ``good``: the first tag up to ``end`` (ns) at which they differ."""
         lows, place = good, None
         while True:
             low = -1 if lows[0] is None else lows[0].ns
             at = {low + 1, *(low + (end - low) * i // _STATES for i in range(1, _STATES + 1))}
-            what = f"looking between {max(low, 0) / NS_PER_S:g} and {end / NS_PER_S:g} s"
+            what = f"searching between {max(low, 0) / NS_PER_S:g} and {end / NS_PER_S:g} s"
             kept = [
                 flight.fly(start, end, [ns for ns in at if ns > low], what).kept
                 for flight, start in zip(self._flights, lows, strict=True)
             ]
             times = sorted(kept[0].keys() & kept[1].keys())
             apart = first_apart(times, self._agree(*kept))
-            if apart == len(times):  # another time they did not part there
+            if apart == len(times):  # this time they did not differ there
                 return Beneath(good, place, None if lows[0] is None else lows[0].tag)
             ones = kept[0][times[apart]], kept[1][times[apart]]
             place = self._memory(ones[0].tag, self._parting(*ones))
@@ -173,7 +176,7 @@ class Narrowing:
         return lambda ns: not self._parting(a[ns], b[ns])
 
     def _memory(self, tag: Tag, pairs: Iterable[ValuePair]) -> Place:
-        """Where two states part, with columns by their names."""
+        """The place of two differing states, with the names of columns."""
         ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
         kind, name = part_of(ranked[0].name)
         recording = self._flights[0].recording
@@ -186,10 +189,10 @@ class Narrowing:
     # -- around a place ----------------------------------------------------------------------------
 
     def around(self, good: Both, before: Tag | None, tag: Tag) -> Around | None:
-        """The runs at ``before``, and what they drew between there and ``tag``.
+        """Return the states at ``before``, and the random streams used from there to ``tag``.
 
-        They are flown again from ``good``; a re-run and its recording in one flight.  ``None``:
-        not known.
+        Both runs are repeated from ``good``; a recording and its re-run need one repetition only.
+        Returns ``None`` if this is not known.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
         flights = list(zip(self._flights, good, strict=True))
@@ -197,10 +200,10 @@ class Narrowing:
         streams: list[list[str]] = []
         for flight, start in flights if self._kept is None else flights[:1]:
             try:
-                kept = flight.fly(start, tag.ns, [ns, tag.ns], "looking at what fed it").kept
+                kept = flight.fly(start, tag.ns, [ns, tag.ns], "collecting the inputs").kept
                 then = flight.at_start() if ns < 0 else _at(ns, start, kept)
             except RtsimError as error:
-                self.notes.append(f"random streams are not known: {error}")
+                self.notes.append(f"the use of random streams is not known: {error}")
                 return None
             if then is None or tag.ns not in kept:
                 return None
@@ -218,7 +221,7 @@ def _at(
 
 
 def _named(path: str, recording: Recording) -> str:
-    """A path of a state; where it is a column of a plant, by that name."""
+    """The path of a state; for a column of a plant, the column's name."""
     found = re.fullmatch(r"plants\.(.+)\.values\[(\d+)\]", path)
     track = None if found is None else recording.tracks.get(found[1])
     if found is None or track is None or int(found[2]) >= len(track.signals.columns):

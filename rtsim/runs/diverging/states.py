@@ -1,4 +1,4 @@
-"""Two saved runs side by side: what a trace does not show, such as memories and streams."""
+"""Compare two saved states: also what a trace does not show, such as memories and streams."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from rtsim.runs.diverging.values import ValuePair, same
 
 _NOT_COMPARED = frozenset(("inserted", "streams"))
-"""A replay knows all tags that are to be inserted, the run only the next one; streams are
-compared one by one."""
+"""Keys that are left out: a replay knows all tags to insert, the run only the next one; streams
+are compared one by one."""
 _STREAM = "streams."
 _MOST = 1000
 
@@ -20,9 +20,9 @@ _MOST = 1000
 def parting(
     a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()
 ) -> list[ValuePair]:
-    """Every value of two states that differs, by its path; empty where the runs are equal.
+    """Return every value that differs between two states, by its path; empty if none differs.
 
-    ``ignoring``: paths that are known to differ, with all that is below them.
+    ``ignoring``: paths to leave out, with everything below them.
     """
     known = tuple(ignoring)
 
@@ -34,7 +34,7 @@ def parting(
 
 
 def part_of(path: str) -> tuple[str, str]:
-    """Kind (``plants``, ``tasks``, ``bus``, ...) and name of what a path of a state is about."""
+    """Return the kind (``plants``, ``tasks``, ``bus``, ...) and the name in a path of a state."""
     kind, _, rest = path.partition(".")
     if kind == "streams":
         return kind, rest
@@ -43,14 +43,14 @@ def part_of(path: str) -> tuple[str, str]:
 
 
 def drawn(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Names of the random streams that were drawn from between two states of a run."""
+    """Return the names of the random streams that were used between two states of a run."""
     return [pair.name.removeprefix(_STREAM) for pair in _in_streams(before, after)]
 
 
 def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
-    """Index of the first of ``times`` at which two runs do not agree; their number where all do.
+    """Return the index of the first of ``times`` at which two runs differ; ``len(times)`` if none.
 
-    By bisection: runs that have parted stay apart.
+    The search is a bisection: runs that have begun to differ are assumed to stay different.
     """
     low, high = 0, len(times)
     while low < high:
@@ -63,7 +63,7 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
 
 
 def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
-    """One pair for each stream: how far it was drawn."""
+    """One pair for each stream with another position."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
@@ -76,7 +76,7 @@ def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePai
 
 
 def _how_far(state: Mapping[str, Any] | None) -> str:
-    """A Philox generator makes four words at a time."""
+    """Position of a stream in words; a Philox generator makes four words at a time."""
     if state is None:
         return "absent"
     words = 4 * int(state["state"]["counter"][0]) + int(state["buffer_pos"]) - 4
@@ -88,17 +88,17 @@ def _rest(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def walk(path: str, a: Any, b: Any) -> Iterator[ValuePair]:
-    """Every leaf of two trees of plain data that differs, by its path."""
+    """Give every leaf that differs between two trees of plain data, by its path."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.get("known") is False or b.get("known") is False:
-            return  # the memory of one that was fed, and nobody knows it
+            return  # the memory of a controller whose answers were replayed is not known
         for key in sorted(a.keys() | b.keys(), key=str):
             yield from walk(f"{path}.{key}" if path else str(key), a.get(key), b.get(key))
         return
     a, b = _plain(a), _plain(b)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         if len(a) != len(b):
-            yield ValuePair(path, f"{len(a)} of them", f"{len(b)} of them")
+            yield ValuePair(path, f"{len(a)} elements", f"{len(b)} elements")
         for i, (one, other) in enumerate(zip(a, b, strict=False)):
             yield from walk(f"{path}[{i}]", one, other)
         return

@@ -1,4 +1,4 @@
-"""One value of each of two runs, side by side, with every bit."""
+"""A value of each of two runs, compared bit for bit."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Value: TypeAlias = float | int | str | None
-"""``None``: there is none, or nobody knows it."""
+"""``None``: the value does not exist or is not known."""
 
 
 def bits(value: float) -> int:
-    """The double as an unsigned word."""
+    """Return the bits of a double as an unsigned 64-bit integer."""
     word: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     return word
 
 
 def same(a: Value, b: Value) -> bool:
-    """Bit for bit: -0.0 is not 0.0, and a NaN equals itself."""
+    """Return True if two values are equal bit for bit: -0.0 is not 0.0, a NaN equals itself."""
     if isinstance(a, float) and isinstance(b, float):
         return bits(a) == bits(b)
     return type(a) is type(b) and a == b
 
 
 def in_full(value: Value) -> str:
-    """As text that leaves no bit open."""
+    """Return a value as text that determines every bit."""
     if isinstance(value, float):
         return f"{value!r} (0x{bits(value):016x})"
     return "not known" if value is None else str(value)
@@ -34,7 +34,7 @@ def in_full(value: Value) -> str:
 
 @dataclass(frozen=True)
 class ValuePair:
-    """A named value in both runs; ``source`` says where it came from."""
+    """A named value in both runs; ``source`` is the signal from which it came."""
 
     name: str
     a: Value
@@ -47,7 +47,7 @@ class ValuePair:
 
     @property
     def apart(self) -> str:
-        """How far two doubles are from each other, in representable numbers; else nothing."""
+        """Distance of two finite doubles as text, in representable numbers (ulp); else empty."""
         a, b = self.a, self.b
         if not (isinstance(a, float) and isinstance(b, float)) or self.equal:
             return ""
@@ -55,7 +55,7 @@ class ValuePair:
             return ""
         steps = abs(_rank(a) - _rank(b))
         if not steps:
-            return "the other zero"
+            return "0.0 and -0.0"
         return f"{steps} ulp apart" if steps < 10**6 else f"{b - a:.3g} apart"
 
     def to_json(self) -> dict[str, Any]:
@@ -70,11 +70,11 @@ class ValuePair:
 
 
 def _rank(value: float) -> int:
-    """Doubles numbered in their order; both zeros are 0."""
+    """Number of a double in the order of all doubles; both zeros are 0."""
     word = bits(value)
     return -(word & (1 << 63) - 1) if word >> 63 else word
 
 
 def columns(name: str, size: int) -> Sequence[str]:
-    """Names of the elements of a value with ``size`` of them, as :class:`Signals` names them."""
+    """Return the names of the ``size`` elements of a value, as :class:`Signals` names them."""
     return [name] if size == 1 else [f"{name}_{i}" for i in range(size)]

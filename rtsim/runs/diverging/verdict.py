@@ -1,4 +1,4 @@
-"""What a search for the place where two runs part comes to."""
+"""The result of the search for the first difference of two runs."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ from typing import Any
 from rtsim.core.tag import Tag
 from rtsim.record.ending import RunEnding
 from rtsim.record.verdict import Outcome
-from rtsim.runs.diverging.feeding import Feeding
 from rtsim.runs.diverging.first import Place
+from rtsim.runs.diverging.inputs import Feeding
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Where two runs part; ``place`` is ``None`` where they do not."""
+    """The first difference of two runs; ``place`` is ``None`` if there is none."""
 
     a: str
     b: str
     began: Tag
     ended: Tag
-    """Compared from and up to here."""
+    """The runs were compared from ``began`` to ``ended``."""
     place: Place | None = None
     agreed: Tag | None = None
-    """The last tag at which all agreed; ``None`` where they part at the first one."""
+    """The last tag at which everything agreed; ``None`` if they differ at the first tag."""
     fed: Feeding | None = None
     drawn: tuple[list[str], list[str]] | None = None
-    """Random streams that were drawn from after ``agreed`` and up to the place, in either run;
-    ``None``: not known."""
+    """Random streams that each run used after ``agreed`` and up to the place; ``None``: unknown."""
     visible: Place | None = None
-    """Where a recording shows it first, where that is later."""
+    """The first difference in the recordings, if it is a later one than ``place``."""
     also: tuple[Place, ...] = ()
-    """What else parts at the same tag."""
+    """Other differences at the same tag."""
     notes: list[str] = field(default_factory=list)
     endings: tuple[RunEnding, ...] = ()
-    """How either run ended."""
+    """How each run ended."""
     undecided: str = ""
-    """Why nothing can be said where no difference was found; empty where it can."""
+    """Why the question is undecided although no difference was found; else empty."""
 
     @property
     def equal(self) -> bool:
-        """No difference was found in what was compared."""
+        """No difference was found."""
         return self.place is None
 
     @property
@@ -50,7 +49,7 @@ class Verdict:
         return Outcome.UNDECIDED if self.undecided else Outcome.PASSED
 
     def to_json(self) -> dict[str, Any]:
-        """Tags are ``{"ns": .., "step": ..}``; doubles come with their bits."""
+        """Return plain data: tags as ``{"ns": .., "step": ..}``, doubles with their bits."""
         return {
             "a": self.a,
             "b": self.b,

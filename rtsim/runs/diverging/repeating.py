@@ -1,4 +1,4 @@
-"""Flying a recorded run again, all of it or from a checkpoint, and keeping it on the way."""
+"""Repeat a recorded run, from its start or from a checkpoint, and save states on the way."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rtsim.engine.checkpoint.file import SUFFIX, Checkpoint
 from rtsim.engine.checkpoint.kept import beside
 from rtsim.engine.checkpoint.taking import CheckpointSource, Taking, check_savable
 from rtsim.engine.system import System
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
-from rtsim.record.tape import MemoryRecorder
 from rtsim.runs.replay import fed_controllers, fed_inlets, refly, scenario_of
 from rtsim.runs.resume import fits, live_scenario
 from rtsim.runs.simulation import Progress
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class KeptCheckpoints:
-    """Checkpoints of a flight in memory, by their ns."""
+    """Checkpoints of a run in memory, by their time in ns."""
 
     by_ns: dict[int, Checkpoint] = field(default_factory=dict)
     most: int | None = None
@@ -38,11 +38,11 @@ class KeptCheckpoints:
         self.by_ns[checkpoint.ns] = checkpoint
 
     def finish(self) -> None:
-        """They stay where they are."""
+        """Do nothing: the checkpoints stay in memory."""
 
 
 class CheckpointsAt(Taking):
-    """At the times ``at`` (ns), of which one may be the start of the run."""
+    """Saves checkpoints at the times ``at`` (ns); one of them may be the start of the run."""
 
     def __init__(self, keeper: KeptCheckpoints, at: Sequence[int]) -> None:
         super().__init__(keeper, at=[f"{ns}/{NS_PER_S}" for ns in at if ns > 0])
@@ -59,7 +59,7 @@ class CheckpointsAt(Taking):
 
 @dataclass(frozen=True)
 class RepeatedRun:
-    """What came of flying again: what the recording would have been, and states on the way."""
+    """The result of repeating a run: its recording, and the saved states."""
 
     recording: Recording
     kept: dict[int, Checkpoint]
@@ -67,9 +67,9 @@ class RepeatedRun:
 
 
 class RecordedRun:
-    """A recorded run that can be flown again, fed with what was recorded.
+    """A recorded run that can be repeated with its recorded external inputs.
 
-    ``live``: controllers that live outside run again, in lockstep, instead of being fed.
+    ``live``: run external controllers again, in lockstep, instead of replaying their answers.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RecordedRun:
         self._files: dict[int, Path] | None = None
 
     def scenario(self) -> Scenario:
-        """Raises :class:`RecordingError` where the recording does not say of what it is."""
+        """Return the scenario; raises :class:`RecordingError` if the recording names none."""
         if self._scenario is not None:
             return self._scenario
         try:
@@ -98,12 +98,12 @@ class RecordedRun:
             raise
 
     def check_savable(self) -> None:
-        """Raises :class:`CheckpointError` where a part of it cannot be kept on the way."""
+        """Raise :class:`CheckpointError` if the state of a component cannot be saved."""
         with self._built() as system:
             check_savable(system)
 
     def at_start(self) -> Mapping[str, Any]:
-        """Its state before anything happened."""
+        """Return the state before the first tag."""
         with self._built() as system:
             return system.save()
 
@@ -123,13 +123,14 @@ class RecordedRun:
     def fly(
         self, start: Checkpoint | None, stop_ns: int, at: Sequence[int] = (), what: str = ""
     ) -> RepeatedRun:
-        """From ``start`` to the first tag at or after ``stop_ns``, keeping the run at ``at`` (ns).
+        """Repeat the run from ``start`` to the first tag at or after ``stop_ns``.
 
-        An error of the run's own ends the recording; raises whatever keeps it from being flown.
+        Saves its state at the times ``at`` (ns); ``what`` is the progress text.  If the run ends
+        in an error of its own, so does the recording.  Raises errors that prevent the repetition.
         """
         recorder, kept, scenario = MemoryRecorder(), KeptCheckpoints(), self.scenario()
         if start is not None and start.ns == 0:
-            start = None  # nothing goes on from the first instant but a run that makes it
+            start = None  # a run cannot continue from its first instant; it starts there
         taking = CheckpointsAt(kept, at) if at else None
         try:
             refly(
@@ -156,10 +157,10 @@ class RecordedRun:
         return watch
 
     def _joined(self, start: Checkpoint | None, flown: Recording) -> Recording:
-        """With the recorded rows of before: what was not flown again is taken as it is."""
+        """The new recording with the recorded rows from before ``start`` in front."""
         mine = self.recording
         if start is None:
-            return replace(flown, source=f"{mine.source}, flown again")
+            return replace(flown, source=f"{mine.source} (run again)")
         gone, told = mine.continues.get("rows", {}), int(mine.continues.get("events", 0))
 
         def joined(name: str, track: TrackData) -> TrackData:
@@ -174,12 +175,12 @@ class RecordedRun:
 
         tracks = {n: joined(n, t) if t.spec.deterministic else t for n, t in flown.tracks.items()}
         events = mine.events[: max(0, start.events - told)] + flown.events
-        return replace(flown, source=f"{mine.source}, flown again", tracks=tracks, events=events)
+        return replace(flown, source=f"{mine.source} (run again)", tracks=tracks, events=events)
 
     # -- checkpoints beside the recording ----------------------------------------------------------
 
     def checkpoints(self) -> list[int]:
-        """Their times (ns), by the names of the files beside the recording, in order."""
+        """Return the times (ns) of the checkpoint files next to the recording, in order."""
         if self._files is None:
             self._files = {}
             path = Path(self.recording.source)
@@ -192,7 +193,7 @@ class RecordedRun:
         return sorted(self._files)
 
     def opened(self, ns: int) -> Checkpoint | None:
-        """The one of ``ns``, where it is of this very run."""
+        """Return the checkpoint at ``ns``; ``None`` if it is missing or of another run."""
         self.checkpoints()
         assert self._files is not None
         try:

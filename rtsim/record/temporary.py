@@ -1,4 +1,4 @@
-"""Recording a run once more, to be read at once: in memory, or beside it where it is too large."""
+"""Temporary recording of a repeated run: in memory, or in a temporary file if it is too large."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 from rtsim.core.errors import RecordingError
 from rtsim.record.file import FileRecorder
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.record.tape import MemoryRecorder
 
 LARGE_FOLDERS = ("/var/tmp",)
-"""Where temporary files of any size belong; ``TMPDIR`` comes before them."""
+"""Folders for large temporary files; ``TMPDIR`` takes precedence."""
 
 
 class SpareRecorder(FileRecorder):
-    """Into a file that is gone as soon as its :meth:`recording` is."""
+    """Records into a temporary file, which is removed with its :meth:`recording`."""
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
@@ -32,24 +32,24 @@ class SpareRecorder(FileRecorder):
         self.close()
         if self.failed is not None:
             raise RecordingError(
-                f"the run was recorded once more in {self.path.parent.parent}, and that failed: "
-                f"{self.failed}; set TMPDIR to a folder with room for it"
+                f"the temporary recording of the repeated run in {self.path.parent.parent} failed: "
+                f"{self.failed}; set TMPDIR to a folder with enough space"
             )
         out = Recording.open(self.path)
         self._forget()
         return replace(out, source="memory")
 
     def recording(self) -> Recording:
-        """What was recorded; its rows stay in the file, which nobody else can find any more."""
+        """Return the recording; its rows stay in the file, which has no name any more."""
         return self._recorded
 
 
 def recorder_for_again(recording: Recording) -> MemoryRecorder | SpareRecorder:
-    """For a run that records as much as ``recording`` holds."""
+    """Return a recorder for a run that records as much data as ``recording`` contains."""
     return SpareRecorder() if recording.large else MemoryRecorder()
 
 
 def _folder() -> str | None:
     if os.environ.get("TMPDIR"):
-        return None  # what was asked for
+        return None  # the tempfile module uses it
     return next((f for f in LARGE_FOLDERS if os.access(f, os.W_OK)), None)

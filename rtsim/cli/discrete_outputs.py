@@ -1,4 +1,4 @@
-"""What discrete-event parts came to, in a table behind the run."""
+"""The final outputs of discrete-event components, printed after the run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rtsim.engine.system import System
 
 
 def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
-    """By part and output: a number, or a list of them."""
+    """Return the final outputs by component and name: a number, or a list for an array."""
     out: dict[str, dict[str, Any]] = {}
     for task in system.tasks:
         port = system.ports.get(task.name)
         if not hasattr(task, "hear") or port is None or not len(port.signals):
-            continue  # a controller hears nothing, it is set off
+            continue  # a controller receives no messages
         values = {s.name: port.value[port.signals.slice(s.name)].tolist() for s in port.signals}
         out[task.name] = {
             s.name: values[s.name] if s.shape else values[s.name][0] for s in port.signals
@@ -23,12 +23,12 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
 
 
 def print_outputs(system: System) -> None:
-    """One line for each output, as it is at the end; nothing where there are no processes."""
+    """Print a table with the final value of each output; nothing without such components."""
     rows = [
         (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
         for part, outputs in outputs_at_end(system).items()
         for name, value in outputs.items()
     ]
     if rows:
-        columns = (Column("part"), Column("output"), Column("at the end", fold=True))
+        columns = (Column("component"), Column("output"), Column("final value", fold=True))
         print_table(console(), "Discrete events", columns, rows)

@@ -1,4 +1,4 @@
-"""``rtsim replay RUN --view``: a recording in a window; nothing is simulated."""
+"""``rtsim replay RUN --view``: show a recording in a window; nothing is simulated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rtsim.cli.common import seconds, show_json
 from rtsim.cli.tables import console
-from rtsim.cli.viewing import typed
+from rtsim.cli.window import typed
 from rtsim.core.errors import ScenarioError
 from rtsim.pilot.launching import Window
 from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
@@ -17,14 +17,19 @@ from rtsim.record.reading import Recording
 def watch(
     recorded: Recording, times: list[int | None], window: Window, pace: str, as_json: bool
 ) -> None:
-    """Between two times (ns; ``None``: its own), at ``pace``; below 0 from the end backwards."""
+    """Show ``recorded`` in a window and print a summary.
+
+    ``times`` are begin and end in ns (``None``: those of the recording); ``pace`` is the rate, and
+    negative to play backwards from the end.  Raises :class:`ScenarioError` for a rate or a time
+    out of range.
+    """
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)
     rate = _rate(pace) if typed("pace") else 1.0
     from rtsim.pilot.viewer.window import (
         close_window,
         open_window,
-    )  # SDL, which other commands do without
+    )  # SDL, which no other command needs
 
     width, height = map(int, window.size.split("x"))
     surface = open_window(f"rtsim: {recorded.source}", window.headless, (width, height))
@@ -56,8 +61,8 @@ def _within(playback: Playback, times: list[int | None], source: str) -> tuple[i
     end = playback.end_ns if last is None else min(last, playback.end_ns)
     if begin > end:
         raise ScenarioError(
-            f"{source} holds {seconds(playback.first_ns)} to {seconds(playback.end_ns)} s; "
-            "give --from and --to within that"
+            f"{source} covers {seconds(playback.first_ns)} to {seconds(playback.end_ns)} s; "
+            "give --from and --to within these times"
         )
     return begin, end
 
@@ -69,6 +74,7 @@ def _rate(pace: str) -> float:
         rate = math.nan
     if not LEAST_RATE <= abs(rate) <= MOST_RATE:
         raise ScenarioError(
-            f"--pace {pace} with --view; give a rate such as 1.0, 0.25 or, backwards, -1"
+            f"--pace {pace} does not work with --view; give a rate such as 1.0, 0.25 or -1 "
+            "(backwards)"
         )
     return rate

@@ -1,8 +1,7 @@
-"""The running loop's side of recording: rows into preallocated blocks, and nothing else in a frame.
+"""Recorders: the protocol, the memory recorder, and tracks that collect rows in the loop.
 
-``Track.append`` writes one row; a full block makes place for the next one that lies ready.  What
-happens to the blocks is the recorder's business and takes place in :meth:`Recorder.pump`, in the
-slack of a frame.
+``Track.append`` writes one row; a full block is replaced with a spare one.  The recorder processes
+full blocks in :meth:`Recorder.pump`, in the slack of a frame.
 """
 
 from __future__ import annotations
@@ -39,7 +38,10 @@ class _Block:
 
 
 class Track:
-    """One topic: rows of a fixed layout."""
+    """One topic of a recording: rows of a fixed layout.
+
+    ``on_full`` is called when a block is full.
+    """
 
     def __init__(self, spec: TrackSpec, on_full: Callable[[], None]) -> None:
         self.spec = spec
@@ -59,10 +61,10 @@ class Track:
         self._rolled = 0
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
-        """Add a row: its time, its integers, and float64 vectors that together fill the signals.
+        """Append a row: its time in ns, its integers, and float64 vectors that fill the signals.
 
-        About 1 us.  Raises :class:`ShapeError` where a part has another type or length; no row is
-        added then.
+        It takes about 1 us.  Raises :class:`ShapeError` for a vector of another type or length;
+        then no row is added.
         """
         block = self._block
         at = self._row * self._width
@@ -85,7 +87,7 @@ class Track:
     def append_many(
         self, ns: NDArray[np.int64], integers: tuple[int, ...], values: NDArray[np.float64]
     ) -> None:
-        """Rows at ``ns`` (k,) with the same integers; ``values`` is (k, n)."""
+        """Append rows at ``ns`` (k,) with the same ``integers`` and the ``values`` (k, n)."""
         done = 0
         while done < len(ns):
             count = min(self._capacity - self._row, len(ns) - done)
@@ -107,12 +109,12 @@ class Track:
 
     @property
     def rows(self) -> int:
-        """All that were added."""
+        """Number of rows appended so far."""
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
-        """The rows (n, width) not taken before; each batch is valid until the next is asked for."""
-        # What is handed out is marked as taken first: an interrupt must not hand it out twice.
+        """Give the rows (n, width) not taken before; each batch is valid until the next one."""
+        # Rows are marked as taken first: after an interrupt they must not be given twice.
         while self._full:
             block, start = self._full.pop(0), self._taken
             self._taken = 0
@@ -131,18 +133,18 @@ class Track:
             for p in parts
         )
         return ShapeError(
-            f"track {self.name}: a row is {len(self.integers)} integers "
-            f"({', '.join(self.integers)}) and {self.signals.size} float64, got {integers} and "
-            f"[{got}]" + (f": {error}" if error else "")
+            f"track {self.name}: a row has {len(self.integers)} integers "
+            f"({', '.join(self.integers)}) and {self.signals.size} float64 values, but got "
+            f"{integers} and [{got}]" + (f": {error}" if error else "")
         )
 
 
 class Recorder(Protocol):
-    """What the executive writes to.
+    """The interface to which the executive writes a recording.
 
-    One that another process writes for may say which, by number, as ``beside``: it is kept away
-    from a CPU that the loop has for itself.  One that may fail while the run goes on has an
-    ``on_failure`` that is set, and calls it with the cause.
+    A recorder with a writing process may give its process numbers as ``beside``: they are kept off
+    the CPU that is reserved for the loop.  A recorder that may fail during the run has an attribute
+    ``on_failure``, which the run sets; the recorder calls it with the cause.
     """
 
     def track(
@@ -152,10 +154,10 @@ class Recorder(Protocol):
         signals: Signals,
         about: Mapping[str, str] | None = None,
     ) -> Track:
-        """Declare a topic, before :meth:`start`."""
+        """Declare a topic, before :meth:`start`; returns the track for its rows."""
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Say what this run is; ``header`` is plain JSON data.  Before the first row."""
+        """Begin the recording with ``header``, plain JSON data; before the first row."""
 
     def event(
         self,
@@ -165,17 +167,17 @@ class Recorder(Protocol):
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        """Note something that happened once: an overrun, a Late, a Missed, a command."""
+        """Record an event: an overrun, a Late, a Missed, a command."""
 
     def pump(self, wait: bool = False) -> None:
-        """Hand over what is ready; ``wait`` allows it to block until the taker has caught up."""
+        """Process the recorded data; with ``wait`` it may block until all data is taken."""
 
     def finish(self, footer: Mapping[str, object]) -> None:
-        """Hand over everything, and the last words (the certificate)."""
+        """Complete the recording with ``footer`` (the certificate), plain JSON data."""
 
 
 class Tracks:
-    """The tracks of a recorder, and what was noted beside them."""
+    """The tracks of a recorder; ``due``: a block is full."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Track] = {}
@@ -193,7 +195,9 @@ class Tracks:
         about: Mapping[str, str] | None,
     ) -> Track:
         if self.started:
-            raise ScenarioError(f"track {name} is declared after the start of the recording")
+            raise ScenarioError(
+                f"track {name} is declared after the start of the recording; declare it before"
+            )
         if name in self.by_name:
             raise ScenarioError(f"track {name} is declared twice; give one of them another name")
         track = Track(TrackSpec(name, integers, signals, dict(about or {})), self._mark)
@@ -206,7 +210,7 @@ class Tracks:
 
 
 class _NullTrack(Track):
-    """Counts what it does not keep."""
+    """Counts rows without keeping them."""
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1
@@ -221,7 +225,7 @@ class _NullTrack(Track):
 
 
 class NullRecorder:
-    """Records nothing."""
+    """A recorder that records nothing."""
 
     def track(
         self,
@@ -253,7 +257,12 @@ class NullRecorder:
 
 
 class MemoryRecorder:
-    """Keeps every row in memory, and reads like a file: for tests and studies."""
+    """A recorder that keeps all rows in memory, for tests and studies.
+
+    recorder = MemoryRecorder()
+    simulate(scenario, recorder=recorder)
+    altitude = recorder.recording()["f16.altitude"]
+    """
 
     def __init__(self) -> None:
         self._tracks = Tracks()
@@ -299,7 +308,7 @@ class MemoryRecorder:
             self._rows[name].extend(words.copy() for words in track.take())
 
     def recording(self) -> Recording:
-        """What was recorded so far."""
+        """Return a recording of the data so far, which reads like a file."""
         from rtsim.record.reading import Recording, TrackData
 
         self._collect()

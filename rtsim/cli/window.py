@@ -1,4 +1,4 @@
-"""What every command that opens a window shares: its options, and the viewer beside a run."""
+"""Shared by all commands that open a window: its options, and the viewer process of a run."""
 
 from __future__ import annotations
 
@@ -32,43 +32,55 @@ if TYPE_CHECKING:
     from rtsim.pilot.loop import Cockpit
 
 HERE = "window"
-"""What ``--view`` stands for by itself."""
+"""Value of ``--view`` without an address."""
 _LATELY_NS = 2 * NS_PER_S
-"""A viewer says how it does twice a second."""
+"""A viewer that was silent for longer is gone; it reports twice a second."""
 _SIZE = re.compile("([0-9]{1,5})x([0-9]{1,5})")
 _PLACE = re.compile(r".+://.*|[^/\\]+:[0-9]+")
-"""What is meant as an address; without ``tcp://`` it is refused as one."""
+"""Text that is meant as an address; without ``tcp://`` it is refused."""
 
 _OPTIONS = (
-    click.option("--headless", is_flag=True, help="Open no window; see --frames."),
+    click.option(
+        "--headless", is_flag=True, help="Open no window; with --frames, still save its pictures."
+    ),
     click.option(
         "--frames",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="Save what the window shows there, as PNG files.",
+        help="Folder in which pictures of the window are saved as PNG files.",
     ),
     click.option(
-        "--every", default=1.0, show_default=True, help="Seconds between two of --frames."
+        "--every",
+        default=1.0,
+        show_default=True,
+        help="With --frames: seconds between two saved pictures.",
     ),
-    click.option("--fps", default=60.0, show_default=True, help="Frames a second."),
-    click.option("--size", default="1280x720", show_default=True, help="Of the window."),
+    click.option(
+        "--fps", default=60.0, show_default=True, help="Pictures per second that the window draws."
+    ),
+    click.option(
+        "--size",
+        default="1280x720",
+        show_default=True,
+        help="WIDTHxHEIGHT of the window in pixels.",
+    ),
 )
 
 
 quiet_option = click.option(
-    "--quiet", is_flag=True, help="No horn, and no stick that shakes, whatever warns."
+    "--quiet", is_flag=True, help="Switch off warning sounds and the shaking of the stick."
 )
 
 
 def window_options(command: F) -> F:
-    """Options of a window, handed to ``command`` as its argument ``window``."""
+    """Decorator: add the options of a window, passed to ``command`` as ``window``."""
 
     @wraps(command)
     def packed(
         headless: bool, frames: Path | None, every: float, fps: float, size: str, **options: Any
     ) -> Any:
         if not 0.0 < every < math.inf:
-            raise ScenarioError(f"--every {every:g}; give seconds > 0")
+            raise ScenarioError(f"--every {every:g} is out of range; give seconds > 0")
         window = Window(headless, _folder(frames), every, None, fps, _size(size))
         return command(window=window, **options)
 
@@ -79,24 +91,26 @@ def window_options(command: F) -> F:
 
 
 def view_options(command: F) -> F:
-    """The same behind ``--view``: ``window`` is None where nothing is to be seen."""
+    """Like :func:`window_options`, with a flag ``--view``; without it ``window`` is ``None``."""
 
     @wraps(command)
     def asked(window: Window, view: bool, **options: Any) -> Any:
         if not view and window != Window():
-            raise ScenarioError("--headless, --frames, --every, --fps and --size go with --view")
+            raise ScenarioError(
+                "--headless, --frames, --every, --fps and --size work only with --view; add it"
+            )
         return command(window=window if view else None, **options)
 
-    flag = click.option("--view", is_flag=True, help="Watch it in a window.")
+    flag = click.option("--view", is_flag=True, help="Show the recording in a window.")
     decorated: Any = flag(window_options(asked))
     return decorated  # type: ignore[no-any-return]
 
 
 class Viewable(click.Command):
-    """A command whose ``--view`` stands alone, or before ``tcp://HOST:PORT``."""
+    """A command whose option ``--view`` takes an optional address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """An address belongs to ``--view``; whatever else follows it does not."""
+        """Attach an address that follows ``--view`` to that option; leave other words alone."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and is_place(word):
@@ -109,17 +123,20 @@ class Viewable(click.Command):
 
 
 def place_options(command: F, view: str = "") -> F:
-    """Those of :func:`window_options`, and where the window is: here, or at another machine.
+    """Decorator: add :func:`window_options` and the place of the window, here or elsewhere.
 
-    Goes with :class:`Viewable`.  ``window`` is None where ``view`` is empty.
+    For commands of class :class:`Viewable`.  ``view`` is the default of ``--view``; ``window`` is
+    ``None`` if ``--view`` is empty.
     """
 
     @wraps(command)
     def placed(window: Window, view: str, view_keys: Path | None, **options: Any) -> Any:
         served = _served(view, view_keys)
         if view != HERE and window != Window():
-            where = "--view" if not view else f"a window here, and not with --view {view}"
-            raise ScenarioError(f"--headless, --frames, --every, --fps and --size go with {where}")
+            where = "--view" if not view else f"a window on this machine, not with --view {view}"
+            raise ScenarioError(
+                f"--headless, --frames, --every, --fps and --size work only with {where}"
+            )
         given = None if not view else replace(window, served=served)
         return command(window=given, **options)
 
@@ -128,12 +145,13 @@ def place_options(command: F, view: str = "") -> F:
             "--view",
             default=view,
             metavar="[tcp://HOST:PORT]",
-            help="Watch it in a window here, or at another machine: rtsim view tcp://HOST:PORT.",
+            help="Show the run in a window here; with an address, in a window on another machine, "
+            "opened there with: rtsim view tcp://HOST:PORT.",
         ),
         click.option(
             "--view-keys",
             type=click.Path(path_type=Path),
-            help="For --view tcp://HOST:PORT: the file that rtsim keys wrote.",
+            help="With --view tcp://HOST:PORT: the key file that 'rtsim keys' wrote.",
         ),
     )
     decorated: Any = window_options(placed)
@@ -143,33 +161,38 @@ def place_options(command: F, view: str = "") -> F:
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
-    """Address and keys, where the window is elsewhere.
+    """Return address and key file of a window on another machine, ``None`` for a window here.
 
-    Whoever reaches it flies and ends the run: keys are needed on loopback too, as for control.
+    A client at that address can control and end the run, so keys are needed on loopback too.
     """
     if view in ("", HERE):
         if keys is not None:
-            raise ScenarioError(f"--view-keys {keys} go with --view tcp://HOST:PORT")
+            raise ScenarioError(
+                f"--view-keys {keys} works only with --view tcp://HOST:PORT; add the address"
+            )
         return None
     from rtsim.core.net.sockets import check_served
 
     return view, check_served(
         view,
         keys,
-        f"--view {view} is given without keys, and whoever reaches it flies the run; make some: "
-        f"rtsim keys view.keys, then --view-keys view.keys (view.keys{CLIENT} goes to the other "
-        "machine)",
+        f"--view {view} needs keys, because any client at this address can control the run; "
+        f"type: rtsim keys view.keys, add --view-keys view.keys, and copy view.keys{CLIENT} to "
+        "the other machine",
     )
 
 
 def typed(option: str) -> bool:
-    """Whether somebody typed it, or it is the default."""
+    """Return True if the user typed ``option``, False if it has its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
 
 
 class Viewed:
-    """A run's viewer, for :func:`rtsim.cli.flight.fly`; ``stick`` names the inlet it moves."""
+    """The viewer of a run, for :func:`rtsim.cli.flight.fly`.
+
+    ``stick`` returns the name of the scenario's external input that the viewer controls.
+    """
 
     def __init__(self, window: Window, stick: Callable[[Scenario], str] | None = None) -> None:
         self._window, self._stick = window, stick
@@ -209,7 +232,7 @@ class Viewed:
         return RelayProcess(shared, *served)
 
     def figures(self, reason: str) -> dict[str, Any]:
-        """How it went; ``reason`` is why the run ended."""
+        """Return the figures of the window; ``reason`` is why the run ended."""
         cockpit = self._cockpits[-1]
         return {
             **cockpit.latencies(),
@@ -222,11 +245,11 @@ class Viewed:
 
 @contextmanager
 def _entered(scenario: str, shared: Path) -> Iterator[None]:
-    """``rtsim view`` finds it."""
+    """Context in which ``rtsim view`` finds the run."""
     try:
         entry = enter(RegisteredRun(os.getpid(), os.getpid(), scenario, str(shared)), VIEWED)
     except (RtsimError, OSError) as error:
-        click.echo(f"rtsim view will not find this run: {error}", err=True)
+        click.echo(f"rtsim view cannot find this run: {error}", err=True)
         yield
         return
     try:
@@ -236,10 +259,10 @@ def _entered(scenario: str, shared: Path) -> Iterator[None]:
 
 
 def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
-    """Where the stick goes when its window is gone, (n,): as the mapping declares it.
+    """Return the fail-safe values of the signals of ``stick``, (n,): used if its window is gone.
 
-    Over a line the mapping is the other machine's, and rtsim's own stands for it.  Raises
-    :class:`RtsimError` for one that cannot be followed, before a window is open.
+    They come from the file ``mapping``, or from rtsim's own mapping if that is ``None``, as for a
+    window on another machine.  Raises :class:`RtsimError` for an invalid mapping.
     """
     part = scenario.of(ExternalInputPart).get(stick)
     if part is None:
@@ -253,40 +276,40 @@ def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
 
 
 def told_of(figures: dict[str, Any]) -> list[str]:
-    """Frames and what became of the window, a line each."""
+    """Return the summary of a window: frames, and why it closed early if it did."""
     lines = [f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"]
     return [*lines, *what_became_of(figures)]
 
 
 def what_became_of(figures: dict[str, Any]) -> list[str]:
-    """Of the window, as far as it was not open to the end of the run."""
+    """Return lines on a window that was closed before the end, and on dropped messages."""
     lines = []
     if figures["window_lost"]:
-        lines.append("the window was gone before the end; the run went on alone")
+        lines.append("the window was closed before the end; the run continued without it")
     if figures["ended_there"]:
-        lines.append("ended from the window, by Esc")
+        lines.append("the run was ended from the window with Esc")
     if figures["skipped"]:
-        lines.append(f"{figures['skipped']} messages from other machines were none: skipped")
+        lines.append(f"{figures['skipped']} malformed messages from other machines were dropped")
     return lines
 
 
 def _size(text: str) -> str:
     found = _SIZE.fullmatch(text)
     if found is None:
-        raise ScenarioError(f"--size {text!r}; write WIDTHxHEIGHT, such as 1280x720")
+        raise ScenarioError(f"--size {text!r} is malformed; write WIDTHxHEIGHT, such as 1280x720")
     width, height = map(int, found.groups())
     if not (160 <= width <= 7680 and 120 <= height <= 4320):
-        raise ScenarioError(f"--size {text}; give 160x120 to 7680x4320")
+        raise ScenarioError(f"--size {text} is out of range; give 160x120 to 7680x4320")
     return text
 
 
 def is_place(word: str) -> bool:
-    """Whether it is meant as an address, be it without its ``tcp://``."""
+    """Return True if ``word`` is meant as an address, even without ``tcp://``."""
     return _PLACE.fullmatch(word) is not None
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Made here, where whoever typed it is told; the viewer's process has no words for it."""
+    """Make the folder of ``--frames`` here, where an error can be reported to the user."""
     if frames is None:
         return None
     try:
@@ -294,5 +317,5 @@ def _folder(frames: Path | None) -> Path | None:
     except OSError as error:
         raise ScenarioError(f"--frames {frames}: {error.strerror}; give another folder") from error
     if not os.access(frames, os.W_OK | os.X_OK):
-        raise ScenarioError(f"--frames {frames}: nothing may be written there; give another folder")
+        raise ScenarioError(f"--frames {frames}: the folder is not writable; give another folder")
     return frames

@@ -1,4 +1,4 @@
-"""A bad day played again: each policy on purpose, and recorded lateness once more, to the ns."""
+"""Overruns reproduced from a recording, to the ns: each policy on purpose, recorded lateness."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loop_parts import MS, Paced, late, marks, scenario
 
-from rtsim.cli.bad_day import command
 from rtsim.cli.main import main
+from rtsim.cli.overrun_replay import command
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.engine.faults import Fault, read_faults
@@ -251,18 +251,22 @@ def told(*words: str | Path, status: int = 0) -> str:
 def test_the_command_writes_a_file_that_makes_the_same_overruns(tmp_path: Path) -> None:
     run = recorded(tmp_path / "run.mcap", scenario(*STALLS), Slip(), FakeClock())
     file = tmp_path / "bad.toml"
-    text = told("bad-day", run, "-o", file)
-    assert f"{file}: 3 faults of timing, for 3 overruns" in text
+    text = told("overrun-replay", run, "-o", file)
+    assert f"{file}: 3 timing faults that reproduce 3 overruns" in text
     assert "next: rtsim run SCENARIO --until 1 --pace 1 --overrun slip:1000" in text
     assert f"--faults {file}" in text
     second = Paced(scenario(file), Slip())
     assert overruns(second.recording) == overruns(Recording.open(run))
-    assert "--force" in told("bad-day", run, "-o", file, status=2)
-    part = told("bad-day", run, "-o", file, "--force", "--from", "0.4", "--to", "0.6", "--json")
+    assert "--force" in told("overrun-replay", run, "-o", file, status=2)
+    part = told(
+        "overrun-replay", run, "-o", file, "--force", "--from", "0.4", "--to", "0.6", "--json"
+    )
     assert '"faults": 1, "overruns": 1' in part
-    text = told("bad-day", run, "--from", "0.9", "--to", "0.1", status=2)
+    text = told("overrun-replay", run, "--from", "0.9", "--to", "0.1", status=2)
     assert "--from 0.9 is after --to 0.1" in text
-    assert "from 0.9 to 1 s: there is no bad day" in told("bad-day", run, "--from", "0.9", status=2)
+    assert "from 0.9 to 1 s: nothing to reproduce" in told(
+        "overrun-replay", run, "--from", "0.9", status=2
+    )
 
 
 def test_nothing_but_a_fault_file_is_written_over(tmp_path: Path) -> None:
@@ -278,9 +282,9 @@ def test_nothing_but_a_fault_file_is_written_over(tmp_path: Path) -> None:
         other: "is not a fault file",
         tmp_path / "mine.toml": "is not a fault file",
     }.items():
-        assert says in told("bad-day", run, "-o", path, "--force", status=2)
+        assert says in told("overrun-replay", run, "-o", path, "--force", status=2)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-    told("bad-day", run, "-o", tmp_path / "empty.toml", "--force")
+    told("overrun-replay", run, "-o", tmp_path / "empty.toml", "--force")
 
 
 def test_the_next_command_is_typed_as_a_shell_reads_it(tmp_path: Path) -> None:
@@ -298,19 +302,19 @@ def test_the_next_command_is_typed_as_a_shell_reads_it(tmp_path: Path) -> None:
 
 def test_the_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     calm = recorded(tmp_path / "calm.mcap", scenario(), CatchUp(), FakeClock())
-    assert "no overrun from 0 to 1 s" in told("bad-day", calm, status=2)
+    assert "no overrun from 0 to 1 s" in told("overrun-replay", calm, status=2)
     unpaced = recorded(tmp_path / "fast.mcap", scenario(), CatchUp(), None)
-    assert "--pace 1" in told("bad-day", unpaced, status=2)
+    assert "--pace 1" in told("overrun-replay", unpaced, status=2)
     lost = {"name": "lost", "where": "controller", "kind": "drop"}
     overload = late(name="o", kind="slow_job", where="loop.propagate", at=0, amount=0.00101)
     slow = ramp(step=0.0008)
     slow.faults(lost, overload)
     day = recorded(tmp_path / "over.mcap", slow, Slip(10**6), FakeClock())
-    text = told("bad-day", day, "-o", tmp_path / "o.toml", status=2)
-    assert "a fault file holds at most 1000; give --from T and --to T" in text
+    text = told("overrun-replay", day, "-o", tmp_path / "o.toml", status=2)
+    assert "a fault file holds at most 1000; select fewer overruns with --from T and --to T" in text
     assert not (tmp_path / "o.toml").exists()
-    text = told("bad-day", day, "-o", tmp_path / "o.toml", "--to", "0.1")
-    assert "note: it was flown with other faults; give their files too: lost" in text
+    text = told("overrun-replay", day, "-o", tmp_path / "o.toml", "--to", "0.1")
+    assert "add their fault files with --faults: lost" in text
 
 
 def test_what_lies_outside_the_named_jobs_is_a_stall() -> None:
@@ -328,9 +332,20 @@ def test_what_lies_outside_the_named_jobs_is_a_stall() -> None:
     assert (fault.kind.name, fault.at_ns, fault.parameters["amount"]) == ("stall", 400 * MS, 17e6)
 
 
-def test_a_recording_that_was_cut_off_has_no_bad_day(tmp_path: Path) -> None:
+def test_a_recording_that_was_cut_off_cannot_be_reproduced(tmp_path: Path) -> None:
     run = recorded(tmp_path / "run.mcap", scenario(*STALLS), CatchUp(), FakeClock())
     data = run.read_bytes()
     run.write_bytes(data[: len(data) * 2 // 3])
     with pytest.raises(RecordingError, match="recorded to its end"):
         timing_faults(Recording.open(run))
+
+
+def test_the_old_name_of_the_command_still_works_and_says_so(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run.mcap", scenario(*STALLS), Slip(), FakeClock())
+    result = CliRunner().invoke(main, ["bad-day", str(run), "-o", str(tmp_path / "old.toml")])
+    assert result.exit_code == 0, result.output
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("bad-day' is deprecated; type: main overrun-replay")
+    told("overrun-replay", run, "-o", tmp_path / "new.toml")
+    assert read_faults(tmp_path / "old.toml") == read_faults(tmp_path / "new.toml")
+    assert "bad-day" not in told("--help")

@@ -1,4 +1,4 @@
-"""``rtsim replay``: run a recorded flight again, check it, or take it over and fly on."""
+"""``rtsim replay``: repeat a recorded run and check it, or take it over and continue it live."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 from rtsim.cli.checkpoints import GoingOn
 from rtsim.cli.common import json_option, reports_errors, seconds, show_json
 from rtsim.cli.flight import RunOptions, fly
+from rtsim.cli.playback import watch
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.tables import console
-from rtsim.cli.trusting import trust_options
-from rtsim.cli.viewing import view_options
-from rtsim.cli.watching import watch
+from rtsim.cli.trust import trust_options
+from rtsim.cli.window import view_options
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import to_ns
 from rtsim.engine.checkpoint.file import Checkpoint
@@ -35,30 +35,65 @@ from rtsim.runs.resume import moment, nearest
 
 _path = click.Path(path_type=Path)
 _BY_RANGE = (
-    f"{SHARE:g} of each signal's range, since bits are not promised under another fingerprint"
+    f"{SHARE:g} of each signal's range, because the last bits may differ under another fingerprint"
 )
-_ALL_FED = "every row was fed from the recording, and none was computed"
+_ALL_FED = "every row was taken from the recording, and none was computed"
 _AMPLIFIED = (
-    "a closed loop amplifies differences of the last bits: a slow growth from there may be that, "
-    "a jump is not; rtsim diverge shows what fed the first difference"
+    "a closed loop amplifies differences in the last bits: a slow growth of the difference may "
+    "come from them, a jump does not; rtsim diverge shows the inputs of the first difference"
 )
 
 
 @click.command()
 @click.argument("recording", type=_path)
-@click.option("--abs", "absolute", default=0.0, help="Absolute tolerance, instead of bit for bit.")
-@click.option("--rel", "relative", default=0.0, help="Relative tolerance, instead of bit for bit.")
-@click.option("--from", "first", metavar="T", help="Begin at T s, or at a checkpoint before it.")
-@click.option("--to", "last", metavar="T", help="End at T s.  [default: its end]")
+@click.option(
+    "--abs",
+    "absolute",
+    default=0.0,
+    help="Absolute tolerance of all signals, each in its own unit.  [default: bit for bit]",
+)
+@click.option(
+    "--rel",
+    "relative",
+    default=0.0,
+    help="Relative tolerance of all signals: a fraction of the value.  [default: bit for bit]",
+)
+@click.option(
+    "--from",
+    "first",
+    metavar="T",
+    help="Begin at T s, or at the last checkpoint before it.  [default: the start]",
+)
+@click.option("--to", "last", metavar="T", help="End at T s.  [default: the end of the recording]")
 @click.option(
     "--then",
     type=click.Choice(["run"]),
-    help="Take over at --to (or --from) and fly on: devices and outside controllers are live.",
+    help="Take the run over at --to (or --from) and continue it, with live devices and external "
+    "controllers.",
 )
-@click.option("--pace", default="max", show_default=True, help="With --then or --view.")
-@click.option("--until", default=None, help="With --then: its end in s.  [default: as recorded]")
-@click.option("-o", "--record", "path", type=_path, help="With --then: the new recording.")
-@click.option("--force", is_flag=True, help="With --then: write over an older recording.")
+@click.option(
+    "--pace",
+    default="max",
+    show_default=True,
+    help="With --then or --view: simulated seconds per second, or max.",
+)
+@click.option(
+    "--until",
+    default=None,
+    help="With --then: end time of the continued run, s.  [default: the end of the recorded run]",
+)
+@click.option(
+    "-o",
+    "--record",
+    "path",
+    type=_path,
+    help="With --then: recording to write.  [default: runs/NAME-NNN.mcap]",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="With --then: overwrite an existing recording, and continue even if the scenario changed.",
+)
 @json_option
 @reports_errors
 @trust_options
@@ -77,29 +112,38 @@ def replay(
     window: Window | None,
     as_json: bool,
 ) -> None:
-    """Run RECORDING again and check every state and message of it, bit for bit; exit 1 if not.
+    """Run RECORDING again and check that every state and message is equal, bit for bit.
 
-    Where the fingerprint (packages, processor, sources) is another one, that is said, and values
-    are compared by tolerance instead.  With --view nothing is run: it is shown as it was recorded,
-    at --pace 1 unless another is given.
+    If the fingerprint (packages, processor, sources) differs from the recorded one, replay prints
+    the differences and compares values with a tolerance instead. With --view nothing is run: a
+    window shows the recording, at --pace 1 unless another pace is given.
+
+    \b
+    Examples:
+      rtsim replay runs/f16-001.mcap
+      rtsim replay runs/f16-001.mcap --from 5 --to 10
+      rtsim replay runs/f16-001.mcap --to 12.5 --then run -o what_if.mcap
+      rtsim replay runs/f16-001.mcap --view
+
+    Exit status: 0 if the replay agrees, 1 if it differs, 2 if this could not be decided.
     """
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
         why = f": {recorded.truncated}" if recorded.truncated else ""
-        raise RecordingError(f"nothing to replay: {recording} holds no rows of the trace{why}")
+        raise RecordingError(f"nothing to replay: {recording} contains no rows of the trace{why}")
     times = [None if text is None else to_ns(text, "time") for text in (first, last)]
     if None not in times and times[0] > times[1]:  # type: ignore[operator]
         raise ScenarioError(f"--from {first} comes after --to {last}; give the earlier one first")
     if window is not None:
         if then is not None or path is not None or until is not None or absolute or relative:
             raise ScenarioError(
-                "--view only shows; --then, -o, --until, --abs and --rel go without"
+                "--view only shows the recording; leave --then, -o, --until, --abs and --rel out"
             )
         return watch(recorded, times, window, pace, as_json)
     if then is not None:
         take_over(recorded, times, NewFlight(pace, until, path, force), as_json)
     if path is not None or until is not None or pace != "max" or force:
-        raise ScenarioError("-o, --until, --pace and --force go with --then run")
+        raise ScenarioError("-o, --until, --pace and --force work only with --then run; add it")
     checked = check(recorded, times, absolute, relative)
     if as_json:
         show_json(checked.to_json())
@@ -110,12 +154,12 @@ def replay(
 
 @dataclass(frozen=True)
 class Checked:
-    """What a replay came to; ``verdict`` where values were held against a tolerance."""
+    """The result of a replay; ``verdict`` if values were compared with a tolerance."""
 
     result: dict[str, Any]
     outcome: Outcome
     ending: RunEnding
-    """Of the recorded run."""
+    """How the recorded run ended."""
     verdict: Comparison | None = None
     growth: Growth | None = None
 
@@ -132,7 +176,12 @@ class Checked:
 def check(
     recorded: Recording, times: list[int | None], absolute: float, relative: float
 ) -> Checked:
-    """Run it again between two times (ns; ``None``: its own) and hold the two side by side."""
+    """Run ``recorded`` again and compare the two runs.
+
+    ``times`` are the begin and the end in ns (``None``: those of the recording).  ``absolute`` and
+    ``relative`` are tolerances; if both are 0, bits are compared, unless the fingerprint differs.
+    Raises :class:`ScenarioError` for a time outside the recording.
+    """
     first, last = times
     _check_times(recorded, first, last)
     begun_ns, ending = int(recorded.continues.get("ns", 0)), RunEnding.of(recorded)
@@ -183,12 +232,12 @@ def _check_times(recorded: Recording, first: int | None, last: int | None) -> No
     begun_ns = int(recorded.continues.get("ns", 0))
     if first is not None and not 0 <= first < recorded.end_ns:
         raise ScenarioError(
-            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from before that, "
-            f"and not before 0 s"
+            f"{recorded.source} ends at {seconds(recorded.end_ns)} s; give a --from time from 0 s "
+            "to before that end"
         )
     if last is not None and last <= begun_ns:
         raise ScenarioError(
-            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to after that"
+            f"{recorded.source} begins at {seconds(begun_ns)} s; give a --to time after that"
         )
 
 
@@ -199,7 +248,7 @@ def _print(checked: Checked) -> None:
     for line in result["notes"]:
         out.print(f"note: {line}", soft_wrap=True)
     for line in result["fingerprint_differs"]:
-        out.print(f"other fingerprint: {line}")
+        out.print(f"the fingerprint differs: {line}")
     if checked.verdict is not None:
         _print_tolerance(checked, checked.verdict)
     elif result["difference"] is not None:
@@ -210,7 +259,7 @@ def _print(checked: Checked) -> None:
         out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
     if checked.outcome is Outcome.UNDECIDED:
         computed = result["rows"] > result["fed_rows"]
-        why = "no value was there to compare" if computed else _ALL_FED
+        why = "there was no value to compare" if computed else _ALL_FED
         out.print(f"could not be decided: {why}")
 
 
@@ -226,7 +275,7 @@ def _rows(result: dict[str, Any]) -> str:
 
 def _fed(result: dict[str, Any]) -> str:
     many = result["fed_rows"]
-    return f"; rows fed from the recording: {many}" if many else ""
+    return f"; rows taken from the recording: {many}" if many else ""
 
 
 def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
@@ -234,11 +283,11 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
     print_signals(verdict, show_all=False)
     by = result["tolerance"]
     said = by if isinstance(by, str) else f"{by[0]:g} absolute, {by[1]:g} relative"
-    out.print(f"compared by tolerance: {said}", soft_wrap=True)
+    out.print(f"compared with a tolerance: {said}", soft_wrap=True)
     if checked.growth is None:
-        out.print("every value that was compared is the same")
+        out.print("all compared values are equal")
     else:
-        out.print(f"the first difference is that of {checked.growth}", soft_wrap=True, markup=False)
+        out.print(f"the first difference is in {checked.growth}", soft_wrap=True, markup=False)
         out.print(_AMPLIFIED, soft_wrap=True)
     if result["difference"] is not None:
         out.print(f"replay differs: {result['difference']}", soft_wrap=True, markup=False)
@@ -252,7 +301,7 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
 
 @dataclass(frozen=True)
 class NewFlight:
-    """What was typed of the flight that goes on."""
+    """Options of the run that continues a recording."""
 
     pace: str
     until: str | None
@@ -261,11 +310,17 @@ class NewFlight:
 
 
 def take_over(recorded: Recording, times: list[int | None], new: NewFlight, as_json: bool) -> None:
-    """Fly on from a recorded flight; ends the command."""
+    """Continue a recorded run live from a moment of it; ends the command.
+
+    ``times`` are ``--from`` and ``--to`` in ns.  The run is taken over at the later one; if both
+    are given, the part between them is replayed at the new pace first.
+    """
     first, last = times
     at = last if last is not None else first
     if at is None:
-        raise ScenarioError("--then run takes over at a time: give --from T or --to T, in s")
+        raise ScenarioError(
+            "--then run needs the time at which to take over; give --from T or --to T, in s"
+        )
     flight = RunOptions(
         scenario="", pace=new.pace, seed=0, settings=(), faults=(), until=new.until,
         path=new.path, no_record=False, force=new.force, overrun="catch_up", realtime=False,

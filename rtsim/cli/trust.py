@@ -1,4 +1,4 @@
-"""``--scenario`` and ``--trust``: what a file from somebody else may have executed."""
+"""``--scenario`` and ``--trust``: which code a recording or a checkpoint may run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _scenario = click.option(
     "instead",
     metavar="FILE.py[:FUNCTION]",
     default=None,
-    help="Run this instead of what the file names as its scenario.",
+    help="Run this scenario instead of the one that the file names.",
 )
 _trust = click.option(
     "--trust",
     is_flag=True,
-    help="Run whatever code the file names, from wherever (docs/trust.md).",
+    help="Run the code that the file names, wherever it is stored (docs/trust.md).",
 )
 
 
 def trust_option(command: F) -> F:
-    """The word alone, for what is made of C."""
+    """Decorator: add ``--trust`` alone, for commands that build C code."""
 
     @wraps(command)
     def asked(trust: bool, **options: Any) -> Any:
@@ -37,7 +37,7 @@ def trust_option(command: F) -> F:
 
 
 def trust_options(command: F) -> F:
-    """Both, for a command that runs again what a recording or a checkpoint names."""
+    """Decorator: add both options, for commands that run what a recording or checkpoint names."""
 
     @wraps(command)
     def asked(instead: str | None, trust: bool, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``rtsim bad-day``: the overruns of a recording as a fault file, to be flown again."""
+"""``rtsim overrun-replay``: write a fault file that reproduces the overruns of a recording."""
 
 from __future__ import annotations
 
@@ -20,20 +20,46 @@ from rtsim.runs.overrun_replay import timing_faults
 _path = click.Path(path_type=Path)
 
 
-@click.command("bad-day")
+@click.command("overrun-replay")
 @click.argument("recording", type=_path)
-@click.option("-o", "path", type=_path, default=Path("bad_day.toml"), show_default=True)
-@click.option("--from", "first", metavar="T", default="0", help="Overruns from T s on.")
-@click.option("--to", "last", metavar="T", help="Overruns up to T s.")
-@click.option("--force", is_flag=True, help="Write over an older fault file.")
+@click.option(
+    "-o",
+    "path",
+    type=_path,
+    default=Path("overrun_replay.toml"),
+    show_default=True,
+    help="Fault file to write.",
+)
+@click.option(
+    "--from",
+    "first",
+    metavar="T",
+    default="0",
+    show_default=True,
+    help="First simulated time of the overruns to reproduce, s.",
+)
+@click.option(
+    "--to",
+    "last",
+    metavar="T",
+    help="Last simulated time of the overruns to reproduce, s.  [default: the recording's end]",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing fault file.")
 @json_option
 @reports_errors
-def bad_day(
+def overrun_replay(
     recording: Path, path: Path, first: str, last: str | None, force: bool, as_json: bool
 ) -> None:
-    """Write the faults of timing that make the overruns of RECORDING again (docs/realtime.md).
+    """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
 
-    A stall, a slow job or a late wake for each frame that made the loop late.
+    RECORDING is the recording of a paced run. Each frame that made the loop late becomes one fault:
+    a stall, a slow job or a late wake. The last line printed is the command that runs the scenario
+    with these faults.
+
+    \b
+    Examples:
+      rtsim overrun-replay runs/f16-001.mcap
+      rtsim overrun-replay bench.mcap -o late.toml --from 10 --to 12.5
     """
     recorded = Recording.open(recording)
     if path.exists() and path.samefile(recording):
@@ -49,31 +75,34 @@ def bad_day(
     if not faults:
         raise RecordingError(
             f"{recording} has no overrun from {between[0] / NS_PER_S:g} to {end / NS_PER_S:g} s: "
-            "there is no bad day to fly again"
+            "nothing to reproduce"
         )
     if len(faults) > MOST_FAULTS:
         raise ScenarioError(
-            f"{len(overruns)} overruns take {len(faults)} faults, and a fault file holds at most "
-            f"{MOST_FAULTS}; give --from T and --to T"
+            f"{len(overruns)} overruns need {len(faults)} faults, but a fault file holds at most "
+            f"{MOST_FAULTS}; select fewer overruns with --from T and --to T"
         )
     again = command(recorded, path)
-    about = [f"The overruns of {recording.name}, {len(overruns)} of them:", again]
+    about = [f"Reproduces {len(overruns)} overruns of {recording.name}. To run it:", again]
     write_faults(path, faults, about, force=force)
     if as_json:
         show_json({"faults": len(faults), "overruns": len(overruns), "file": str(path)})
         return
     out = console()
-    text = f"{path}: {len(faults)} faults of timing, for {len(overruns)} overruns"
+    text = f"{path}: {len(faults)} timing faults that reproduce {len(overruns)} overruns"
     out.print(text, soft_wrap=True, highlight=False)
     others = others_of(recorded)
     if others:
-        text = f"note: it was flown with other faults; give their files too: {', '.join(others)}"
+        text = (
+            "note: the recorded run also had faults that are not in this file; "
+            f"add their fault files with --faults: {', '.join(others)}"
+        )
         out.print(text, soft_wrap=True, highlight=False, markup=False)
     out.print(f"next: {again}", soft_wrap=True, highlight=False, markup=False)
 
 
 def command(recorded: Recording, path: Path) -> str:
-    """What to type to fly it again."""
+    """Return the command line that runs the recorded scenario with the fault file ``path``."""
     header = recorded.header
     origin = header["scenario"].get("origin") or {}
     pace = "1" if header["pace"] == "max" else header["pace"]
@@ -87,13 +116,13 @@ def command(recorded: Recording, path: Path) -> str:
 
 
 def _decimal(ns: int) -> str:
-    """Exact seconds."""
+    """``ns`` in seconds, as an exact decimal."""
     whole, rest = divmod(ns, NS_PER_S)
     return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
 def others_of(recorded: Recording) -> list[str]:
-    """Faults that the file does not hold: those that do not make the loop late."""
+    """Names of the recorded faults that the new file omits: all except timing faults."""
     faults = recorded.header["scenario"].get("faults", ())
     timing = ("stall", "late_wake", "slow_job", "load")
     return [str(f["name"]) for f in faults if f["kind"] not in timing]

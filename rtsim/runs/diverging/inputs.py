@@ -1,4 +1,4 @@
-"""What fed the place at which two runs part, as both recorded it."""
+"""The inputs of the place at which two runs differ first, as both runs recorded them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rtsim.runs.diverging.first import Order, Place, in_words, told
 from rtsim.runs.diverging.values import Value, ValuePair, columns
 
 Named = dict[str, tuple[Value, str]]
-"""Values by their name, each with where it came from."""
+"""Values by name, each with its source."""
 
 
 class Teller:
-    """One of the two runs, asked for what a part was fed."""
+    """Looks up, in one of the two runs, the inputs of a component."""
 
     def __init__(self, recording: Recording, before: Mapping[str, Any] | None = None) -> None:
         self.recording = recording
         self._before = before
-        """Its state at the last tag at which all agreed, for what is not recorded."""
+        """State at the last tag at which both runs agreed, for values that are not recorded."""
         self._order = Order.of(recording)
         self._parts: Mapping[str, Any] = recording.header.get("scenario", {}).get("parts", {})
 
@@ -34,7 +34,7 @@ class Teller:
         return found
 
     def wires(self, name: str, tag: Tag) -> Named:
-        """What the sources of a part say at ``tag``, before its reactions write."""
+        """Return the values of a component's sources at ``tag``, before its reactions write."""
         part = self.part(name)
         out: Named = {}
         for sink, source in sorted((part.get("sources") or part.get("inputs") or {}).items()):
@@ -59,7 +59,7 @@ class Teller:
         return self._in_row(f"messages/{part}", source, self._arrived_last(part, tag, reader))
 
     def _settled(self, part: str, signal: str, tag: Tag) -> list[tuple[str, Value]]:
-        """A source's value, or a parameter: the declared one, or what it was changed to."""
+        """Value of a source or a parameter: the declared one, or the last change to it."""
         name = f"{part}.{signal}"
         about = self.part(part)
         given = (about.get("values") or about.get("parameters") or {}).get(signal)
@@ -71,7 +71,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]
 
     def _held(self, source: str) -> list[tuple[str, Value]]:
-        """A noise's value is in no recording; one that flew again knows it."""
+        """Value of a noise: it is not recorded, but the repeated run knows it."""
         part, _, _ = source.partition(".")
         values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
@@ -130,7 +130,7 @@ class Teller:
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
 
     def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
-        """What of a plant's own x- at ``tag`` is not among the columns ``known``."""
+        """Return the values of a plant at ``tag`` (x-), without the columns ``known``."""
         track, row = self._track(plant), self._row(plant, tag, False)
         if track is None or row is None:
             return {}
@@ -146,14 +146,14 @@ class Teller:
         }
 
     def are_outputs(self, plant: str, columns: frozenset[str]) -> bool:
-        """All of them, which are made of what the plant holds at the same tag."""
+        """Return True if all ``columns`` are outputs, which the plant computes from its state."""
         track, part = self._track(plant), self.part(plant)
         known = {} if track is None else _signals(track)
         held = {n for kind in ("states", "discrete", "inputs") for n in part.get(kind, ())}
         return columns <= known.keys() and not held & {known[column] for column in columns}
 
     def request(self, controller: str, tag: Tag) -> Named:
-        """What a controller sampled at ``tag``."""
+        """Return the inputs that a controller sampled at ``tag``."""
         track = self._track(f"messages/{request_topic(controller)}")
         if track is None:
             return {}
@@ -177,7 +177,7 @@ class Teller:
         }
 
     def arrived(self, tag: Tag) -> list[str]:
-        """Messages whose arrival is at the instant of ``tag``."""
+        """Return the messages that arrived at the instant of ``tag``."""
         out = []
         for name, track in sorted(self.recording.tracks.items()):
             topic = name.removeprefix("messages/")
@@ -188,24 +188,24 @@ class Teller:
         return out
 
     def happened(self, tag: Tag) -> list[str]:
-        """Commands, changes, faults and what controllers did not do, at the instant of ``tag``."""
+        """Return commands, changes, faults and controller failures at the instant of ``tag``."""
         return [in_words(event) for event in told(self.recording) if event.tag.ns == tag.ns]
 
 
 @dataclass(frozen=True)
 class Feeding:
-    """The inputs of a part where two runs part; ``at`` is the tag at which they acted."""
+    """The inputs of the component at which two runs differ; ``at`` is the tag of the inputs."""
 
     at: Tag
     how: str
-    """In words, what made the values that differ out of those that fed it."""
+    """In words, the computation that made the differing values from these inputs."""
     inputs: tuple[ValuePair, ...]
     arrived: tuple[list[str], list[str]]
     happened: tuple[list[str], list[str]]
 
     @property
     def equal(self) -> bool:
-        """All of them: what differs was made in the part itself."""
+        """All inputs are equal: the difference was made in the component itself."""
         return (
             all(pair.equal for pair in self.inputs)
             and self.arrived[0] == self.arrived[1]
@@ -214,7 +214,7 @@ class Feeding:
 
 
 def fed(place: Place, a: Teller, b: Teller) -> Feeding:
-    """What fed ``place`` in the two runs."""
+    """Return the inputs of ``place`` in the two runs."""
     at, how = place.tag, ""
     named: list[Named] = []
     for teller in (a, b):
@@ -235,12 +235,12 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
     if kind == "plant" and place.moment == "x+":
         parameters = run.parameters(name, tag)
         now = {**run.wires(name, tag), **run.row_at(name, tag, frozenset()), **parameters}
-        return tag, f"what {name} read and held at {tag}", now
+        return tag, f"the inputs and state of {name} at {tag}", now
     if kind == "plant":
         differ = frozenset(pair.name for pair in place.pairs)
         if place.what == "plant" and run.are_outputs(name, differ):
             now = run.row_at(name, tag, differ)
-            return tag, f"the outputs of {name} are made of its state at {tag}", {
+            return tag, f"the outputs of {name}, computed from its state at {tag}", {
                 **now, **run.parameters(name, tag),
             }  # fmt: skip
         before, held = run.row_before(name, tag)
@@ -250,16 +250,16 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
         initiated = place.initiated or tag
         inputs = {**run.request(name, initiated), **run.parameters(name, initiated)}
         if place.moment == "on its way":
-            return tag, f"the way of a message of {name}, sent at {tag}", inputs
-        return initiated, f"the computation of {name} on what it sampled at {initiated}", inputs
+            return tag, f"the transport of a message of {name}, sent at {tag}", inputs
+        return initiated, f"the computation of {name} from its samples at {initiated}", inputs
     if kind in ("controller", "sensor"):
         wires = run.wires(name, place.initiated or tag)
         if place.moment == "on its way":
-            return tag, f"the way of a message of {name}, sent at {tag}", wires
-        return tag, f"what {name} sampled at {tag}", wires
+            return tag, f"the transport of a message of {name}, sent at {tag}", wires
+        return tag, f"the samples of {name} at {tag}", wires
     if place.what == "input":
-        return tag, f"what the device of {name} said at {tag}", {}
-    return tag, f"what happened at {tag}", {}
+        return tag, f"the value that the device of {name} gave at {tag}", {}
+    return tag, f"the events at {tag}", {}
 
 
 def _signals(track: TrackData) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A flight that goes back to a checkpoint goes on in another leg, with a recording of its own."""
+"""Segments of a run: after going back to a checkpoint, a run continues in a new recording."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.record.claim import PathTaken
 from rtsim.record.file import FileRecorder
-from rtsim.record.tape import NullRecorder, Recorder
+from rtsim.record.memory_recorder import NullRecorder, Recorder
 from rtsim.runs.simulation import Pace, RecordingLost, RunResult
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One of them, and what it left."""
+    """A segment of a run: its result, its recording and its checkpoints."""
 
     outcome: RunResult
     path: Path | None
     checkpoints: tuple[Path, ...] = ()
     lost: RecordingLost | None = None
-    """Its recording did not get to the end."""
+    """Why the recording is incomplete; ``None`` if it is complete."""
 
 
 def fly_legs(
@@ -40,9 +40,11 @@ def fly_legs(
     inbox: Inbox | None,
     stack: ExitStack,
 ) -> list[Segment]:
-    """All legs of a flight, the last one last.
+    """Run all segments of a run and return them in order.
 
-    ``fly`` is :func:`simulate` with all that stays the same; a pace that a command set goes along.
+    ``fly`` is :func:`simulate` with the arguments that all segments share.  ``recorder`` is the
+    recorder of the first segment, ``start`` its checkpoint; later recorders are entered into
+    ``stack``.  The rate at the end of a segment is the pace of the next one.
     """
     legs: list[Segment] = []
     past = wanted.past(start)
@@ -68,25 +70,28 @@ def fly_legs(
                 recorder = stack.enter_context(next_recorder(legs[0].path or path))
                 inbox.goes_on(recording=str(recorder.path))
         except BaseException as error:
-            inbox.close(f"the run could not go on from {start.tag}: {error}")
+            inbox.close(f"the run could not continue from {start.tag}: {error}")
             raise
         pace = replace(pace, rate=outcome.rate)
 
 
 def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
-    """Record to ``path``, or to the first of ``runs/name-001.mcap``, … that is free."""
+    """Return a recorder to ``path``, or to the first free file ``runs/name-001.mcap``, …
+
+    Raises :class:`ScenarioError` if the folder cannot be made.
+    """
     if path is not None:
         return FileRecorder(path, stopwatch, overwrite=overwrite)
     folder = Path("runs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ScenarioError(f"cannot make the folder {folder}: {error}; use -o PATH") from error
+        raise ScenarioError(f"cannot make the folder {folder}: {error}; give -o PATH") from error
     return _first_free(folder, lambda number: f"{name}-{number:03d}.mcap", 1)
 
 
 def next_recorder(first: Path) -> FileRecorder:
-    """Of the leg that follows: ``run.2.mcap``, … beside ``run.mcap``, the first that is free."""
+    """Return the recorder of the next segment: the first free ``run.2.mcap``, … of ``run.mcap``."""
     return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
 
 

@@ -1,4 +1,4 @@
-"""Text files that are whole, or not there: what was there before stays where a write fails."""
+"""Writes text files completely or not at all: if a write fails, an older file stays unchanged."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write beside ``path`` and put it in its place; raises :class:`OSError`.
+    """Write ``text`` to a temporary file next to ``path``, then replace ``path`` with it.
 
-    What is no ordinary file (``/dev/stdout``) is written where it is.
+    A path that is not an ordinary file (``/dev/stdout``) is written directly.  Raises
+    :class:`OSError`.
     """
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
-    target = path.resolve()  # a link stays one
+    target = path.resolve()  # a symbolic link stays a link
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")

@@ -134,7 +134,9 @@ class Microsteps:
                 continue
             inlet.signals.check(value, f"input {inlet.name}")
             if not np.isfinite(value).all():
-                raise ScenarioError(f"input {inlet.name} gave {value} at {tag}; mend its device")
+                raise ScenarioError(
+                    f"input {inlet.name} gave {value} at {tag}; its device must give finite values"
+                )
             self._system.ports[inlet.name].put(value)
             self._trace.inlet(inlet.name, tag, value)
             if inlet.stamped:
@@ -254,6 +256,7 @@ class Microsteps:
         waiting = self._system.bus.due(Tag(tag.ns + 1))
         names = sorted({m.topic for m in waiting} | self._set_off_next)
         raise ZenoError(
-            f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} answer "
-            "each other without delay; give one of them a transport or compute latency > 0"
+            f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} trigger "
+            "each other again and again without delay; give one of them a transport or compute "
+            "latency > 0"
         )

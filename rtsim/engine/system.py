@@ -145,8 +145,8 @@ class System:
             part, _, name = target.partition(".")
             if part in self.ports and name in self.ports[part].signals.columns:
                 raise ScenarioError(
-                    f"{target} is computed; what can be set are parameters and sources, which "
-                    "rtsim ctl parameters lists"
+                    f"{target} is computed and cannot be set; only parameters and sources can, "
+                    "which rtsim ctl parameters lists"
                 )
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
@@ -163,7 +163,7 @@ class System:
         signals = self.bus.topics[topic].signals
         if payload.size != signals.size:
             raise ShapeError(
-                f"a message on {topic} has {signals.size} values ({', '.join(signals.columns)}), "
+                f"a message on {topic} needs {signals.size} values ({', '.join(signals.columns)}), "
                 f"got {payload.size}"
             )
         for signal in signals:
@@ -214,7 +214,8 @@ class System:
             t.name for t in self.tasks
         }:
             raise ScenarioError(
-                "the saved run has other parts than this scenario; build the scenario it came from"
+                "the saved run has other components than this scenario; build the scenario that "
+                "it was saved from"
             )
         self.ns, self.next_change = saved["ns"], saved["next_change"]
         for name, value in saved["ports"].items():
@@ -254,5 +255,5 @@ def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> 
                 heapq.heappush(ready, (by_name[later].priority, later))
     if len(out) != len(by_name):
         stuck = sorted(n for n, count in waiting.items() if count > 0)
-        raise ScenarioError(f"the declared order runs in a circle through {', '.join(stuck)}")
+        raise ScenarioError(f"the declared order has a cycle through {', '.join(stuck)}")
     return out

@@ -110,7 +110,7 @@ class Trace:
 
     def unbounded(self, plant: Plant, steps: int) -> None:
         """A frame's budget did not suffice for the tolerance."""
-        text = f"the budget of {plant.solver.name} was used up: {steps} steps beyond it"
+        text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
     def x_minus_many(

@@ -1,17 +1,18 @@
-"""What to do when the loop falls behind: four named policies, each with a finite limit.
+"""Overrun policies: what happens when the loop falls behind.  Each has a finite limit.
 
 ======================  ==============================================================
-``catch_up(max_frames)``  run the late frames back to back, without waiting, until the loop is
+``catch_up(max_frames)``  runs the late frames back to back, without waiting, until the loop is
                         on time again; simulated and wall time stay tied
-``slip(max_frames)``      take the late tag as due now and go on from there: the lost time is never
-                        made up, the run ends that much later on the wall
-``freeze(patience_s)``    simulated time stops before the late tag, as if somebody had pressed
-                        pause, until it is resumed; nobody does within the patience: the run ends
-``abort``               the first overrun ends the run
+``slip(max_frames)``      treats the late tag as due now and continues from there: the lost time is
+                        never made up, and the run ends that much later on the wall clock
+``freeze(patience_s)``    pauses the run before the late tag until it is resumed; if nobody
+                        resumes it within the timeout, the run ends
+``abort``               ends the run at the first overrun
 ======================  ==============================================================
 
-``max_frames`` counts *consecutive* late frames.  A frame that the loop was ready for in time starts
-the count again, even if it is then woken late: that is an overrun, but not falling behind.
+``max_frames`` counts *consecutive* late frames.  If the loop is ready for a frame in time, the
+count starts again, even if the wait for this frame then ends late: that is an overrun, but the loop
+has not fallen behind.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _MOST_FRAMES = 10**9
 def _check_frames(name: str, frames: int) -> None:
     if not 0 <= frames <= _MOST_FRAMES:
         raise ScenarioError(
-            f"{name} of {frames} frames; expected 0 to {_MOST_FRAMES}, such as {name}:100"
+            f"{name}:{frames} is not a valid limit; expected 0 to {_MOST_FRAMES} frames, "
+            f"such as {name}:100"
         )
 
 
@@ -61,7 +63,7 @@ class CatchUp:
 class Slip:
     """Re-anchor at each late frame and go on; at most ``max_frames`` in a row, else the run ends.
 
-    A loop that slips 1000 times in a row is not in real time at all: a lower rate says so honestly.
+    A loop that slips 1000 times in a row does not run in real time; give it a lower rate instead.
     """
 
     max_frames: int = 1000
@@ -89,8 +91,8 @@ class Freeze:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.patience_s) and 0 < self.patience_s <= 1e9):
             raise ScenarioError(
-                f"freeze with a patience of {self.patience_s} s; expected a finite number "
-                "of seconds > 0, such as freeze:30"
+                f"freeze:{self.patience_s} is not a valid timeout; expected more than 0 s and "
+                "at most 1e9 s, such as freeze:30"
             )
 
     @property
@@ -141,51 +143,52 @@ def parse_policy(text: str | Policy) -> Policy:
 
 
 def advice(policy: Policy, consecutive: int) -> str:
-    """What to type after this policy ended a run."""
+    """What to type after this policy ended a run with ``consecutive`` late frames."""
     more = 2 * max(consecutive, policy.allowed, 1)
     options = {
-        "catch_up": f"--overrun catch_up:{more} allows more, --overrun slip falls behind instead",
-        "slip": f"--overrun slip:{more} allows more",
-        "freeze": "--overrun freeze:300 waits longer, --overrun slip goes on by itself",
-        "abort": "--overrun catch_up or --overrun slip goes on",
+        "catch_up": f"--overrun catch_up:{more} allows more late frames, --overrun slip lets "
+        "simulated time fall behind",
+        "slip": f"--overrun slip:{more} allows more late frames",
+        "freeze": "--overrun freeze:300 waits longer, --overrun slip continues without a command",
+        "abort": "--overrun catch_up or --overrun slip continues after an overrun",
     }
     return (
-        f"type `rtsim doctor` to see what this machine holds; {options[policy.name]}, "
+        f"type `rtsim doctor` to see which rates this machine holds; {options[policy.name]}, "
         "--pace 0.5 gives each frame twice the time"
     )
 
 
 @dataclass(frozen=True)
 class Overrun:
-    """One tag that began too late: recorded as an event at that tag."""
+    """A tag that began too late; it is recorded as an event at that tag."""
 
     tag_ns: int
     cause: Cause
-    """``compute``: the work before it took too long; ``wake``: the machine woke the loop late."""
+    """``compute`` if the work before it took too long, ``wake`` if the loop woke up late."""
     amount_ns: int
-    """Own ns between when it was due and when the loop was there."""
+    """How late the tag began [own ns]."""
     job: str
-    """What took most of the longest frame since the loop was last on time; empty when it was not
-    computing."""
+    """The job that took most of the longest frame since the loop was last on time; empty if
+    computing was not the cause."""
     action: Action
-    """What was done about it; ``abort`` also where another policy's limit was exceeded."""
+    """What the policy did; ``abort`` also if the limit of another policy was exceeded."""
     consecutive: int
     allowed: int
     stood_ns: int | None = None
-    """For how long the loop stood in line behind other threads, in the wait that ended late;
-    None: the system does not say, or it was by computing."""
+    """How long the loop waited for a CPU that other threads used, in the wait that ended late;
+    None if the system does not report it, or if the cause was computing."""
 
     def __str__(self) -> str:
         late = f"{self.amount_ns / 1e6:.3f} ms"
         if self.cause == "wake":
-            why = f"the wake came {late} late"
+            why = f"the loop woke {late} late"
             if self.stood_ns is not None:
                 stood = min(self.stood_ns, self.amount_ns)  # it may have begun before it was due
-                why += f", {stood / 1e6:.3f} ms of it in line behind other programs"
+                why += f", of which it waited {stood / 1e6:.3f} ms for a CPU in use by others"
         else:
             where = f", most of it in {self.job}" if self.job else ""
             why = f"computing took {late} too long{where}"
         return (
             f"overrun at {self.tag_ns / 1e9:.9f} s: {why}; "
-            f"consecutive {self.consecutive} / allowed {self.allowed}"
+            f"consecutive late frames: {self.consecutive}, allowed: {self.allowed}"
         )

@@ -82,7 +82,9 @@ class Inbox:
         if self.closed:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
-            raise CommandError(f"{MOST_WAITING} commands wait for the run; give them more slowly")
+            raise CommandError(
+                f"{MOST_WAITING} commands are waiting for the run; send them more slowly"
+            )
         self.waiting.append(PendingCommand(command, answer))
         self.wake.set()
 

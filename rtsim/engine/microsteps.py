@@ -1,4 +1,4 @@
-"""One instant: microsteps at the same ns until nothing is left (semantics, "The step")."""
+"""One instant: microsteps at one ns until nothing is due (docs/semantics.md, "The step")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_MICROSTEPS = 1000
 
 
 class Microsteps:
-    """What happens at a tag: deliveries, reactions, their writes, what is x+ then."""
+    """The microsteps of an instant: deliveries, reactions, their writes, and then x+."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Microsteps:
         )
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Microsteps at ``ns``; where it is not ``discrete`` only outside inputs can act."""
+        """Run the microsteps at ``ns``; if not ``discrete``, only external inputs can act."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):

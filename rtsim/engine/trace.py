@@ -1,4 +1,4 @@
-"""What of a run goes where in its recording: one track a plant, a topic, an inlet."""
+"""The tracks of a recording: one for each plant, topic and external input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def request_topic(controller: str) -> str:
 
 
 class Trace:
-    """The tracks of one run; what stands in a part's Signals is recorded, without another line."""
+    """The tracks of one run; all Signals of each component are recorded."""
 
     def __init__(self, system: System, recorder: Recorder, paced: bool) -> None:
         self._recorder = recorder

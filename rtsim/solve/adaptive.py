@@ -62,9 +62,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StepTolerance:
-    """What an error may be: ``rtol`` times the size of a state, or ``atol`` where that is larger.
+    """The tolerated error of a step: ``rtol`` times the size of a state, plus ``atol``.
 
-    ``atol`` in the state's unit: one for all, or by the name of the state.
+    ``atol`` is in the state's unit: one value for all states, or a value for each state by name.
     """
 
     rtol: float = 1e-6

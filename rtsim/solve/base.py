@@ -20,11 +20,11 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel
 
 GOOD = -1
-"""What a step answers that was taken; from 0 on it is the first element that is not finite."""
+"""Result of a successful step; a result >= 0 is the index of the first non-finite element."""
 TOO_SMALL = -2
-"""No step was small enough for the tolerance."""
+"""Result if even the smallest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
-"""The frame's budget is used up, and that is to end the run."""
+"""Result if the frame's budget is exceeded and this ends the run."""
 
 
 class Stepper(Protocol):

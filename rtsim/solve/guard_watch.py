@@ -1,4 +1,4 @@
-"""Zero crossings of a plant's guards: what they set off, and when they accumulate.
+"""Zero crossings of a plant's guards: their resets, and the detection of Zeno behaviour.
 
 Where the next one is, :mod:`rtsim.solve.guarded` finds on the solver's own steps.
 """
@@ -35,7 +35,7 @@ from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.guarded import Guarded
 
 ZENO_NS = 100
-"""Crossings of one guard closer than this, and ever closer, are said to accumulate."""
+"""Crossings of one guard that get ever closer, and closer than this, are Zeno behaviour."""
 ZENO_IN_A_ROW = 4
 _SHORT = 1e-6
 """How far ahead a guard's slope is looked at (s)."""
@@ -75,7 +75,7 @@ def moving(
 
 
 class GuardWatch:
-    """The guards of one plant: where the next one crosses, and what they did last."""
+    """The guards of one plant: finds the next crossing and applies resets."""
 
     def __init__(
         self,

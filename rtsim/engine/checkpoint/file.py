@@ -1,4 +1,4 @@
-"""The whole of a run at a tag, and the file that holds it; docs/checkpoints.md says how.
+"""Checkpoints, the state of a run at a tag, and their files (docs/checkpoints.md).
 
 The file: 8 bytes that name the format, its version (2 bytes), the length of what follows (8 bytes),
 its SHA-256 (32 bytes), then one MessagePack map.  Nothing is decoded before all of these fit.
@@ -68,7 +68,7 @@ class Checkpoint:
         return hashlib.sha256(self.body).hexdigest()
 
     def save(self, path: Path) -> Path:
-        """Write it, whole or not at all; an older checkpoint is written over, nothing else is."""
+        """Write the file atomically; it may replace an older checkpoint but no other file."""
         head = _HEAD.pack(MAGIC, VERSION, len(self.body), bytes.fromhex(self.digest))
         try:
             _refuse_to_overwrite(path)
@@ -86,7 +86,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Read one; :class:`CheckpointError` says what is wrong with it."""
+        """Read a checkpoint file; :class:`CheckpointError` says what is wrong with it."""
         path = Path(path)
         body = _body(path)
         try:
@@ -111,7 +111,7 @@ class Checkpoint:
         return out
 
     def restore(self, system: System) -> None:
-        """Make ``system`` what it was then; it is of no use where this fails."""
+        """Restore the state into ``system``; if this raises, do not use ``system`` again."""
         try:
             system.restore(self.state)
         except RtsimError:

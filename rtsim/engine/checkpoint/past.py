@@ -1,4 +1,4 @@
-"""What a run in progress can go back to: its last seconds, and the checkpoints it has kept."""
+"""The checkpoints to which a run in progress can go back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When checkpoints of a run are taken, and who keeps them."""
+"""Decides when checkpoints of a run are taken, and stores them."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Taking:
             self._ring_ns = (ns // self._ring_every + 1) * self._ring_every
 
     def observe(self, ns: int) -> None:
-        """All that happens at ``ns`` has happened."""
+        """Take a checkpoint if one is due, after all events at ``ns``."""
         if ns < self.next_ns:
             return
         assert self._source is not None
@@ -164,7 +164,7 @@ class Taking:
         self._cost_ns = self._clock() - began
 
     def ask(self, ns: int) -> None:
-        """One more, when all that happens at ``ns`` has happened."""
+        """Request a checkpoint after all events at ``ns``."""
         if self.keeper is None:
             raise CheckpointError(
                 "checkpoints are stored next to a recording, and this run writes no recording"
@@ -191,7 +191,7 @@ class Taking:
 
 
 def check_savable(system: System) -> None:
-    """Every part can be gone on from a checkpoint, or this names the one that cannot."""
+    """Raise :class:`CheckpointError` if a controller cannot resume from a checkpoint."""
     for task in system.controllers:
         if getattr(task.controller, "free_running", False):
             raise CheckpointError(
@@ -208,7 +208,7 @@ def check_savable(system: System) -> None:
 
 
 class Ring:
-    """The last ``seconds`` of a run, in memory: where a pilot or a debugger can go back to."""
+    """Checkpoints of the last ``seconds`` of a run, in memory."""
 
     most = None
 

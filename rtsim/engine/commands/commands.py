@@ -1,4 +1,4 @@
-"""What a run in progress can be told, as plain data that is checked before it is believed.
+"""The commands to a run in progress, as plain data that is checked before use.
 
 A command is a kind and arguments by name.  Its three stamps: *initiated*, when whoever gave it did
 so, and *completed*, when it had reached the run (both ns of the wall, of one's own clock each);
@@ -27,7 +27,7 @@ Argument = float | str | tuple[float, ...]
 
 
 class CommandError(RtsimError):
-    """A command that is none, or that this run cannot follow; it has changed nothing."""
+    """A command is invalid or cannot be followed by this run; it has changed nothing."""
 
 
 @dataclass(frozen=True)

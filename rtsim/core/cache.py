@@ -1,7 +1,7 @@
-"""Where what was compiled and built is kept.  All of it can be made again: losing it costs time.
+"""The folder for compiled functions and other build results; it may be deleted at any time.
 
-``RTSIM_CACHE_DIR`` puts it elsewhere.  A folder that cannot be used is told of in one line, and
-ends nothing.
+``RTSIM_CACHE_DIR`` sets another folder.  If the folder cannot be used, rtsim logs one warning and
+continues.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from rtsim.core.clock import civil
 from rtsim.core.tag import NS_PER_S
 
 UNUSED_NS = 90 * 86_400 * NS_PER_S
-"""What nobody has used for so long is removed."""
+"""Entries that were not used for this long are removed."""
 LEFT_NS = 86_400 * NS_PER_S
-"""What a process that was killed left half written is removed after so long."""
+"""Half-written entries of killed processes are removed after this long."""
 MOST_ENTRIES = 4000
-"""Of one folder; those that were used last stay."""
+"""The most entries of one folder; those that were used last stay."""
 _HALF = (".part", ".tmp")
 
 
 def cache_folder() -> Path:
-    """``$RTSIM_CACHE_DIR``, else the user's cache folder; need not exist.
+    """``$RTSIM_CACHE_DIR`` if set, else the user's cache folder; it need not exist.
 
-    Without a home folder it is one for this process alone.
+    If there is no home folder, it is a temporary folder for this process.
     """
     given = os.environ.get("RTSIM_CACHE_DIR")
     if given:
@@ -48,12 +48,15 @@ def cache_folder() -> Path:
 def _of_this_process() -> Path:
     folder = tempfile.mkdtemp(prefix="rtsim-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _say(f"no home folder: what is compiled is kept in {folder} until this program ends")
+    _say(
+        f"no home folder was found: compiled functions are stored in {folder}, which is removed "
+        "when this program ends"
+    )
     return Path(folder)
 
 
 def not_kept(folder: Path, error: BaseException) -> None:
-    """Tell, once in a process, that what was compiled cannot be kept there."""
+    """Warn, once per process, that compiled functions cannot be stored in ``folder``."""
     reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
     _not_kept(str(folder), reason)
 
@@ -61,8 +64,8 @@ def not_kept(folder: Path, error: BaseException) -> None:
 @cache
 def _not_kept(folder: str, reason: str) -> None:
     _say(
-        f"compiled functions cannot be kept in {folder} ({reason}) and are compiled again each "
-        "time; set RTSIM_CACHE_DIR to a folder that can be written"
+        f"compiled functions cannot be stored in {folder} ({reason}), so each run compiles them "
+        "again; set RTSIM_CACHE_DIR to a writable folder"
     )
 
 
@@ -73,9 +76,9 @@ def _say(text: str) -> None:
 
 
 def prune(folder: Path, now_ns: int | None = None) -> None:
-    """Remove what was not used for long, what is beyond the most entries, and what is half written.
+    """Remove entries of ``folder`` that are old, half-written or beyond :data:`MOST_ENTRIES`.
 
-    ``now_ns`` is that of :func:`rtsim.core.clock.civil`.
+    ``now_ns`` is the present time of :func:`rtsim.core.clock.civil`.
     """
     now = civil() if now_ns is None else now_ns
     kept: list[tuple[int, Path]] = []

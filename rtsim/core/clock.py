@@ -1,12 +1,13 @@
-"""The clocks: simulated nanoseconds, and when on the wall they are due.
+"""The clocks, which map simulated time to wall-clock time and wait for a simulated time.
 
-Only this module reads wall time (``CLOCK_MONOTONIC``); everybody else is handed a :class:`Clock`,
-or measures a duration with :func:`stopwatch`.  :class:`VirtualClock` never waits.
-:class:`WallClock` waits on absolute deadlines: it sleeps until shortly before one and spins the
-rest.  A third, for tests, ships in :mod:`rtsim.testing`.  All of them pass ``check_clock``.
+Only this module reads wall time (``CLOCK_MONOTONIC``).  All other modules receive a :class:`Clock`
+or measure a duration with :func:`stopwatch`.  :class:`VirtualClock` never waits.
+:class:`WallClock` waits for absolute deadlines: it sleeps until shortly before a deadline and
+busy-waits for the rest.  A third clock, for tests, is in :mod:`rtsim.testing`.  All three pass
+``check_clock``.
 
-Two times run through this module and must not be mixed: *simulated* ns, which start at 0, and the
-clock's *own* ns (``now()``, ``wall(ns)``), which on a real clock start 36 to 73 years further on.
+This module uses two times, which must not be mixed.  *Simulated* ns start at 0.  The clock's *own*
+ns (``now()``, ``wall(ns)``) have an arbitrary start; on a real clock it is 36 to 73 years away.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ else:
 """Nanoseconds for measuring durations; only differences mean anything."""
 
 civil = time.time_ns
-"""Nanoseconds since 1970, UTC: a label for people, which may jump; nothing is measured with it."""
+"""Nanoseconds since 1970, UTC: a date for people.  It may jump, so do not measure with it."""
 
 _loaded_ns = stopwatch()
 
 
 def age_ns() -> int:
-    """How long this process has lived, to 10 ms: since a command was started, what a user waited.
+    """Age of this process [ns], to 10 ms: how long a user has waited since starting a command.
 
-    Where the system does not say, since this module was loaded.
+    If the system does not report it, the time since this module was loaded.
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -54,9 +55,9 @@ DEFAULT_SPIN_NS = 200_000
 MIN_SPIN_NS = 20_000
 MAX_SPIN_NS = 500_000
 MAX_SPIN_SHARE = 4
-"""A tuned tail is at most 1/4 of the loop's period and at most 500 us, so spinning never takes more
-than a quarter of one core, and at 200 Hz no more than a tenth.  A machine whose sleeps come later
-than that has a problem that burning the CPU does not solve; the timing certificate shows it."""
+"""A tuned busy-wait window is at most 1/4 of the loop's period and at most 500 us.  Busy-waiting
+thus uses at most a quarter of one core, and at 200 Hz at most a tenth.  If sleeps end later than
+that, a longer window would not help; the timing certificate shows such wakes."""
 
 _LONGEST_SLEEP_S = 3600.0  # far deadlines are slept in pieces: no overflow in the C library
 _FAR_NS = 3_600_000_000_000
@@ -68,12 +69,12 @@ _EASE_NS = 20  # less for each one that did not: some seconds at 1 kHz until all
 
 
 class Wake:
-    """An event input that can cut a wait short; any thread may :meth:`set` it.
+    """An event that ends a wait early; any thread may :meth:`set` it.
 
-    It stays set until the waiting side clears it, before it looks at what came in, so that nothing
-    that comes in later is missed.  Built on one lock: no file descriptor, the same on every
-    platform, safe in a signal handler.  A source that has a descriptor of its own may subclass it;
-    clocks only use :meth:`is_set` and :meth:`wait`.
+    It stays set until the waiting side clears it.  The waiting side clears it first and then reads
+    its inputs, so that it misses no later input.  It is built on one lock: it needs no file
+    descriptor, works the same on every platform and is safe in a signal handler.  A source with a
+    file descriptor of its own may subclass it; clocks only use :meth:`is_set` and :meth:`wait`.
     """
 
     def __init__(self) -> None:
@@ -81,19 +82,19 @@ class Wake:
         self._gate.acquire()
 
     def set(self) -> None:
-        """Wake the waiter, now or at its next wait."""
+        """End the current wait, or the next one if nobody waits now."""
         with contextlib.suppress(RuntimeError):  # it was set already
             self._gate.release()
 
     def clear(self) -> None:
-        """Forget it; called by the waiting side only."""
+        """Clear the event; only the waiting side may call this."""
         self._gate.acquire(blocking=False)
 
     def is_set(self) -> bool:
         return not self._gate.locked()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; whether it is set, and it stays set."""
+        """Wait until the event is set, at most ``seconds``; return whether it is set."""
         if not self._gate.acquire(timeout=max(0.0, seconds)):
             return False
         self.set()
@@ -101,10 +102,13 @@ class Wake:
 
 
 class Clock(Protocol):
-    """Where simulated time meets the wall.  ``check_clock`` in :mod:`rtsim.testing` is the law."""
+    """A map between simulated time and a clock's own time, with a way to wait.
+
+    ``check_clock`` in :mod:`rtsim.testing` defines and checks the contract.
+    """
 
     paced: bool
-    """False: it never waits, and nothing is ever late."""
+    """Whether the clock waits.  If False, it never waits and no tag is ever late."""
 
     def now(self) -> int:
         """The clock's own time [ns]; never goes back."""
@@ -115,33 +119,34 @@ class Clock(Protocol):
         ...
 
     def simulated(self, own: int) -> int:
-        """The simulated ns that the clock's own time ``own`` falls into: the inverse of W."""
+        """The simulated time [ns] at the clock's own time ``own`` [ns]: the inverse of W."""
         ...
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Simulated ``ns`` is now: at the start, and after a pause, a restore or a slip.
+        """Set the reference point: simulated ``ns`` is due now, or was due at own time ``own``.
 
-        Or it was due at ``own``, of the clock's own time, which has gone by.
+        Called at the start, and after a pause, a restore or a slip.  ``own`` lies in the past.
         """
         ...
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
-        """From simulated ``ns`` on run at ``rate`` simulated seconds a second.
+        """From simulated ``ns`` on, run at ``rate`` simulated seconds per second.
 
-        ``None`` is as fast as possible; ``ns`` and ``own`` are anchored as by :meth:`anchor`.
+        ``None`` is as fast as possible.  ``ns`` and ``own`` set the reference point as in
+        :meth:`anchor`.
         """
         ...
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
-        """Wait until simulated ``ns`` is due; never returns True early.
+        """Wait until simulated ``ns`` is due; never return True before that.
 
-        False: an event input woke it (or was set when it came), look again.  A deadline that has
-        passed returns at once.
+        Returns False if ``wake`` was set before or during the wait: the caller looks at its inputs
+        and waits again.  If the deadline has passed, it returns at once.
         """
         ...
 
     def spend(self, ns: int) -> None:
-        """Be busy for ``ns`` of its own time, as computing is; nothing where it never waits."""
+        """Keep the CPU busy for ``ns`` of own time; a clock that never waits does nothing."""
         ...
 
 
@@ -153,14 +158,14 @@ def exact_rate(rate: float | Fraction) -> Fraction:
         exact = Fraction(repr(float(rate))) if math.isfinite(rate) else Fraction(0)
     if exact <= 0:
         raise ScenarioError(
-            f"a rate of {rate} does not let time pass; it must be finite and > 0, "
-            "such as --pace 1.0 (or --pace max, which does not wait at all)"
+            f"rate {rate} is not a finite number > 0; type --pace 1.0 for real time, "
+            "or --pace max to run without waiting"
         )
     return exact
 
 
 class VirtualClock:
-    """The clock of a run that is as fast as possible: it never waits, so nothing can wake it.
+    """The clock of a run that is as fast as possible: it never waits.
 
     Its own time is the latest simulated time that it was asked to wait for.
     """
@@ -193,14 +198,14 @@ class VirtualClock:
         return True
 
     def spend(self, ns: int) -> None:
-        """Nobody waits: nothing takes time."""
+        """Do nothing: this clock never waits, so no time passes."""
 
 
 class Timeline:
-    """The exact map between simulated and own time, shared by every clock that is paced.
+    """The exact map between simulated and own time, used by every paced clock.
 
-    Integers and a rational rate: W is off by less than 1 ns after any number of months.  W rounds
-    up, so that a deadline is never early.
+    It uses integers and a rational rate: W is off by less than 1 ns after any number of months.  W
+    rounds up, so that a deadline is never early.
     """
 
     __slots__ = ("_denominator", "_numerator", "_own", "_simulated")
@@ -228,24 +233,24 @@ class Timeline:
 
 
 class WallClock:
-    """``CLOCK_MONOTONIC`` against absolute deadlines; sleeps, then spins the last ``spin_ns``.
+    """A clock that waits for absolute deadlines of ``CLOCK_MONOTONIC``.
 
-    ``rate`` is simulated seconds a second; while it is ``None`` it waits for nothing, as a
-    :class:`VirtualClock`, until :meth:`set_rate` paces it again.  CPython 3.11+ sleeps with
-    ``clock_nanosleep`` on Linux; how late it returns is the machine's affair, which
-    :meth:`calibrate` measures.  ``spin_ns=0`` is a plain sleep.
+    It sleeps, and busy-waits for the last ``spin_ns``; with ``spin_ns=0`` it only sleeps.
+    ``rate`` is in simulated seconds per second.  With ``rate=None`` it never waits, like a
+    :class:`VirtualClock`, until :meth:`set_rate` sets a rate.  CPython 3.11+ sleeps with
+    ``clock_nanosleep`` on Linux; :meth:`calibrate` measures how late that returns on this machine.
     """
 
     def __init__(self, rate: float | Fraction | None = 1.0, spin_ns: int = DEFAULT_SPIN_NS) -> None:
         if spin_ns < 0:
-            raise ScenarioError(f"a spin tail of {spin_ns} ns; it must be >= 0")
+            raise ScenarioError(f"the busy-wait window spin_ns = {spin_ns} ns must be >= 0")
         self.spin_ns = self.most_spin_ns = spin_ns
-        """The tail now, and the longest that it was [ns]."""
+        """The busy-wait window now, and the longest so far [ns]."""
         self._least_spin_ns = self._bound_ns = spin_ns
         self.offset_ns = random.SystemRandom().randrange(2**60, 2**61)
-        """Own time less ``CLOCK_MONOTONIC``: translates stamps that another process took."""
+        """Own time minus ``CLOCK_MONOTONIC`` [ns]: converts time stamps of another process."""
         self.rehearsal: Callable[[], object] | None = None
-        """Called between the sleep and the spin: what its owner wants in the CPU's caches."""
+        """Called between the sleep and the busy-wait, to load code into the CPU's caches."""
         self.paced = rate is not None
         self.begun_ns = 0
         """When simulated time first ran since :meth:`calibrate`, by :func:`stopwatch` [ns]."""
@@ -266,7 +271,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Without ``own``, once calibrated: now, or up to a tick later (:func:`until_quiet`)."""
+        """Once calibrated, without ``own``: now, or up to a tick later (:func:`until_quiet`)."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -318,9 +323,9 @@ class WallClock:
             pass
 
     def _retune(self, left_ns: int) -> None:
-        """A sleep ended so long before the deadline; less than 0 is after it.
+        """Adapt the window to a sleep that ended ``left_ns`` before its deadline (< 0: after).
 
-        What the longest tail would not have covered is not chased.
+        A sleep that even the longest window would not have covered does not change the window.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -335,14 +340,14 @@ class WallClock:
         return False
 
     def calibrate(self, period_ns: int | None = None, samples: int = 100) -> int:
-        """Tune the spin tail to this machine as it is scheduled now; returns it [ns].
+        """Tune the busy-wait window to this machine and scheduling; return it [ns].
 
-        Sleeps ``samples`` times for 1 ms and takes twice the tail that would have covered 99 in
-        100 of the late returns, within the bounds stated at :data:`MAX_SPIN_SHARE` (``period_ns``:
-        the shortest wait of the loop to come).  Twice, because with just enough one wake in a
-        hundred is late by definition.  Ask for scheduling first: it changes the answer.  From then
-        on a sleep that came too late lengthens the tail within these bounds, and those that do not
-        give it back little by little: whoever joins a run later changes the answer too.
+        Sleeps ``samples`` times for 1 ms.  The window is twice the length that would have covered
+        99 of 100 late returns, within the bounds stated at :data:`MAX_SPIN_SHARE`.  ``period_ns``
+        is the shortest wait of the coming loop.  The factor of two is needed because otherwise one
+        wake in a hundred would be late by definition.  Request scheduling first, because it changes
+        the result.  During the run, a sleep that ends too late lengthens the window within these
+        bounds, and sleeps that end in time shorten it little by little.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -356,7 +361,7 @@ class WallClock:
 
 
 def tick_ns() -> int:
-    """Between two ticks of the system's scheduler; 0 where it does not say."""
+    """Time between two ticks of the system's scheduler [ns]; 0 if the system does not report it."""
     if sys.platform != "linux":
         return 0
     try:
@@ -366,14 +371,15 @@ def tick_ns() -> int:
 
 
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
-    """How long after ``now_ns`` a loop best begins, so that no tick meets it while it runs [ns].
+    """How long after ``now_ns`` a loop should begin, so that no scheduler tick interrupts it [ns].
 
-    At a tick Linux asks whether another thread has waited longer, and a loop that spins or computes
-    then loses its processor, until the next one.  Ticks come at multiples of ``tick_ns`` of
-    ``CLOCK_MONOTONIC``, so they meet a loop whose period has a common divisor with theirs always at
-    the same few phases.  The best is the beginning of the tail: what holds the processor then, when
-    the sleep ends, is asked to go, the loop has a fresh slice, and all other ticks find it asleep.
-    0 where the common divisor leaves no room beside a tail of ``tail_ns``.
+    At a tick, Linux checks whether another thread has waited longer.  A loop that busy-waits or
+    computes then loses its CPU until the next tick.  Ticks come at multiples of ``tick_ns`` of
+    ``CLOCK_MONOTONIC``.  If the period and ``tick_ns`` have a common divisor, ticks always meet the
+    loop at the same few phases.  The best phase is the beginning of the busy-wait window: the tick
+    then removes another thread from the CPU just as the sleep ends, the loop gets a fresh time
+    slice, and all other ticks find the loop asleep.  Returns 0 if the common divisor leaves no room
+    beside a window of ``tail_ns``.
     """
     divisor = math.gcd(period_ns, tick_ns)
     if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
@@ -382,7 +388,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
-    """The spin tail [ns] for sleeps that came so ``late`` [ns]; see :meth:`WallClock.calibrate`."""
+    """The busy-wait window [ns] for ``late`` ends of sleeps [ns]: :meth:`WallClock.calibrate`."""
     nearly_all = sorted(late)[math.ceil(0.99 * len(late)) - 1]
     return min(max(nearly_all * 2, MIN_SPIN_NS), _longest_tail(period_ns))
 

@@ -1,19 +1,19 @@
-"""The errors a user meets.  Each says what was found, what was expected, and what to type.
+"""The errors that users see.  Each says what was found, what was expected, and what to type.
 
 ::
 
     RtsimError
-    ├── ScenarioError        the scenario, or a part of it, is put together wrongly
-    │   ├── UnknownName      a signal, part or parameter that does not exist
-    │   └── ShapeError       a vector whose length is not its Signals' length
-    ├── ModelError           a model broke its contract while running (NaN, wrong shape)
-    ├── ControllerError      a controller died, went silent or lied
-    ├── LatencyError         a latency model returned what no link can do
-    ├── ZenoError            one instant would never end
+    ├── ScenarioError        the scenario, or a component of it, is invalid
+    │   ├── UnknownName      a signal, component or parameter does not exist
+    │   └── ShapeError       a vector and its Signals have different lengths
+    ├── ModelError           a model broke its contract (NaN, wrong shape, exception)
+    ├── ControllerError      a controller stopped, did not answer or answered wrongly
+    ├── LatencyError         a latency model returned an impossible delay
+    ├── ZenoError            events repeat at one instant without end
     ├── OverrunError         the loop fell behind further than its policy allows
     ├── RecordingError       a recording cannot be written or read
-    ├── TrustError           a file of somebody else would have code run
-    └── CheckpointError      a checkpoint cannot be taken, written, read or gone on from
+    ├── TrustError           a file names code that the user has not trusted
+    └── CheckpointError      a checkpoint cannot be taken, written, read or resumed
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class RtsimError(Exception):
 
 
 class ScenarioError(RtsimError):
-    """The scenario, or a part of it, is put together wrongly."""
+    """The scenario, or a component of it, is invalid."""
 
 
 class UnknownName(ScenarioError):
-    """A name that does not exist; carries the nearest ones that do."""
+    """A name does not exist; the message suggests the most similar known names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         choices = list(known)
@@ -44,7 +44,7 @@ class UnknownName(ScenarioError):
 
 
 class ShapeError(ScenarioError):
-    """A vector whose length is not its Signals' length."""
+    """A vector and its Signals have different lengths."""
 
 
 class ModelError(RtsimError):
@@ -52,18 +52,18 @@ class ModelError(RtsimError):
 
 
 class ControllerError(RtsimError):
-    """A controller died, went silent or answered wrongly."""
+    """A controller stopped, did not answer or answered wrongly."""
 
     environment: bool = False
-    """What failed was around the controller, such as a host without memory: no verdict on it."""
+    """True if the surroundings failed, such as a host without memory, and not the controller."""
 
 
 class LatencyError(RtsimError):
-    """A latency model returned what no link can do."""
+    """A latency model returned a delay that no link can have."""
 
 
 class ZenoError(RtsimError):
-    """One instant would never end."""
+    """Events repeat at one instant without end, or ever faster (Zeno)."""
 
 
 class OverrunError(RtsimError):
@@ -75,8 +75,8 @@ class RecordingError(RtsimError):
 
 
 class CheckpointError(RtsimError):
-    """A checkpoint cannot be taken, written, read or gone on from."""
+    """A checkpoint cannot be taken, written, read or resumed."""
 
 
 class TrustError(RtsimError):
-    """A file names code that the user did not name, and that is not known to be theirs."""
+    """A file names code that the user neither named nor trusted before."""

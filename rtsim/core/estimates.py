@@ -17,13 +17,13 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its confidence interval."""
+    """A mean and its confidence interval: ``mean`` ± ``half_width`` at confidence ``level``."""
 
     mean: float
     half_width: float
     level: float
     count: int
-    """Independent samples that it is from."""
+    """Number of independent samples."""
 
     @property
     def low(self) -> float:
@@ -41,15 +41,16 @@ class Estimate:
 
 
 def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Student's interval of the mean of independent ``samples`` (n,).
+    """Student's confidence interval of the mean of independent ``samples`` (n,), n >= 2.
 
-    Their distribution has to be near a normal one, as that of means of long runs is.
+    The samples must be approximately normal, as means of long runs are.  Raises
+    :class:`ScenarioError` if samples are too few or not finite, or ``level`` is not in (0, 1).
     """
     values = _finite(samples)
     if values.size < 2:
-        raise ScenarioError(f"an interval from {values.size} samples; give at least 2")
+        raise ScenarioError(f"a confidence interval needs at least 2 samples, got {values.size}")
     if not 0.0 < level < 1.0:
-        raise ScenarioError(f"a level of {level}; give one between 0 and 1, such as 0.95")
+        raise ScenarioError(f"level = {level}; give a number between 0 and 1, such as 0.95")
     half = quantile(values.size - 1, level) * float(values.std(ddof=1)) / values.size**0.5
     return Estimate(float(values.mean()), half, level, values.size)
 
@@ -57,19 +58,22 @@ def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
 def stratified(
     strata: Sequence[ArrayLike], shares: Sequence[float], level: float = LEVEL
 ) -> Estimate:
-    """The mean of a population from samples of each of its strata, (n_h,) each.
+    """The mean of a population, with its interval, from samples (n_h,) of each of its strata.
 
-    ``shares``: how much of the population each stratum is, whatever was sampled of it; they come to
-    1.  The variance is the sum of share^2 s_h^2 / n_h, Student's interval with Satterthwaite's
-    degrees of freedom: Cochran, Sampling Techniques, 3rd ed., 1977, sections 5.3 and 5.4.  A
-    stratum whose samples are all alike adds nothing to the interval: sample enough of each.
+    ``shares`` are the fractions of the population in each stratum, whatever was sampled; their sum
+    is 1.  The variance is the sum of share^2 s_h^2 / n_h; the interval is Student's with
+    Satterthwaite's degrees of freedom (Cochran, Sampling Techniques, 3rd ed., 1977, sections 5.3
+    and 5.4).  A stratum whose samples are all equal adds nothing to the interval, so take enough
+    samples of each.
     """
     if len(strata) != len(shares) or not strata:
-        raise ScenarioError(f"{len(strata)} strata and {len(shares)} shares; give one for each")
+        raise ScenarioError(
+            f"got {len(strata)} strata and {len(shares)} shares; give one share per stratum"
+        )
     if not all(share >= 0.0 for share in shares) or abs(math.fsum(shares) - 1.0) > 1e-9:
         raise ScenarioError(
-            f"shares {', '.join(f'{one:g}' for one in shares)} come to {math.fsum(shares):.9g}; "
-            "give shares of 0 or more that come to 1"
+            f"the shares {', '.join(f'{one:g}' for one in shares)} sum to "
+            f"{math.fsum(shares):.9g}; give shares >= 0 that sum to 1"
         )
     each = [interval(samples, level) for samples in strata]
     mean = math.fsum(share * one.mean for share, one in zip(shares, each, strict=True))
@@ -85,35 +89,40 @@ def stratified(
 
 
 def _finite(samples: ArrayLike) -> Vector:
-    """(n,); one that is none would make a mean and an interval that say nothing."""
+    """``samples`` as (n,); raises :class:`ScenarioError` if one of them is not finite."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise ScenarioError(
-            f"{bad.size} of {values.size} samples are not finite, the first of them "
-            f"sample {bad[0]} ({values[bad[0]]}); leave them out, or find what made them"
+            f"{bad.size} of {values.size} samples are not finite; the first is sample {bad[0]} "
+            f"({values[bad[0]]}). Leave these samples out, or correct what produces them"
         )
     return values
 
 
 def quantile(freedom: float, level: float) -> float:
-    """Student's t: so many standard errors to either side hold a share ``level``."""
+    """Student's t: the half-width, in standard errors, of an interval of confidence ``level``.
+
+    ``freedom`` is the number of degrees of freedom.
+    """
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, 0.5 + level / 2.0))
 
 
 def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> Estimate:
-    """The mean of one long, stationary series whose neighbours depend on each other.
+    """The mean of one long, stationary, autocorrelated series (n,), with its interval.
 
-    It is cut into equal batches, whose means are taken as independent: that holds where a batch
-    is much longer than the dependence.  Values left over at the start are not used.
+    The series is cut into equal batches, and the means of the batches are treated as independent.
+    This holds if a batch is much longer than the correlation time.  Values left over at the start
+    are not used.
     """
     series = _finite(values)
     each = series.size // batches
     if batches < 2 or each < 1:
         raise ScenarioError(
-            f"{series.size} values in {batches} batches; give 2 or more values each"
+            f"cannot split {series.size} values into {batches} batches; give at least 2 batches "
+            "and at least one value for each batch"
         )
     cut = series[series.size - each * batches :].reshape(batches, each)
     return interval(cut.mean(axis=1), level)
@@ -122,12 +131,15 @@ def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> E
 def time_average(
     ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int, before: float = 0.0
 ) -> float:
-    """The average over time from ``begin_ns`` to ``end_ns`` of a value that holds until the next.
+    """The time average from ``begin_ns`` to ``end_ns`` of a piecewise constant value.
 
-    ``values`` (n,) hold from ``ns`` (n,) on, in order; ``before`` is what held before the first.
+    Each of ``values`` (n,) holds from its time in ``ns`` (n,), in ascending order, to the next;
+    ``before`` is the value before the first.
     """
     if not begin_ns < end_ns:
-        raise ScenarioError(f"an average from {begin_ns} ns to {end_ns} ns; the end is later")
+        raise ScenarioError(
+            f"cannot average from {begin_ns} ns to {end_ns} ns: the end must be later"
+        )
     times = np.asarray(ns, dtype=np.int64)
     inside = (times > begin_ns) & (times < end_ns)
     earlier = np.flatnonzero(times <= begin_ns)
@@ -138,14 +150,18 @@ def time_average(
 
 
 def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int) -> float:
-    """The average over time of what goes in straight lines from each of ``values`` to the next.
+    """The time average from ``begin_ns`` to ``end_ns`` of a piecewise linear value.
 
-    ``values`` (n,) stand at ``ns`` (n,), in order; two of one time are a jump.
+    The lines connect ``values`` (n,) at ``ns`` (n,), in ascending order; two values at one time
+    are a jump.
     """
     times = np.asarray(ns, dtype=np.int64)
     if not (times.size and times[0] <= begin_ns < end_ns <= times[-1]):
-        held = f"{times[0]} to {times[-1]} ns" if times.size else "no time at all"
-        raise ScenarioError(f"an average from {begin_ns} ns to {end_ns} ns of values of {held}")
+        held = f"from {times[0]} ns to {times[-1]} ns" if times.size else "no time"
+        raise ScenarioError(
+            f"cannot average from {begin_ns} ns to {end_ns} ns: the values cover {held}; "
+            "give an interval within these times"
+        )
     t = times - begin_ns
     whole = end_ns - begin_ns
     inside = (t >= 0) & (t <= whole)
@@ -156,15 +172,16 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 
 
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
-    """How many of the first values to leave out: MSER-5 (White, Cobb and Spratt, 2000).
+    """The number of first values to leave out as warm-up: MSER-5 (White, Cobb, Spratt, 2000).
 
-    The cut that leaves the least standard error of the mean of batches, looked for in the first
-    half.  It is a rule of thumb: where it answers the half, the run is too short to tell.
+    Of all cuts in the first half, it returns the cut after which the mean of the batches has the
+    smallest standard error.  It is a rule of thumb: if it returns half of the values, the run is
+    too short.
     """
     series = _finite(values)
     count = series.size // batch
     if count < 4:
-        raise ScenarioError(f"{series.size} values are too few for a warm-up; give {4 * batch}")
+        raise ScenarioError(f"warm_up needs at least {4 * batch} values, got {series.size}")
     means = series[: count * batch].reshape(count, batch).mean(axis=1)
     rest = means[::-1]
     left = np.arange(1, count + 1)

@@ -1,7 +1,7 @@
-"""The public face of a package: names that are imported when they are first used.
+"""The public names of a package, each imported when it is first used.
 
-The recorder's writing process and ``rtsim --help`` import rtsim too.  Neither may pay for a
-compiler that it never calls.
+The recorder's process and ``rtsim --help`` also import rtsim.  They must not load a compiler that
+they never call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A hash over the bytes of a Python file and of the local modules that it imports.
 
-Nothing is imported to know it, so that it can be asked before a file is run.  Modules are found by
-the import statements in the text, in the folder of the file and on the path; what is installed, and
-the standard library, does not enter.
+The hash is computed without importing the file, so that it can be computed before the file is run.
+Modules are found by the import statements in the text, in the folder of the file and on the path.
+Installed packages and the standard library are not included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_FILES = 1000
 
 
 def file_hash(path: Path) -> str:
-    """64 hex digits; raises :class:`OSError` where the file cannot be read."""
+    """The hash of a file as 64 hex digits; raises :class:`OSError` if it cannot be read."""
     found = {"": path.read_bytes()}
     _follow(found[""], "", [str(path.resolve().parent), *sys.path], found)
     out = hashlib.sha256()

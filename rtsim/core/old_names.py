@@ -1,6 +1,6 @@
-"""Modules by the names that they had up to version 0.1; an import of one warns.
+"""Imports of modules by the names that they had up to version 0.1, with a warning.
 
-A name is dropped in the second minor version after the one in which it moved (CHANGELOG.md).
+An old name is removed in the second minor version after the rename (CHANGELOG.md).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NEW = _RENAMED | {
 
 
 def new_name(name: str) -> str | None:
-    """The present name of a module; ``None`` for one that never had another."""
+    """The present name of a module; ``None`` if ``name`` is not an old name."""
     if name in _NEW:
         return _NEW[name]
     package, _, module = name.rpartition(".")
@@ -85,7 +85,9 @@ class _OldNames(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         new = str(new_name(spec.name))
-        warnings.warn(f"{spec.name} is called {new} now", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{spec.name} was renamed: import {new} instead", DeprecationWarning, stacklevel=2
+        )
         module = import_module(new)
         self._specs[module.__name__] = module.__spec__
         return module
@@ -96,7 +98,7 @@ class _OldNames(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Let old names be imported; a second call changes nothing."""
+    """Make old names importable; a second call changes nothing."""
     if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
         # First: a package's own path would find a second copy of its modules.
         sys.meta_path.insert(0, _OldNames())

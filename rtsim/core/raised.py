@@ -1,8 +1,8 @@
-"""What was raised, and by whom: the user who ends the program, or the code of a part.
+"""Exceptions and their origin: the user who ends the program, or the code of a component.
 
-Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  A part that raises ``SystemExit``,
-``GeneratorExit`` or a ``KeyboardInterrupt`` of its own has no such wish to speak for: that is an
-error of the part, which :func:`blame` names with the part and the time.
+Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  If a component itself raises ``SystemExit``,
+``GeneratorExit`` or ``KeyboardInterrupt``, this is an error of the component: :func:`blame` raises
+it again with the name of the component and the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENDING = tuple(
 )
 """Signals that end a run; Windows has no SIGHUP."""
 NOT_FOR_PARTS = (SystemExit, GeneratorExit, KeyboardInterrupt)
-"""Exceptions that are no :class:`Exception`: ``except Exception`` lets them pass."""
+"""Exceptions that ``except Exception`` does not catch."""
 
 _NOT_THE_USERS = (
     *(
@@ -48,7 +48,7 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def in_words(error: BaseException) -> str:
-    """What a user's function raised, and where: ``ZeroDivisionError: … (mine.py:12 in law)``."""
+    """Exception type, text and place: ``ZeroDivisionError: … (mine.py:12 in law)``."""
     frames = own_frames(error)
     where = f" ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
     said = f": {error}" if str(error) else ""
@@ -56,14 +56,16 @@ def in_words(error: BaseException) -> str:
 
 
 class OutOfBounds(IndexError):
-    """Compiled code that checks its indices met one that is outside; it keeps no line of it."""
+    """An index was out of bounds in compiled code with index checks; it has no line number."""
 
     def __init__(self) -> None:
-        super().__init__("an index is outside of its array; --plain says which one and where")
+        super().__init__(
+            "an array index is out of bounds; run with --plain to see which one, and where"
+        )
 
 
 class Interrupted(KeyboardInterrupt):
-    """The program was asked to end, from outside of it."""
+    """A signal asked the program to end."""
 
 
 def interrupt(*_: object) -> NoReturn:
@@ -75,9 +77,9 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """Within this, ``handler`` is called for the signals ``numbers``; in the main thread only.
+    """In this context, ``handler`` is called for the signals ``numbers``; main thread only.
 
-    SIGHUP stays ignored where it was: ``nohup`` asks for that.
+    An ignored SIGHUP stays ignored, as ``nohup`` requires.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -98,14 +100,14 @@ def on_signals(
 def on_ctrl_c(
     handler: Callable[[int, FrameType | None], object],
 ) -> AbstractContextManager[None]:
-    """The same of Ctrl-C alone."""
+    """In this context, ``handler`` is called for Ctrl-C (SIGINT)."""
     return on_signals(handler, ENDING[:1])
 
 
 def from_outside(error: BaseException) -> bool:
-    """Whether the program was asked to end; false for an exception that a part raised itself.
+    """True if a signal asked the program to end; false if a component raised ``error`` itself.
 
-    Where Python's own handler of SIGINT is in place, a ``KeyboardInterrupt`` is taken for Ctrl-C.
+    If Python's default SIGINT handler is installed, a ``KeyboardInterrupt`` counts as Ctrl-C.
     """
     if not isinstance(error, KeyboardInterrupt) or isinstance(error, Interrupted):
         return isinstance(error, Interrupted)
@@ -121,17 +123,17 @@ def blame(
     kind: type[RtsimError] = ModelError,
     sure: bool = False,
 ) -> NoReturn:
-    """Raise ``error`` as an error of ``what`` at ``when``, with the line that raised it.
+    """Raise ``error`` as a ``kind`` of error of ``what`` at ``when``, with the line that raised it.
 
-    Errors of rtsim say whose they are already, and an interrupt is nobody's: these are raised as
-    they are.  So is, unless it is ``sure`` that code of the part raised it, an exception without a
-    line of the user's: a mistake of rtsim.
+    Three kinds of ``error`` are raised unchanged: errors of rtsim, interrupts, and, unless
+    ``sure``, exceptions without a line in the user's own files, because those are bugs of rtsim.
+    ``sure`` means that code of the component certainly raised it.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error
     hint = ""
     if isinstance(error, NOT_FOR_PARTS):
-        hint = "; a part cannot end the program: let it return, and end a run by a terminal guard"
+        hint = "; a component cannot end the program: return instead, or use a terminal guard"
     elif not (sure or own_frames(error) or isinstance(error, OutOfBounds)):
         raise error
     raise kind(f"{what} raised at {when}: {in_words(error)}{hint}") from error

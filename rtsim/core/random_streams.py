@@ -1,4 +1,4 @@
-"""Named random streams: adding one moves no other.
+"""Named random streams: adding a stream does not change the values of another.
 
 Every stream is a Philox generator keyed by the run's seed and the stream's own name.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class RandomStreams:
-    """The streams of one run, made when first asked for, saved and restored as a whole."""
+    """The random streams of one run; each is created at first use."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -32,7 +32,7 @@ class RandomStreams:
         return {"seed": self.seed, "streams": streams}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Back to what :meth:`save` saw.  Streams made since then start anew."""
+        """Restore the states from :meth:`save`.  Streams created since then start again."""
         self.seed = saved["seed"]
         for name in list(self._streams):
             if name not in saved["streams"]:

@@ -1,7 +1,7 @@
-"""Named, typed vectors with units, and the hash that two ends compare before they talk.
+"""Named, typed vectors with units, and a hash by which both ends of a link compare their layouts.
 
-Inside the runtime every vector is a flat float64 array; a :class:`Signals` says what its elements
-mean.  ``type`` is the type on the far side of a boundary (a C controller's ``float32``).
+Inside the runtime every vector is a flat float64 array, and a :class:`Signals` describes its
+elements.  ``type`` is the type on the other side of a boundary, such as ``float32`` in C.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ TYPES = frozenset(
 
 @dataclass(frozen=True)
 class Signal:
-    """One named quantity: a scalar, or an array that is flattened row by row.
+    """A named quantity with a unit: a scalar, or an array that is flattened row by row.
 
-    ``initial`` is the value it holds before anything has arrived, ``low`` and ``high`` its allowed
-    range (parameters and commands are checked against it).  ``kind`` is ``angle`` for what wraps
-    (in its unit: ``rad`` or ``deg``) and ``quaternion`` for four elements, scalar first;
-    ``derivative_of`` names the signal whose time derivative this is.
+    ``initial`` is its value before anything has arrived.  ``low`` and ``high`` are its allowed
+    range; parameters and commands are checked against them.  ``kind`` is ``angle`` for an angle
+    that wraps (unit ``rad`` or ``deg``), and ``quaternion`` for four elements with the scalar
+    first.  ``derivative_of`` names the signal whose time derivative this signal is.
+
+    Raises :class:`ScenarioError` for an invalid name, type or shape, and :class:`ShapeError` if
+    ``initial`` has the wrong length.
     """
 
     name: str
@@ -54,7 +57,7 @@ class Signal:
     high: float = math.inf
     description: str = field(default="", compare=False)
     optional: bool = field(default=False, compare=False)
-    """An input that may be wired to nothing, an output that may never be written."""
+    """Whether an input may stay unconnected, or an output may stay unwritten."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -64,12 +67,15 @@ class Signal:
         if self.type not in TYPES:
             raise UnknownName("type", self.type, sorted(TYPES), f"signal {self.name}")
         if any(n < 1 for n in self.shape):
-            raise ScenarioError(f"signal {self.name} has shape {self.shape}; every size is >= 1")
+            raise ScenarioError(
+                f"signal {self.name} has shape {self.shape}; each size must be >= 1"
+            )
         if self.kind == "quaternion" and self.size != 4:
             raise ScenarioError(f"quaternion {self.name} has {self.size} elements; give shape=(4,)")
         if isinstance(self.initial, tuple) and len(self.initial) != self.size:
             raise ShapeError(
-                f"signal {self.name} has {self.size} elements, not {len(self.initial)} (initial)"
+                f"signal {self.name} has {self.size} elements, but its initial value has "
+                f"{len(self.initial)}"
             )
 
     @property
@@ -85,7 +91,10 @@ class Signal:
 
     @classmethod
     def of(cls, spec: str | Signal) -> Signal:
-        """From text: ``"altitude [m] = 100"``; unit and initial value may be left out."""
+        """Parse a signal such as ``"altitude [m] = 100"``; unit and initial value are optional.
+
+        Raises :class:`ScenarioError` if the text cannot be read.
+        """
         if isinstance(spec, Signal):
             return spec
         match = _SPEC.match(spec)
@@ -157,17 +166,17 @@ class Signals:
         return out
 
     def slice(self, name: str) -> slice:
-        """Where ``name`` stands in the flat vector."""
+        """The position of ``name`` in the flat vector; :class:`UnknownName` if it is unknown."""
         try:
             return self._slices[name]
         except KeyError:
             raise UnknownName("signal", name, self.names) from None
 
     def initial(self, values: Mapping[str, object] | None = None) -> Vector:
-        """A new flat vector of the declared initial values, some of them replaced.
+        """A new flat vector (n,) of the declared initial values, replaced by ``values`` by name.
 
-        Raises :class:`UnknownName` for a name that is not here, :class:`ShapeError` for a value
-        of the wrong length and :class:`ScenarioError` for one outside its range.
+        Raises :class:`UnknownName` for an unknown name, :class:`ShapeError` for a value of the
+        wrong length and :class:`ScenarioError` for a value outside its range.
         """
         out = np.empty(self.size)
         for signal in self:
@@ -189,7 +198,10 @@ class Signals:
         return out
 
     def check(self, vector: Vector, where: str) -> Vector:
-        """``vector`` itself if it is a flat vector of this layout; :class:`ShapeError` if not."""
+        """Return ``vector`` if its shape is (n,) of this layout, else raise :class:`ShapeError`.
+
+        ``where`` begins the message.
+        """
         if getattr(vector, "shape", None) != (self.size,):
             raise ShapeError(
                 f"{where}: expected a vector of {self.size} ({', '.join(self.columns)}), "
@@ -198,7 +210,7 @@ class Signals:
         return vector
 
     def prefixed(self, prefix: str) -> Signals:
-        """The same layout under names that start with ``prefix``."""
+        """The same layout, with ``prefix`` in front of each name."""
         return Signals(*(replace(s, name=prefix + s.name) for s in self))
 
     def to_json(self) -> list[dict[str, object]]:
@@ -232,6 +244,6 @@ class Signals:
 
     @cached_property
     def schema_hash(self) -> str:
-        """16 hex digits over names, units, types and shapes, in order: layout, not values."""
+        """A hash (16 hex digits) of names, units, types and shapes in order, without values."""
         layout = [[s.name, s.unit, s.type, list(s.shape), s.kind, s.derivative_of] for s in self]
         return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]

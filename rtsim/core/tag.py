@@ -1,8 +1,8 @@
 """Superdense time: tags, and periods that do not drift.
 
 A :class:`Tag` is ``(ns, step)``: an integer count of nanoseconds since the start of the run, and a
-microstep that orders what happens at that instant.  Tags compare as tuples.  This module *is* the
-semantics of time (``docs/semantics.md``, "Time"); nothing else adds to a time stamp.
+microstep that orders what happens at that instant.  Tags compare as tuples.  This module defines
+the semantics of time (``docs/semantics.md``, "Time"); no other module adds to a time stamp.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from rtsim.core.errors import ScenarioError
 
 NS_PER_S = 1_000_000_000
 LONGEST_NS = 2**62
-"""No time or duration reaches this, so that sums of two still fit 64 bits."""
+"""All times and durations are shorter than this, so that the sum of two fits 64 bits."""
 _EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{4}")
 
 
 class Tag(NamedTuple):
-    """A point in superdense time."""
+    """A point in superdense time: ``ns`` since the start of the run, and a microstep ``step``."""
 
     ns: int
     step: int = 0
 
     def after(self, delay_ns: int) -> Tag:
-        """The tag ``delay_ns`` later: a zero delay is the next microstep, never the same one."""
+        """The tag ``delay_ns`` later; a zero delay gives the next microstep.
+
+        Raises :class:`ValueError` for a negative delay.
+        """
         if delay_ns > 0:
             return Tag(self.ns + delay_ns, 0)
         if delay_ns == 0:
             return Tag(self.ns, self.step + 1)
-        raise ValueError(f"a delay of {delay_ns} ns would go back in time; it must be >= 0")
+        raise ValueError(f"a delay of {delay_ns} ns is negative; it must be >= 0")
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start, for equations and for people; never for ordering."""
+        """Seconds since the start, for equations and for people; do not use it to order tags."""
         return self.ns / NS_PER_S
 
     def __str__(self) -> str:
@@ -52,7 +55,11 @@ Duration = int | float | str | Fraction
 
 
 def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
-    """``value`` in seconds, exactly; 0.1 means one tenth, not the nearest double."""
+    """``value`` in seconds as an exact fraction; 0.1 means one tenth, not the nearest double.
+
+    ``what`` names the value in the error.  Raises :class:`ScenarioError` if ``value`` is not a
+    number of seconds or exceeds 146 years.
+    """
     try:
         if isinstance(value, str) and (len(value) > 40 or _EXPONENT.search(value)):
             raise ValueError(value)  # a short text can stand for a number that fills the memory
@@ -65,24 +72,24 @@ def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
     if abs(exact) * NS_PER_S >= LONGEST_NS:
         told = f"{float(exact):g}" if abs(exact) < 10**300 else str(value)[:40]
         raise ScenarioError(
-            f"{what} {told} s is beyond the {LONGEST_NS // NS_PER_S:,} s (146 years) "
-            "that times in ns can hold; give a smaller one"
+            f"{what} {told} s exceeds the largest time of {LONGEST_NS // NS_PER_S:,} s "
+            "(146 years); give a smaller value"
         )
     return exact
 
 
 def to_ns(value: Duration, what: str = "duration") -> int:
-    """``value`` seconds as the nearest whole number of nanoseconds."""
+    """``value`` seconds as the nearest whole number of ns; raises as :func:`exact_seconds`."""
     exact = exact_seconds(value, what) * NS_PER_S
     return (2 * exact.numerator + exact.denominator) // (2 * exact.denominator)
 
 
 @dataclass(frozen=True)
 class Period:
-    """A rational number of nanoseconds, and the ticks it makes.
+    """A period of a rational number of nanoseconds, and its ticks.
 
-    Tick ``k`` is ``offset + round(k * period)`` (halves up), computed afresh each time and never
-    summed, so that 1/60 s does not drift and 10 ms and 15 ms meet exactly at 30 ms.
+    Tick ``k`` is ``offset + round(k * period)`` (halves up).  Each tick is computed from ``k``, not
+    from the tick before, so that 1/60 s does not drift and 10 ms and 15 ms meet exactly at 30 ms.
     """
 
     ns: Fraction
@@ -91,7 +98,7 @@ class Period:
     def __post_init__(self) -> None:
         if self.ns < 1:
             raise ScenarioError(
-                f"a period of {float(self.ns):g} ns is below the resolution of 1 ns; "
+                f"a period of {float(self.ns):g} ns is shorter than the time resolution of 1 ns; "
                 "give a period of at least 1e-9 s"
             )
         # Ticks are computed in the frame: plain integers are ten times faster than a Fraction.
@@ -99,21 +106,21 @@ class Period:
 
     @classmethod
     def of(cls, value: Duration | Period) -> Period:
-        """A period of ``value`` seconds."""
+        """A period of ``value`` seconds; raises :class:`ScenarioError` unless it is > 0."""
         if isinstance(value, Period):
             return value
         exact = exact_seconds(value, "period")
         if exact <= 0:
-            raise ScenarioError(f"a period of {value!r} s never advances; it must be > 0")
+            raise ScenarioError(f"a period must be > 0 s, got {value!r}")
         return cls(exact * NS_PER_S)
 
     def tick(self, k: int, offset_ns: int = 0) -> int:
-        """Nanoseconds of tick ``k``."""
+        """The time of tick ``k`` [ns]."""
         n, d = self._ratio
         return offset_ns + (2 * k * n + d) // (2 * d)
 
     def ticks_before(self, limit_ns: int, k: int, most: int) -> list[int]:
-        """Ticks ``k``, ``k + 1`` and so on that lie before ``limit_ns``; so many at most."""
+        """The times [ns] of ticks ``k``, ``k + 1``, ... before ``limit_ns``; at most ``most``."""
         n, d = self._ratio
         if d == 1:
             return list(range(k * n, min(limit_ns, (k + most) * n), n))

@@ -1,4 +1,4 @@
-"""The loop: docs/semantics.md, section "The step", in code, and nothing else."""
+"""The main loop of a run, as described in docs/semantics.md, section "The step"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDING_LOST = "recording lost"
 
 
 class StatePublisher(Protocol):
-    """Who draws: gets both ends of each step before its end happens."""
+    """Receives the start and the provisional end of each step, for example to draw them."""
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 

@@ -1,4 +1,4 @@
-"""One instant: microsteps at the same ns until nothing is left (semantics, "The step")."""
+"""One instant: microsteps at one ns until nothing is due (docs/semantics.md, "The step")."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Surroundings:
 
 
 class Microsteps:
-    """What happens at a tag: deliveries, reactions, their writes, what is x+ then."""
+    """The microsteps of an instant: deliveries, reactions, their writes, and then x+."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Microsteps:
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Microsteps at ``ns``; where it is not ``discrete`` only outside inputs can act."""
+        """Run the microsteps at ``ns``; if not ``discrete``, only external inputs can act."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):
@@ -160,7 +160,9 @@ class Microsteps:
                 continue
             inlet.signals.check(value, f"input {inlet.name}")
             if not np.isfinite(value).all():
-                raise ScenarioError(f"input {inlet.name} gave {value} at {tag}; mend its device")
+                raise ScenarioError(
+                    f"input {inlet.name} gave {value} at {tag}; its device must give finite values"
+                )
             self._system.ports[inlet.name].put(value)
             self._trace.inlet(inlet.name, tag, value)
             if inlet.stamped:
@@ -280,6 +282,7 @@ class Microsteps:
         waiting = self._system.bus.due(Tag(tag.ns + 1))
         names = sorted({m.topic for m in waiting} | self._set_off_next)
         raise ZenoError(
-            f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} answer "
-            "each other without delay; give one of them a transport or compute latency > 0"
+            f"more than {MAX_MICROSTEPS} microsteps at {Tag(tag.ns)}: {', '.join(names)} trigger "
+            "each other again and again without delay; give one of them a transport or compute "
+            "latency > 0"
         )

@@ -1,4 +1,4 @@
-"""All that a run depends on, in one place, so that it can be saved and restored as a whole."""
+"""The state of a whole run: everything that is saved and restored with a checkpoint."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Changeable:
-    """A value that can change while the run goes on: ``name`` of ``signals``, held in ``vector``.
+    """A value that can change during a run: ``name`` of ``signals``, stored in ``vector``.
 
-    ``owner`` is that of :class:`Change`.
+    ``owner`` has the same meaning as in :class:`Change`.
     """
 
     target: str
@@ -53,14 +53,14 @@ class Changeable:
     owner: Plant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
-        """At ``ns`` it becomes ``value``; refuses what does not fit its shape and range."""
+        """The change to ``value`` at ``ns``; raises if its shape or range is wrong."""
         checked = self.signals.initial({self.name: value})
         where = self.signals.slice(self.name)
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
 
 
 class MessageListener(Protocol):
-    """A task that reacts to what it hears: each message of a topic, or that a guard fired."""
+    """A task that reacts to each message of a topic, or to a guard that fired."""
 
     @property
     def name(self) -> str: ...
@@ -76,7 +76,7 @@ class MessageListener(Protocol):
 
 @dataclass
 class System:
-    """Plants, tasks, ports and what is under way between them; every list in its total order."""
+    """Plants, tasks, ports and the messages in transit between them; each list is ordered."""
 
     plants: list[Plant]
     ports: dict[str, SignalPort]
@@ -144,13 +144,13 @@ class System:
         return self.changes[first : self.next_change]
 
     def change(self, ns: int, target: str, value: object) -> Change:
-        """``target`` becomes ``value`` at ``ns``; raises what says what is allowed."""
+        """The change of ``target`` to ``value`` at ``ns``; the error says what is allowed."""
         if target not in self.changeable:
             part, _, name = target.partition(".")
             if part in self.ports and name in self.ports[part].signals.columns:
                 raise ScenarioError(
-                    f"{target} is computed; what can be set are parameters and sources, which "
-                    "rtsim ctl parameters lists"
+                    f"{target} is computed and cannot be set; only parameters and sources can, "
+                    "which rtsim ctl parameters lists"
                 )
             raise UnknownName("value", target, self.changeable, "this run")
         return self.changeable[target].change(ns, value)
@@ -161,20 +161,20 @@ class System:
         return known.change(self.ns, values[0] if scalar else values)
 
     def check_message(self, topic: str, payload: Vector) -> None:
-        """Refuse what ``topic`` does not carry."""
+        """Raise unless ``payload`` (n,) is a valid message of ``topic``."""
         if topic not in self.bus.topics:
             raise UnknownName("topic", topic, self.bus.topics, "this run")
         signals = self.bus.topics[topic].signals
         if payload.size != signals.size:
             raise ShapeError(
-                f"a message on {topic} has {signals.size} values ({', '.join(signals.columns)}), "
+                f"a message on {topic} needs {signals.size} values ({', '.join(signals.columns)}), "
                 f"got {payload.size}"
             )
         for signal in signals:
             signals.initial({signal.name: payload[signals.slice(signal.name)]})
 
     def next_tick(self, task: str, after_ns: int) -> int:
-        """When ``task`` ticks next, behind ``after_ns``."""
+        """The time of the next tick of ``task`` after ``after_ns`` [ns]."""
         known = {t.name: t for t in self.tasks if t.period is not None}
         if task not in known:
             raise UnknownName("task", task, known, "this run")
@@ -184,7 +184,7 @@ class System:
         return ns if ns > after_ns else ns + round(found.period.ns)
 
     def close(self) -> None:
-        """Let every controller go; raises the first error when all have been closed."""
+        """Close every controller, then raise the first error, if any."""
         first: BaseException | None = None
         for task in self.controllers:
             try:
@@ -213,12 +213,13 @@ class System:
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Back to what :meth:`save` saw, in a system built from the same scenario."""
+        """Restore the output of :meth:`save`, in a system built from the same scenario."""
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks
         }:
             raise ScenarioError(
-                "the saved run has other parts than this scenario; build the scenario it came from"
+                "the saved run has other components than this scenario; build the scenario that "
+                "it was saved from"
             )
         self.ns, self.next_change = saved["ns"], saved["next_change"]
         for name, value in saved["ports"].items():
@@ -238,7 +239,7 @@ class System:
 
 
 def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:
-    """Sort by declared order first, then priority, then name; a cycle is an error."""
+    """Sort by declared order, then priority, then name; :class:`ScenarioError` for a cycle."""
     by_name = {t.name: t for t in tasks}
     after: dict[str, set[str]] = {n: set() for n in by_name}
     waiting = dict.fromkeys(by_name, 0)
@@ -258,5 +259,5 @@ def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> 
                 heapq.heappush(ready, (by_name[later].priority, later))
     if len(out) != len(by_name):
         stuck = sorted(n for n, count in waiting.items() if count > 0)
-        raise ScenarioError(f"the declared order runs in a circle through {', '.join(stuck)}")
+        raise ScenarioError(f"the declared order has a cycle through {', '.join(stuck)}")
     return out

@@ -1,4 +1,4 @@
-"""What of a run goes where in its recording: one track a plant, a topic, an inlet."""
+"""The tracks of a recording: one for each plant, topic and external input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def request_topic(controller: str) -> str:
 
 
 class Trace:
-    """The tracks of one run; what stands in a part's Signals is recorded, without another line."""
+    """The tracks of one run; all Signals of each component are recorded."""
 
     def __init__(self, system: System, recorder: Recorder, paced: bool) -> None:
         self._recorder = recorder
@@ -111,7 +111,7 @@ class Trace:
 
     def unbounded(self, plant: Plant, steps: int) -> None:
         """A frame's budget did not suffice for the tolerance."""
-        text = f"the budget of {plant.solver.name} was used up: {steps} steps beyond it"
+        text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
     def x_minus_many(

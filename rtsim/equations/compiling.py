@@ -198,7 +198,10 @@ def announced(announce: Callable[[str], None]) -> Iterator[None]:
 
 
 def check_arguments(
-    function: Callable[..., Any], arguments: str, what: str, does: str = "fills the last in place"
+    function: Callable[..., Any],
+    arguments: str,
+    what: str,
+    does: str = "fills the last one in place",
 ) -> None:
     """Raise :class:`ModelError` unless ``function`` can be called with so many arguments."""
     try:
@@ -209,7 +212,7 @@ def check_arguments(
         signature.bind(*arguments.split(", "))
     except TypeError as error:
         raise ModelError(
-            f"{what} takes {signature}; it is called with ({arguments}) and {does}"
+            f"{what} takes {signature}, but is called with ({arguments}); it {does}"
         ) from error
 
 
@@ -236,9 +239,9 @@ def compile_function(
     except Exception as error:  # the compiler's own errors are not all of one kind
         raise ModelError(
             f"{what} does not compile:\n{error}\n"
-            "use scalar arithmetic, math functions and array elements in it, and mark its "
-            "helpers @rtsim.compiled; or run it uncompiled: compile=False, rtsim run "
-            "--plain"
+            "use only scalar arithmetic, math functions and array elements, and mark the "
+            "functions that it calls with @rtsim.compiled; or run it uncompiled, with "
+            "compile=False or rtsim run --plain"
         ) from error
 
 

@@ -41,7 +41,9 @@ class Transition:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.isidentifier()):
-            raise ModelError(f"transition {self.name!r} needs a name that is an identifier")
+            raise ModelError(
+                f"transition name {self.name!r} is not an identifier; use letters, digits, _"
+            )
         what = f"transition {self.name}"
         if not isinstance(self.to, str):
             raise ModelError(f"{what} leads to {self.to!r}; give the name of a mode")
@@ -76,7 +78,9 @@ def _several(given: object) -> tuple[object, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 
-def _check(function: Any, arguments: str, what: str, does: str = "fills the last in place") -> None:
+def _check(
+    function: Any, arguments: str, what: str, does: str = "fills the last one in place"
+) -> None:
     if function is not None and not callable(function):
         raise ModelError(f"{what} is {function!r}; give a function of ({arguments})")
     if function is not None:
@@ -110,10 +114,14 @@ def modal(
         raise ModelError(f"model {name} takes a list of modes; write [Mode(…)] for a single one")
     names = tuple(mode.name for mode in modes)
     if not names or len(set(names)) != len(names):
-        raise ModelError(f"model {name} needs modes, each of its own name: {', '.join(names)}")
+        raise ModelError(
+            f"model {name} needs one or more modes with different names, got: {', '.join(names)}"
+        )
     own = discrete or Signals()
     if MODE in own:
-        raise ModelError(f"model {name}: the discrete signal {MODE} is made by modal")
+        raise ModelError(
+            f"model {name} declares a discrete signal {MODE}, which modal() adds; rename it"
+        )
     said = ", ".join(f"{i} {n}" for i, n in enumerate(names))
     place = own.size
     found = [(names.index(mode.name), t) for mode in modes for t in mode.transitions]
@@ -125,7 +133,7 @@ def modal(
 
     resets = [(t.action, number(t.to, f"transition {t.name} of {name}")) for _, t in found]
     if zeno and not found:
-        raise ModelError(f"model {name} has no transitions that could accumulate to {zeno}")
+        raise ModelError(f"model {name} has zeno={zeno!r} but no transitions; leave zeno out")
     return Model(
         name=name,
         states=states,
@@ -154,7 +162,9 @@ def _output(
     if not own:
         return output
     if output is not None or len(own) != len(modes):
-        raise ModelError(f"model {name}: give one output, or each mode its own")
+        raise ModelError(
+            f"model {name}: give one output for all modes, or one output for each mode"
+        )
     return _chosen(place, own)
 
 

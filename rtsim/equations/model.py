@@ -54,7 +54,9 @@ class Guard:
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"guard {self.name} has direction {self.direction}; give -1, 0 or 1")
         if not self.name.isidentifier():
-            raise ModelError(f"guard {self.name!r} needs a name that is an identifier")
+            raise ModelError(
+                f"guard name {self.name!r} is not an identifier; use letters, digits and _"
+            )
 
 
 @dataclass(frozen=True)
@@ -117,17 +119,25 @@ class Model:
         if self.update is not None and not self.discrete.size:
             raise ModelError(f"model {self.name} has an update function but no discrete signals")
         if bool(self.guards) != (self.guard is not None):
-            raise ModelError(f"model {self.name}: guards and the function guard belong together")
+            raise ModelError(
+                f"model {self.name} needs both guards and the function guard, or neither"
+            )
         if not self.guards and (self.reset is not None or self.stop is not None):
-            raise ModelError(f"model {self.name} has a reset or a stop, and no guards")
+            raise ModelError(f"model {self.name} has a reset or stop function but no guards")
         if bool(self.timers) != (self.tick is not None):
-            raise ModelError(f"model {self.name}: timers and the function tick belong together")
+            raise ModelError(
+                f"model {self.name} needs both timers and the function tick, or neither"
+            )
         for drawn in (name for timer in self.timers for name in timer.draws):
             if drawn not in self.discrete:
-                raise ModelError(f"a timer of model {self.name} draws {drawn}, no discrete signal")
+                raise ModelError(
+                    f"a timer of model {self.name} draws {drawn}, which is not a discrete signal"
+                )
         names = [g.name for g in self.guards]
         if len(set(names)) != len(names):
-            raise ModelError(f"model {self.name} has two guards of one name: {', '.join(names)}")
+            raise ModelError(
+                f"model {self.name} has two guards with the same name: {', '.join(names)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -195,8 +205,8 @@ def bind(
             check(bound.project, states)
         except IndexError as error:
             raise ModelError(
-                f"project of model {model.name} {_no_such(error)}; its vector has x: "
-                f"{model.states.size}"
+                f"project of model {model.name} {_no_such(error)}; its vector x has "
+                f"{model.states.size} elements"
             ) from error
     return bound
 
@@ -236,7 +246,7 @@ def _probe(
         if isinstance(error, RtsimError) or from_outside(error):
             raise
         raise ModelError(
-            f"{where} raises at the start: {in_words(error)}; "
+            f"{where} raised an error at the initial values: {in_words(error)}; "
             "check the initial state and the parameters"
         ) from error
     for letter, layout, fence in fences:
@@ -244,7 +254,7 @@ def _probe(
         if np.any(edges != _SENTINEL):
             raise ModelError(
                 f"{where} writes outside its vector {letter}, which has {layout.size} elements "
-                f"({', '.join(layout.columns)}); declare the missing signals or mend the index"
+                f"({', '.join(layout.columns)}); declare the missing signals or correct the index"
             )
     for i, value in enumerate(vectors[-1]):
         if value == _SENTINEL:
@@ -254,7 +264,7 @@ def _probe(
             )
         if not np.isfinite(value):
             raise ModelError(
-                f"{where} gives {value} for {out.columns[i]} at the start; "
+                f"{where} gives {value} for {out.columns[i]} at the initial values; "
                 "check the initial state and the parameters"
             )
 

@@ -23,7 +23,7 @@ def check_value(function: Callable[..., Any], what: str) -> None:
         if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
             at.opname == "RETURN_CONST" and at.argval is None
         ):
-            raise ModelError(f"{what} ends without a value; return a number on every way through")
+            raise ModelError(f"{what} can end without a value; return a number on every path")
         before = at.opname, at.argval
 
 

@@ -62,9 +62,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StepTolerance:
-    """What an error may be: ``rtol`` times the size of a state, or ``atol`` where that is larger.
+    """The tolerated error of a step: ``rtol`` times the size of a state, plus ``atol``.
 
-    ``atol`` in the state's unit: one for all, or by the name of the state.
+    ``atol`` is in the state's unit: one value for all states, or a value for each state by name.
     """
 
     rtol: float = 1e-6
@@ -73,7 +73,7 @@ class StepTolerance:
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), *self._absolute().items()):
             if not (math.isfinite(value) and value > 0):
-                raise ScenarioError(f"{name} = {value}; a tolerance is a number above 0")
+                raise ScenarioError(f"{name} = {value}; a tolerance must be a finite number > 0")
 
     def _absolute(self) -> dict[str, float]:
         given = self.atol
@@ -121,14 +121,14 @@ class Adaptive(StepTolerance):
             )
         if not (math.isfinite(self.first) and self.first >= 0):
             raise ScenarioError(
-                f"first = {self.first}; give a step in s, or 0 to have it estimated"
+                f"first = {self.first}; give a first step > 0 s, or 0 to estimate it"
             )
         if not 0 < self.safety < 1:
             raise ScenarioError(f"safety = {self.safety}; give a factor between 0 and 1")
         needed = 2 * len(self.tableau.b) + 1
         if self.budget is not None and self.budget < needed:
             raise ScenarioError(
-                f"a budget of {self.budget} evaluations a frame; {self.tableau.name} needs at "
+                f"budget = {self.budget} evaluations per frame; {self.tableau.name} needs at "
                 f"least {needed}"
             )
         if self.fallback not in FALLBACKS:

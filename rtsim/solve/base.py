@@ -20,11 +20,11 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel
 
 GOOD = -1
-"""What a step answers that was taken; from 0 on it is the first element that is not finite."""
+"""Result of a successful step; a result >= 0 is the index of the first non-finite element."""
 TOO_SMALL = -2
-"""No step was small enough for the tolerance."""
+"""Result if even the smallest step exceeded the tolerance."""
 OUT_OF_BUDGET = -3
-"""The frame's budget is used up, and that is to end the run."""
+"""Result if the frame's budget is exceeded and this ends the run."""
 
 
 class Stepper(Protocol):
@@ -109,11 +109,13 @@ class EmbeddedTableau(Tableau):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.first_same_as_last:
-            raise ScenarioError(f"tableau {self.name}: the last row of a is not b")
+            raise ScenarioError(f"tableau {self.name}: the last row of a must equal b")
         if sum(self.hat) != 1 or len(self.hat) != len(self.b):
-            raise ScenarioError(f"tableau {self.name}: the embedded weights do not sum to 1")
+            raise ScenarioError(f"tableau {self.name}: hat needs one weight per stage, with sum 1")
         if tuple(sum(row) for row in self.dense) != self.b:
-            raise ScenarioError(f"tableau {self.name}: the dense weights do not end in b")
+            raise ScenarioError(
+                f"tableau {self.name}: each row of dense must sum to its weight in b"
+            )
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,11 @@ class NystromTableau:
     def __post_init__(self) -> None:
         for row, bar, c in zip(self.a, self.abar, self.c, strict=True):
             if sum(row) != c or sum(bar) * 2 != c * c:
-                raise ScenarioError(f"tableau {self.name}: a row sum is not c, or not c^2/2")
+                raise ScenarioError(
+                    f"tableau {self.name}: a row of a must sum to c, of abar to c^2/2"
+                )
         if sum(self.b) != 1 or sum(self.bbar) * 2 != 1:
-            raise ScenarioError(f"tableau {self.name}: the weights do not sum to 1 and 1/2")
+            raise ScenarioError(f"tableau {self.name}: b must sum to 1, and bbar to 1/2")
 
 
 def lower_triangle(rows: tuple[tuple[Fraction, ...], ...]) -> NDArray[np.float64]:

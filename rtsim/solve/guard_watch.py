@@ -1,4 +1,4 @@
-"""Zero crossings of a plant's guards: what they set off, and when they accumulate.
+"""Zero crossings of a plant's guards: their resets, and the detection of Zeno behaviour.
 
 Where the next one is, :mod:`rtsim.solve.guarded` finds on the solver's own steps.
 """
@@ -35,7 +35,7 @@ from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN
 from rtsim.solve.guarded import Guarded
 
 ZENO_NS = 100
-"""Crossings of one guard closer than this, and ever closer, are said to accumulate."""
+"""Crossings of one guard that get ever closer, and closer than this, are Zeno behaviour."""
 ZENO_IN_A_ROW = 4
 _SHORT = 1e-6
 """How far ahead a guard's slope is looked at (s)."""
@@ -75,7 +75,7 @@ def moving(
 
 
 class GuardWatch:
-    """The guards of one plant: where the next one crosses, and what they did last."""
+    """The guards of one plant: finds the next crossing and applies resets."""
 
     def __init__(
         self,
@@ -272,15 +272,16 @@ class GuardWatch:
         if self._bound.model.stop is None or not self._guards[i].stops:
             raise ZenoError(
                 f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
-                f"crosses zero ever faster at {Tag(ns)} (Zeno): say what it comes to, by a stop "
-                "mode: stop(i, t, x, z, u, p) of a Model, zeno= of modal(), or in a diagram rest= "
-                "of the Integrator that the crossing resets"
+                f"crosses zero ever faster at {Tag(ns)} (Zeno); give the model a stop mode, which "
+                "sets the state in which the crossings end: stop(i, t, x, z, u, p) of a Model, "
+                "zeno= of modal(), or in a diagram rest= of the Integrator that the crossing "
+                "resets"
             )
         if self._times[i][0] - self._stopped_ns[i] < ZENO_NS:
             raise ZenoError(
                 f"guard {self._guards[i].name} of {self._name} (model {self._bound.model.name}) "
-                f"crosses zero ever faster at {Tag(ns)} (Zeno), after its stop mode as before: "
-                "what it comes to must move no more"
+                f"crosses zero ever faster at {Tag(ns)} (Zeno), although its stop mode was "
+                "applied; the stop mode must set a state from which the guard does not cross again"
             )
         self._call(self._bound.stop, i, ns, x, z, u, p)
 
@@ -292,7 +293,7 @@ class GuardWatch:
                 bad = next(i for i, value in enumerate(values) if not math.isfinite(value))
                 raise ModelError(
                     f"reset of {self._name} (model {model.name}) made {signals.columns[bad]} "
-                    f"not finite at {Tag(ns)}, when {name} crossed zero; mend the reset"
+                    f"not finite at {Tag(ns)}, when {name} crossed zero; correct the reset"
                 )
 
     def save(self) -> dict[str, Any]:

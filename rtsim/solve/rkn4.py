@@ -133,7 +133,8 @@ def paired_states(model: Model, solver: str) -> Vector:
     if sorted(q + v) != list(range(model.states.size)):
         alone = [c for i, c in enumerate(model.states.columns) if i not in {*q, *v}]
         raise ScenarioError(
-            f"{solver} needs pairs of q and v, but model {model.name} does not pair "
+            f"{solver} needs each position paired with its velocity, but model {model.name} does "
+            "not pair "
             f"{', '.join(alone) or 'its states one to one'}; "
             'declare Signal("v", derivative_of="q"), or use rk4'
         )

@@ -50,9 +50,9 @@ class SciPy(StepTolerance):
         if self.method not in ORDERS:
             raise ScenarioError(f"method = {self.method!r}; give one of {', '.join(ORDERS)}")
         if self.rtol < _LEAST_RTOL:
-            raise ScenarioError(f"rtol = {self.rtol}; SciPy's solvers need {_LEAST_RTOL} or more")
+            raise ScenarioError(f"rtol = {self.rtol}; SciPy's solvers need at least {_LEAST_RTOL}")
         if not self.most > 0:
-            raise ScenarioError(f"most = {self.most}; give a step above 0 (s)")
+            raise ScenarioError(f"most = {self.most}; give a longest step > 0 s")
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What a process beside the loop does first, so that the loop has the better share."""
+"""Lowers the priority of a process that runs beside the loop."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _NICER = 5
 
 
 def step_back(nicer: int = _NICER) -> None:
-    """Normal class, any processor, usual slices, a little nicer.
+    """Give this process the normal class, any CPU, default time slices and a higher nice value.
 
-    A process inherits what the loop was granted.  What the system refuses stays as it was.
+    A child process inherits the loop's scheduling; this undoes it.  Refused changes are ignored.
     """
     with contextlib.suppress(OSError, AttributeError):
         if os.sched_getscheduler(0) != os.SCHED_OTHER:

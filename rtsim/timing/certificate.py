@@ -1,4 +1,4 @@
-"""The timing certificate: what a run's timing was, on what machine, under what scheduling."""
+"""The timing certificate: a report of a run's timing, its machine and its scheduling."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Certificate:
-    """All of it from the samples only.  Times are own (wall) ns unless they are a ``tag_ns``.
+    """A report of a run's timing, from measured samples only.
 
-    ``lateness`` is of the wakes, ``compute`` of the frames, ``margin`` how much longer each frame
-    could have computed without an overrun (positive is good).  ``not_waited`` counts the frames
-    that began without a wait.  ``rate`` is ``max`` for a run that was not paced: its lateness and
-    margin are then empty.  ``scheduling`` is empty where nobody asked.
+    Times are own (wall-clock) ns, except ``tag_ns``.  ``lateness`` is the wake-up latency,
+    ``compute`` the compute time of each frame, and ``margin`` how much longer each frame could have
+    computed without an overrun (positive is good).  ``not_waited`` counts the frames that began
+    without waiting.  ``rate`` is ``max`` for a run that was not paced; its lateness and margin are
+    then empty.  ``scheduling`` is empty if no scheduling was requested.
     """
 
     machine: Machine
@@ -43,24 +44,24 @@ class Certificate:
     worst: tuple[WorstFrame, ...]
     holds: int = 0
     held_ns: int = 0
-    """Pauses that were asked for, and what they took; no overrun is among them."""
+    """Number and total duration [ns] of commanded pauses; these are not overruns."""
     blamed: dict[str, int] = field(default_factory=dict)
-    """Overruns by ``compute``, by the job that is named for them."""
+    """Number of overruns by ``compute`` for each job that caused them."""
     in_line: int | None = None
-    """Overruns by ``wake`` of which the loop stood in line behind other programs most of the time;
-    None: there was none, or the system does not say."""
+    """Number of overruns by ``wake`` in which the loop mostly waited for a CPU that others used;
+    None if there was no overrun by ``wake``, or if the system does not report it."""
     injected: dict[str, int] = field(default_factory=dict)
-    """ns that faults took on purpose, by the name of the fault."""
+    """Time [ns] that injected faults took, by the name of the fault."""
     unrecorded: str = ""
-    """From when on the run was not recorded, and why."""
+    """Time from which on the run was not recorded, and the reason; empty if all was recorded."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data without NaN; ``null`` where the samples are too few."""
+        """Plain data without NaN; ``None`` if there are too few samples."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Certificate:
-        """Read what :meth:`to_json` wrote; :class:`RecordingError` for anything else."""
+        """Read the output of :meth:`to_json`; :class:`RecordingError` for anything else."""
         try:
             parts = dict(data)
             parts["machine"] = Machine(**parts["machine"])
@@ -73,8 +74,8 @@ class Certificate:
             return cls(**parts)
         except (TypeError, KeyError, ValueError) as error:
             raise RecordingError(
-                f"this is not a timing certificate ({error}); expected what Certificate.to_json "
-                "writes, from this version of rtsim"
+                f"this is not a timing certificate ({error}); expected the output of "
+                "Certificate.to_json of this version of rtsim"
             ) from error
 
     def table(self) -> RenderableType:
@@ -93,7 +94,7 @@ class Certificate:
 
     @property
     def paced(self) -> bool:
-        """It waited for the clock, if only until a command said ``rate max``."""
+        """Whether the run waited for the clock, at least until a command ``rate max``."""
         return self.rate != "max" or self.lateness.count > 0
 
     @property
@@ -107,18 +108,18 @@ class Certificate:
         lines = [
             f"{m.processor}, {m.cpus} CPUs{', virtual' if m.virtual else ''}; "
             f"{m.system} {m.kernel}, {m.preemption}; {m.python}",
-            f"scheduling  {granted or 'nothing was asked for'}",
+            f"scheduling  {granted or 'nothing was requested'}",
         ]
         if refused:
             lines.append(f"refused     {'; '.join(refused)}")
-        spin = "" if self.spin_ns is None else f", spin tail up to {show_ns(self.spin_ns)}"
+        spin = "" if self.spin_ns is None else f", busy-wait up to {show_ns(self.spin_ns)}"
         lines.append(
             f"rate {self.rate}, overruns: {self.policy}, beyond {show_ns(self.tolerance_ns)}{spin}"
         )
         return "\n".join(lines)
 
     def _distribution(self) -> Table:
-        """From best to worst: for the margin, p99 is what 99 frames in 100 had at least."""
+        """A table from best to worst; 99 in 100 frames had at least the p99 of the margin."""
         from rich.table import Table
 
         # 60 columns hold it, with every label whole.
@@ -142,21 +143,21 @@ class Certificate:
             for cause, count in self.overruns.items()
         )
         slipped = f"; {show_ns(self.slipped_ns)} slipped" if self.slipped_ns else ""
-        held = f"; held {self.holds} times, {show_ns(self.held_ns)}" if self.holds else ""
+        held = f"; paused {self.holds} times, {show_ns(self.held_ns)}" if self.holds else ""
         taken = ", ".join(f"{name} {show_ns(ns)}" for name, ns in self.injected.items())
-        faults = f"; taken on purpose: {taken}" if taken else ""
+        faults = f"; time of faults: {taken}" if taken else ""
         return (
             f"{self.frames} frames, {sum(self.overruns.values())} overruns ({causes}){slipped}; "
-            f"{self.not_waited} began without a wait{held}{faults}"
+            f"{self.not_waited} began without waiting{held}{faults}"
         )
 
     def _line(self) -> str:
-        """Whether a higher priority would help."""
-        return "" if self.in_line is None else f": {self.in_line} in line behind other programs"
+        """How many overruns by ``wake`` a higher priority would have prevented."""
+        return "" if self.in_line is None else f": {self.in_line} while others used the CPU"
 
 
 def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
-    """The certificate of what ``pacer`` has seen so far; stop it first for the last frame."""
+    """The certificate of the frames so far; stop ``pacer`` first to include the last frame."""
     log, clock = pacer.log, pacer.clock
     log.count()
     rate = getattr(clock, "rate", None)
@@ -184,7 +185,7 @@ def certify(pacer: Pacer, granted: Granted | None = None) -> Certificate:
 
 
 def show_ns(ns: int | None) -> str:
-    """A duration for people: ``12.3 us``; ``n/a`` where it is not known."""
+    """A duration as text, such as ``12.3 us``; ``n/a`` if ``ns`` is None."""
     if ns is None:
         return "n/a"
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
@@ -194,7 +195,7 @@ def show_ns(ns: int | None) -> str:
 
 
 def _jobs(blamed: dict[str, int]) -> str:
-    """The three that are named most often."""
+    """The three jobs that caused the most overruns."""
     most = sorted(blamed.items(), key=lambda entry: -entry[1])[:3]
     return f": {', '.join(f'{job} {count}' for job, count in most)}" if most else ""
 

@@ -1,9 +1,9 @@
-"""``rtsim doctor``: what rate this machine can hold, measured, and how to be granted more.
+"""``rtsim doctor`` measures which rates this machine holds, and says how to hold higher ones.
 
-The criterion: a rate is held if 999 wakes in 1000 come later than due by at most a tenth of the
-period.  Fewer than 1000 wakes cannot show that: then 99 in 100 are judged; the verdict says which.
-Below 100 wakes nothing is decided: one late wake may be any program's.  It is about wakes only;
-what a model's computing leaves of the period is in the timing certificate of its run.
+Criterion: a rate is held if 999 of 1000 wakes are late by at most a tenth of the period.  With
+fewer than 1000 wakes, 99 of 100 are judged instead; the verdict says which.  With fewer than 100
+wakes nothing is decided, because any program may cause one late wake.  The measurement covers wakes
+only.  The timing certificate of a run shows how much of the period its computing leaves.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rtsim.timing.statistics import Spread, Summary
 
 RATES_HZ = (100, 1000)
 ENOUGH = 1000
-"""Wakes that show one late wake in 1000."""
+"""Number of wakes needed to show one late wake in 1000."""
 FEWEST = 100
-"""Fewer wakes do not show whether a rate is held."""
+"""Number of wakes needed to decide whether a rate is held."""
 SHARE = 10
 """A wake may be late by one tenth of the period."""
 BUSY = 0.25
-"""Load average for each usable CPU from which on other processes are to be reckoned with."""
+"""Load average per usable CPU above which other processes affect the measurement."""
 _PIECE_S = 0.25  # progress is shown between pieces, never within one
 
 Progress = Callable[[float, str], object]
@@ -56,7 +56,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """Which wakes count, and how late the latest of them was: what their number supports."""
+        """The share of wakes that is judged, as text, and the greatest lateness in it [ns]."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -71,17 +71,17 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """There are enough wakes to say whether the rate is held."""
+        """Whether there are enough wakes to decide if the rate is held."""
         return self.lateness.count >= FEWEST
 
     @property
     def late(self) -> bool:
-        """Its wakes show that the rate is not held."""
+        """Whether the wakes show that the rate is not held."""
         return self.enough and self.judged_ns > self.allowed_ns
 
     @property
     def held(self) -> bool:
-        """Its wakes show that the rate is held."""
+        """Whether the wakes show that the rate is held."""
         return self.enough and self.judged_ns <= self.allowed_ns
 
     @property
@@ -100,9 +100,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What :func:`examine` found.  ``scheduling`` is what the measurement ran under, ``possible``
-    what ``--realtime`` would be granted.  ``load`` is the load average of the minute before, where
-    the system tells; ``seconds`` is how long was measured in all."""
+    """The result of :func:`examine`.
+
+    ``scheduling`` is the scheduling during the measurement, and ``possible`` is the scheduling that
+    ``--realtime`` would be granted.  ``load`` is the load average of the minute before, or None if
+    the system does not report it.  ``seconds`` is the duration of the whole measurement."""
 
     machine: Machine
     scheduling: Granted
@@ -113,12 +115,12 @@ class Diagnosis:
 
     @property
     def realtime(self) -> bool:
-        """Measured under what ``--realtime`` asks for."""
+        """Whether it was measured with the scheduling that ``--realtime`` requests."""
         return any(i.name == "class" and i.asked != "no" for i in self.scheduling.items)
 
     @property
     def busy(self) -> bool:
-        """Other processes used the CPUs before the measurement began."""
+        """Whether other processes used the CPUs before the measurement began."""
         return self.load is not None and self.load >= BUSY * self.machine.cpus_usable
 
     @property
@@ -127,13 +129,13 @@ class Diagnosis:
 
     @property
     def holds_hz(self) -> int | None:
-        """The greatest rate that was measured and held, spinning; None if none was."""
+        """The greatest measured rate that was held with busy-waiting [Hz]; None if none was."""
         return max((m.rate_hz for m in self.spun if m.held), default=None)
 
     @property
     def estimate_hz(self) -> int:
-        """The rate (1, 2 or 5 times a power of ten) that the lateness at the greatest measured rate
-        would allow; no more than that rate, because nothing faster was measured."""
+        """The rate that the lateness at the greatest measured rate allows [Hz], rounded down to 1,
+        2 or 5 times a power of ten; at most that rate, because no faster one was measured."""
         fastest = max(self.spun, key=lambda m: m.rate_hz)
         allowed = 10**9 / SHARE / max(1, fastest.judged_ns)
         return max(min(_round_down(allowed), fastest.rate_hz), self.holds_hz or 0)
@@ -144,12 +146,12 @@ class Diagnosis:
 
     @property
     def decided(self) -> bool:
-        """The wakes that were measured were enough to say whether some rate is held."""
+        """Whether enough wakes were measured to decide if some rate is held."""
         return any(m.held or m.late for m in self.spun)
 
     @property
     def verdict(self) -> str:
-        """One plain sentence."""
+        """The result in one or two sentences."""
         if not self.decided:
             return self._undecided
         if self.holds_hz is None:
@@ -162,61 +164,64 @@ class Diagnosis:
         text = f"{self._subject} holds {best.rate_hz} Hz: {best.finding}."
         if self.estimate_hz > best.rate_hz:
             text += (
-                f" {max(RATES_HZ)} Hz it does not hold; "
-                f"about {self.estimate_hz} Hz it might (not measured)."
+                f" It does not hold {max(RATES_HZ)} Hz; "
+                f"it might hold about {self.estimate_hz} Hz (not measured)."
             )
         elif best.rate_hz < max(RATES_HZ):
-            text += f" {max(RATES_HZ)} Hz it does not hold."
+            text += f" It does not hold {max(RATES_HZ)} Hz."
         return text
 
     @property
     def _undecided(self) -> str:
-        wakes = " and ".join(f"{m.lateness.count} at {m.rate_hz} Hz" for m in self.spun)
+        wakes = " and ".join(f"{m.lateness.count} wakes at {m.rate_hz} Hz" for m in self.spun)
         needed = math.ceil(2 * len(RATES_HZ) * FEWEST / min(RATES_HZ))
         return (
-            f"It could not be decided what rate this machine holds: {wakes} are too "
-            f"few wakes, {FEWEST} are needed. Type rtsim doctor --seconds {needed} or more."
+            f"It could not be decided which rate this machine holds: {wakes} are too few; at "
+            f"least {FEWEST} are needed. Type rtsim doctor --seconds {needed} or more."
         )
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What would make it better, with what to type."""
+        """Ways to hold higher rates, each with a command to type."""
         m = self.machine
         lines = [*self._of_load(), *self._of_samples()]
         lines += [f"{i.name} ({i.asked}): {i.reason}. {i.remedy}" for i in self.possible.refused]
         if not self.possible.refused:
-            lines.append("--realtime would be granted in full: type rtsim run … --realtime")
+            lines.append(
+                "this machine grants all that --realtime requests: type rtsim run … --realtime"
+            )
         if not self.realtime:
-            lines.append("what it would hold with that: type rtsim doctor --realtime")
+            lines.append("to measure with --realtime: type rtsim doctor --realtime")
         if m.governor not in (UNKNOWN, "performance"):
             lines.append(
                 f"CPU governor is {m.governor}: type sudo cpupower frequency-set -g performance"
             )
         if m.virtual:
-            lines.append("a virtual machine: its host may take the CPU away at any time")
+            lines.append("this is a virtual machine: its host may take the CPU away at any time")
         if m.cpus_usable < 2:
-            lines.append("one usable CPU: the recorder and the loop share it")
+            lines.append("only one CPU is usable: the recorder and the loop share it")
         return tuple(lines)
 
     def _of_load(self) -> list[str]:
         if not self.busy:
             return []
         return [
-            f"other processes load this machine (load average {self.load:.2f} before measuring, "
-            f"{self.machine.cpus_usable} usable CPUs), and what is measured includes them: "
+            f"other processes load this machine (load average {self.load:.2f} before the "
+            f"measurement, {self.machine.cpus_usable} usable CPUs) and affect the result: "
             f"end them and measure again{'' if self.realtime else ', or measure with --realtime'}"
         ]
 
     def _of_samples(self) -> list[str]:
-        """What the number of wakes could not show, and how long it would take."""
+        """Advice to measure longer if the wakes were too few to judge 999 of 1000."""
         few = [m for m in self.spun if m.lateness.p99_9 is None]
         if not few:
             return []
         slowest = min(few, key=lambda m: m.rate_hz)
         needed = math.ceil(2 * len(RATES_HZ) * ENOUGH / slowest.rate_hz)
         return [
-            f"{slowest.lateness.count} wakes at {slowest.rate_hz} Hz in {self.seconds:g} s do not "
-            f"show one late wake in 1000: type rtsim doctor --seconds {needed} to judge by that"
+            f"{slowest.lateness.count} wakes at {slowest.rate_hz} Hz in {self.seconds:g} s are too "
+            "few to show one late wake in 1000: to judge by 999 wakes in 1000, type "
+            f"rtsim doctor --seconds {needed}"
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -262,7 +267,7 @@ class Diagnosis:
             else self.possible.table("What --realtime would be granted"),
             Text(self.verdict, style="bold"),
             Text(
-                "load average: not known here"
+                "load average: unknown on this system"
                 if self.load is None
                 else f"load average in the minute before: {self.load:.2f} "
                 f"on {m.cpus_usable} usable CPUs"
@@ -278,15 +283,16 @@ def examine(
     make_clock: MakeClock | None = None,
     asked: SchedulingRequest | None = None,
 ) -> Diagnosis:
-    """Measure this machine for about ``seconds``, a quarter each for 100 Hz and 1 kHz, with a plain
-    sleep and with a tuned spin tail.
+    """Measure this machine for about ``seconds`` (0.1 to 3600).
 
-    ``progress(done, what)`` is called between pieces, ``done`` from 0 to 1.  ``asked`` is the
-    scheduling to measure under (default: what a plain paced run asks for).  ``make_clock(spin_ns)``
-    lets tests measure another clock.
+    It measures 100 Hz and 1 kHz, each with a plain sleep and with a tuned busy-wait window, for a
+    quarter of the time each.  ``progress(done, what)`` is called between pieces with ``done`` from
+    0 to 1.  ``asked`` is the scheduling to measure with (default: that of a plain paced run).
+    ``make_clock(spin_ns)`` lets tests measure another clock.  Raises :class:`ScenarioError` for
+    invalid ``seconds``.
     """
     if not (math.isfinite(seconds) and 0.1 <= seconds <= 3600.0):
-        raise ScenarioError(f"{seconds} s of measuring; expected 0.1 to 3600, such as 8")
+        raise ScenarioError(f"cannot measure for {seconds} s; expected 0.1 to 3600 s, such as 8")
     tell = progress or (lambda _done, _what: None)
     make = make_clock or (lambda spin_ns: WallClock(spin_ns=spin_ns))
     load = _load_average()
@@ -307,7 +313,7 @@ def examine(
 
 
 def _load_average() -> float | None:
-    """Runnable processes in the minute before, on average; ``None`` where nobody counts them."""
+    """Mean number of runnable processes in the last minute; ``None`` if it is not available."""
     try:
         return os.getloadavg()[0]
     except (OSError, AttributeError):  # AttributeError: Windows

@@ -1,4 +1,4 @@
-"""What every frame took: buffered as it happens, counted where there is time to."""
+"""The timing of every frame: buffered in the loop, and counted when there is time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from rtsim.timing.statistics import Spread
 
 BLOCK = 4096
-"""Frames that are buffered at most; a loop without any spare time pays for counting them (about
-0.3 ms) once in so many frames."""
+"""The most frames that are buffered.  A loop without spare time must count them (about 0.3 ms) each
+time the buffer is full."""
 ENOUGH = 256
 NO_SAMPLE = -(2**63)
 UNACCOUNTED = "unaccounted"
@@ -21,13 +21,13 @@ FRAME_COLUMNS = ("wake_lateness", "compute", "margin")
 
 @dataclass(frozen=True)
 class WorstFrame:
-    """One of the frames that took longest from when it was due to when its work was done."""
+    """One of the frames with the longest time from its due time to the end of its work."""
 
     tag_ns: int
     late_ns: int
     compute_ns: int
     jobs: dict[str, int]
-    """ns by job, where the executive named them."""
+    """Time of each named job [ns]."""
 
     @property
     def response_ns(self) -> int:
@@ -35,13 +35,13 @@ class WorstFrame:
 
     @property
     def unaccounted_ns(self) -> int:
-        """Compute time that no job owns: the loop's own work, and time in which another process
-        had the CPU between two jobs."""
+        """Compute time outside the jobs [ns]: the loop's own work, and time in which another
+        process had the CPU between two jobs."""
         return max(0, self.compute_ns - sum(self.jobs.values()))
 
     @property
     def shares(self) -> list[tuple[str, int]]:
-        """Every job with its ns, and :data:`UNACCOUNTED`; the longest first."""
+        """Each job with its time [ns], and :data:`UNACCOUNTED`; the longest first."""
         parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
         return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
@@ -49,8 +49,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames, in fixed memory, and the worst of them with their jobs.
 
-    A frame is added before the wait for the next one, while there is time to, and taken back by
-    :meth:`reopen` if that wait ends early.
+    A frame is added before the wait for the next one, when there is time.  If that wait ends early,
+    :meth:`reopen` removes the frame again.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -72,13 +72,13 @@ class FrameLog:
 
     @property
     def worst(self) -> list[WorstFrame]:
-        """Worst first."""
+        """The frames with the longest response, worst first."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self._keep_worst]
 
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
-        """One frame; :data:`NO_SAMPLE` where there was no wake, or no next deadline."""
+        """Add a frame; use :data:`NO_SAMPLE` if there was no wake, or no next deadline."""
         if self._row == BLOCK:
             self.count()
         if self._latest is not None:
@@ -95,23 +95,23 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """The frame just added is among the worst."""
+        """Keep ``frame``, which was just added, as one of the worst."""
         self._latest = frame
 
     def reopen(self) -> int:
-        """Take back the frame just added, which is not over yet; returns its ``woke_late_ns``."""
+        """Remove the frame just added, which is not over yet; return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
         return self._late[self._row]
 
     def add_wake(self, late_ns: int) -> None:
-        """A wake that no frame followed."""
+        """Count a wake without a frame after it."""
         if late_ns != NO_SAMPLE:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
     def count(self) -> None:
-        """Count what is buffered; some 100 us for 256 frames.  Never between add and reopen."""
+        """Count the buffered frames (about 100 us for 256); not between add and reopen."""
         spreads = (self.lateness, self.compute, self.margin)
         for rows, spread in zip(self._rows, spreads, strict=True):
             samples = np.frombuffer(rows, dtype=np.int64)[: self._row]

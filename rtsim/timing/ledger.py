@@ -1,4 +1,4 @@
-"""What became of the tags that began too late: by cause, in a row, and what the policy says."""
+"""Counts overruns by cause and in a row, and decides what the overrun policy does."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from rtsim.timing.policy import LateTag, Policy, advice
 
 
 class Ledger:
-    """Of one run.  Several tags within ``frame_ns`` count as one towards the policy's limit."""
+    """The overruns of one run; several tags within ``frame_ns`` count as one for the limit."""
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
         self.overruns: dict[Cause, int] = {"compute": 0, "wake": 0}
         self.blamed: dict[str, int] = {}
-        """Overruns by ``compute``, by the job that is named for them."""
+        """Number of overruns by ``compute`` for each job that caused them."""
         self.in_line: int | None = None
-        """Overruns by ``wake`` of which the loop stood in line for a processor most of the time;
-        None: the system has not said it of any."""
+        """Number of overruns by ``wake`` in which the loop mostly waited for a CPU; None if the
+        system did not report it for any."""
         self._policy, self._frame_ns = policy, frame_ns
         self.on_time()
 
     def on_time(self) -> None:
-        """The loop was ready for a tag before it was due: it does not fall behind."""
+        """The loop was ready for a tag before it was due: count late frames from 0 again."""
         self._consecutive, self._counted_ns = 0, 0
 
     def judge(
         self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
     ) -> Overrun:
-        """The tag at ``ns`` is ``late``; ``job`` took longest, ``stood_ns`` in line."""
+        """Count the tag at ``ns``, which is ``late`` [ns], and return its overrun.
+
+        ``job`` took longest; the loop waited ``stood_ns`` for a CPU.
+        """
         if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
             self._consecutive += 1
             self._counted_ns = ns
@@ -48,7 +51,7 @@ class Ledger:
         )
 
     def limit(self, overrun: Overrun) -> OverrunError:
-        """What ends the run where the ``action`` is to abort."""
+        """The error that ends the run if the action of ``overrun`` is ``abort``."""
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
     def _action(self, ns: int, late: int, cause: Cause) -> Action:

@@ -1,10 +1,10 @@
-"""How long a thread stood in line for a processor: late because of others, or of the machine.
+"""How long a thread waited for a CPU although it was ready to run (Linux's *run delay*).
 
-A loop that wakes late was kept by another program that ran where it would have run, which a higher
-priority cures; or it was woken late, by a host that took the whole machine away, by firmware or by
-a slow timer, which no priority cures.  Linux knows: ``/proc/thread-self/schedstat`` has the ns for
-which a thread could have run and did not (*run delay*).  In a container with a quota of processor
-time, what it waits for its quota counts too.
+There are two causes of a late wake.  Either another program used the CPU; a higher priority helps.
+Or the machine itself woke the loop late, because of a virtual machine's host, the firmware or a
+slow timer; no priority helps.  To tell them apart, Linux counts in ``/proc/thread-self/schedstat``
+the ns for which a thread was ready but did not run.  In a container with a CPU quota, waiting for
+the quota counts too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _LONG = 96  # three numbers of 64 bits, and what is between them
 
 
 class RunQueue:
-    """Of the thread that opened it, until it is closed.  ``read`` is for tests."""
+    """The run delay of the thread that creates this object, until it is closed.
+
+    ``read`` replaces the system's counter in tests.
+    """
 
     def __init__(self, read: Callable[[], int] | None = None) -> None:
         self._file = -1
@@ -29,14 +32,14 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Count from here on; some 1 us."""
+        """Start counting here; this takes about 1 us."""
         try:
             self._before = self._read()
         except (OSError, ValueError):  # no such system
             self._before = None
 
     def stood_ns(self) -> int | None:
-        """Since the latest :meth:`note`; None where the system does not say."""
+        """Run delay since the latest :meth:`note` [ns]; None if the system does not report it."""
         before = self._before
         if before is None:
             return None

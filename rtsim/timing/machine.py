@@ -1,4 +1,4 @@
-"""What machine this is, as far as it tells; every figure of timing belongs to one."""
+"""A description of the machine, for timing figures: processor, kernel, CPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST = 65_536  # characters of a /proc file that are read
 
 @dataclass(frozen=True)
 class Machine:
-    """Names no host and no user: certificates are passed on."""
+    """A machine's processor and kernel.  It names no host and no user, so it can be published."""
 
     system: str
     kernel: str
@@ -28,7 +28,7 @@ class Machine:
 
 
 def examine_machine(root: Path = Path("/")) -> Machine:
-    """This machine; ``root`` is where /proc and /sys are looked for."""
+    """A description of this machine; ``root`` is the folder with /proc and /sys."""
     cpu = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     source = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
     fields = _cpu_fields(_read(root / "proc/cpuinfo"))

@@ -1,6 +1,6 @@
-"""The pacer: waits for each tag on the clock, measures, and applies the overrun policy.
+"""The pacer waits for each tag on the clock, measures timing, and applies the overrun policy.
 
-The executive's loop around it (see ``docs/realtime.md``)::
+The executive uses it in this loop (see ``docs/realtime.md``)::
 
     pacer.start(ns)
     while True:
@@ -14,11 +14,11 @@ The executive's loop around it (see ``docs/realtime.md``)::
         pacer.ready(ns)
     pacer.stop()
 
-A *frame* runs from the moment one tag begins to the moment the loop is ready to wait for the next;
-what it took is its compute time.  A tag that begins more than ``tolerance_ns`` after it was due is
-an overrun.  Its cause is whichever made more of that lateness, a late wake or computing, also when
-the lateness was handed on by the frames before.  *Margin* is how much longer the frame could have
-computed without making the next tag an overrun: positive is good.
+A *frame* runs from the beginning of one tag until the loop is ready to wait for the next; its
+duration is its compute time.  A tag that begins more than ``tolerance_ns`` after it was due is an
+overrun.  Its cause is ``wake`` or ``compute``, whichever made more of the lateness, including
+lateness passed on from earlier frames.  *Margin* is how much longer the frame could have computed
+without making the next tag an overrun; positive is good.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ RECORDING = "recording"
 
 
 class Pacer:
-    """One run's pacing.  Costs a few microseconds a frame and allocates nothing that lasts.
+    """The pacing of one run; it costs a few us per frame and keeps no new objects.
 
     ``frame_ns`` is the shortest declared period of the loop; several tags within it count as one
     frame towards a policy's limit.  ``tolerance_ns`` defaults to a tenth of it (the criterion of
-    ``rtsim doctor``), or 1 ms.  With a clock that is not paced nothing is late, and only compute
-    time is measured.
+    ``rtsim doctor``), or to 1 ms without a period.  With a clock that is not paced, no tag is late
+    and only compute time is measured.
     """
 
     def __init__(
@@ -78,29 +78,29 @@ class Pacer:
         self.tolerance_ns = tolerance_ns
 
         self.overrun: Overrun | None = None
-        """The overrun at the tag last waited for; set anew by every :meth:`wait`."""
+        """The overrun at the tag last waited for, if any; every :meth:`wait` sets it."""
         self.frozen = False
         self.ledger = Ledger(self.policy, frame_ns)
         self.overruns, self.blamed = self.ledger.overruns, self.ledger.blamed
         self.slipped_ns = 0
-        """Own ns by which the run ends later than it was due to: slips, freezes, and what was more
-        than a frame where it was held or its rate changed."""
+        """Own ns by which the run ends late: slips, freezes, and, at pauses and changes of rate,
+        lateness beyond one frame."""
         self.holds, self.held_ns = 0, 0
-        """Pauses that were asked for, and the own ns that they took."""
+        """Number of commanded pauses, and their total duration [own ns]."""
         self.injected: dict[str, int] = {}
-        """Own ns that were taken on purpose, by the fault that did."""
+        """Own ns taken by injected faults, by the name of the fault."""
         self.margin_ns = 0
-        """Of the latest frame."""
+        """Margin of the latest frame [ns]."""
         self.overhear: Callable[[int], bool] | None = None
-        """Called now and then in a long wait, with the simulated ns waited for: True ends it."""
+        """Called now and then in a long wait with its simulated ns; True ends the wait."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
         self.line: RunQueue | None = None
-        """Of the loop's thread, from :meth:`start` on; none where time is not the wall's."""
+        """The loop thread's wait for a CPU, from :meth:`start` on; None without a wall clock."""
         self._until: Callable[[int, Wake | None], bool] = clock.wait_until
         self.read = stopwatch if isinstance(clock, VirtualClock) else clock.now
-        """Wall ns, by the clock that is waited for where there is one."""
+        """Reads wall ns, from the clock that is waited for, if there is one."""
         self._jobs: dict[str, int] = {}
         self._jobs_before: dict[str, int] = {}
         self._running = False
@@ -125,7 +125,7 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Simulated ``ns`` is now: at the start, and again after a pause or a restore."""
+        """Start at simulated ``ns``, which is due now: at the start, after a pause or restore."""
         self.stop()
         if self.line is None and isinstance(self.clock, WallClock):
             self.line = RunQueue()
@@ -134,7 +134,7 @@ class Pacer:
         self._running = True
 
     def stop(self) -> None:
-        """The last frame's work is done; what is still buffered is counted."""
+        """End the last frame and count all frames that are still buffered."""
         if self._running:
             self._running = False
             if not self._closed:
@@ -148,9 +148,9 @@ class Pacer:
         self.log.count()
 
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
-        """Another rate from the tag at simulated ``ns`` on; ``None``: as fast as possible.
+        """Set the rate from the tag at simulated ``ns`` on; ``None`` is as fast as possible.
 
-        The tag keeps its due time: of what it is late by now, up to a frame is handed on.
+        The tag keeps its due time.  If it is late now, up to one frame of lateness is passed on.
         """
         clock, now = self.clock, self.read()
         if not clock.paced or self.frozen or self._held:  # anchored when it goes on
@@ -162,7 +162,7 @@ class Pacer:
             self._hand_on(ns, now, late)
 
     def _hand_on(self, ns: int, now: int, late: int) -> None:
-        """The tag at ``ns`` was due ``late`` before ``now``; what is more than a frame is lost."""
+        """The tag at ``ns`` was due ``late`` before ``now``; lateness beyond a frame is dropped."""
         clock = self.clock
         kept = min(late, clock.wall(ns + self.frame_ns) - clock.wall(ns))
         self.slipped_ns += late - kept
@@ -170,14 +170,14 @@ class Pacer:
         clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
-        """Simulated ``ns`` is now, within a frame: time that was stretched on purpose."""
+        """Make simulated ``ns`` due now, within a frame, after a fault stretched time."""
         self.clock.anchor(ns, self.read())
         self._late_by_wake = 0
 
     def hold(self, ns: int | None = None) -> None:
-        """Simulated time stands from now on, because somebody asked for it: no overrun.
+        """Pause simulated time on command; this is no overrun.
 
-        At ``ns``, where that is on the way to the next tag.
+        It pauses at the present tag, or at ``ns`` on the way to the next tag.
         """
         self.stop()
         self._held, self._held_at = True, self.read()
@@ -185,10 +185,10 @@ class Pacer:
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def go_on(self, ns: int) -> int:
-        """After a :meth:`hold` behind the tag at ``ns``: it was due as long ago as it was then.
+        """Continue after a :meth:`hold` behind the tag at ``ns``; return the pause [own ns].
 
-        What that frame had computed before is not waited for once more, and of lateness no more
-        than a frame is handed on.  Returns the own ns for which it stood.
+        The tag was due as long ago as when the pause began, so that the time already spent on its
+        frame is not waited for again.  At most one frame of lateness is passed on.
         """
         now = self.read()
         stood = now - self._held_at
@@ -201,7 +201,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze: the tag that was late is due now."""
+        """End a freeze: the late tag becomes due now."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -210,33 +210,33 @@ class Pacer:
             self._late_by_wake, self._culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
-        """Of a freeze; raises :class:`OverrunError` where none is left."""
+        """Time until a freeze ends the run [ns]; :class:`OverrunError` if none is left."""
         left = self._frozen_at + self.policy.patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
-        """The job ``name`` ran from ``start_ns`` to ``end_ns`` (of one clock, whichever)."""
+        """Note that the job ``name`` ran from ``start_ns`` to ``end_ns`` of any one clock."""
         self._jobs[name] = self._jobs.get(name, 0) + end_ns - start_ns
 
     def lap(self, name: str) -> None:
-        """What ran since the last lap, or since the tag began, was the job ``name``."""
+        """Assign the time since the last lap, or since the tag began, to the job ``name``."""
         now = self.read()
         self._jobs[name] = self._jobs.get(name, 0) + now - self._lap_at
         self._lap_at = now
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
-        """What this tag set off is done; what still comes before :meth:`wait` is :data:`NEXT`."""
+        """The tag's work is done; the time until :meth:`wait` belongs to the job :data:`NEXT`."""
         self._lap_at = self.read()
         self._next = True
 
     def wait(self, ns: int, wake: Wake | None = None) -> bool:
-        """Wait until simulated ``ns`` is due.  True: begin that tag; False: look again.
+        """Wait until simulated ``ns`` is due.  True: begin that tag.  False: look again.
 
-        False is an event input's wake, :attr:`overhear`, or a freeze (:attr:`frozen`; it goes on at
-        the next call until :meth:`resume`).  :attr:`overrun` then says whether the tag was one.
-        Raises :class:`OverrunError` where the policy's limit is exceeded.
+        It returns False after an event input's wake, after :attr:`overhear`, and in a freeze
+        (:attr:`frozen`; each call waits again until :meth:`resume`).  :attr:`overrun` is then the
+        tag's overrun, if any.  Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -278,7 +278,7 @@ class Pacer:
             self.line.note()
 
     def _listen(self, ns: int, due: int) -> bool:
-        """The first, long part of a wait; False where somebody cut it short."""
+        """Wait through the first, long part of a wait; False if a command ended it early."""
         overhear, clock = self.overhear, self.clock
         while overhear is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
@@ -289,7 +289,7 @@ class Pacer:
         return True
 
     def _woken(self, ns: int, due: int) -> bool:
-        """The wait is over; every line here makes the tag later, so all else is done before."""
+        """The wait is over.  Each line here delays the tag, so all other work is done before."""
         self._resumed = self._lap_at = now = self.read()
         self._woke_late = self._began_late = self._late_by_wake = late = now - due
         if late <= self.tolerance_ns:
@@ -302,16 +302,16 @@ class Pacer:
         return True
 
     def _rehearse(self) -> None:
-        """Run what follows a wake once before it, so that it is in the CPU's caches then.
+        """Run the code that follows a wake once before it, so that the CPU's caches hold it.
 
-        All that it writes is written again when the wait is over, reached or not.
+        All that it writes is written again when the wait is over.
         """
         kept = self._began_late, self._late_by_wake, self._woke_late
         self._woken(self._tag_ns, 2**63)
         self._began_late, self._late_by_wake, self._woke_late = kept
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """The tag is due already; the wakes before it are to blame for a part of that, or none."""
+        """The tag is already due; late wakes before it caused a part of its lateness, or none."""
         by_wake = min(self._late_by_wake, late)
         self._close(self.margin_ns)
         self._began_late, self._late_by_wake = late, by_wake
@@ -333,7 +333,7 @@ class Pacer:
         self._jobs.clear()
 
     def _close(self, margin: int) -> None:
-        """The frame is finished, unless the wait that follows ends early."""
+        """Log the frame as finished; it is reopened if the wait that follows ends early."""
         if self._closed:  # by a freeze
             return
         self._closed = True
@@ -357,9 +357,9 @@ class Pacer:
     # -- overruns
 
     def _apply(self, ns: int, late: int, cause: Cause) -> bool:
-        """The policy's answer to a tag that is ``late``: whether it begins all the same.
+        """Apply the policy to a tag that is ``late`` [ns]; return whether the tag begins now.
 
-        Raises :class:`OverrunError` where the policy's limit is exceeded.
+        Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
         job, stood = (self._culprit, None) if cause == "compute" else ("", self._stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
@@ -379,7 +379,7 @@ class Pacer:
         assert_never(overrun.action)
 
     def _hold(self, wake: Wake | None) -> bool:
-        """Frozen: simulated time stands until :meth:`resume`, or the patience is over."""
+        """Frozen: simulated time is paused until :meth:`resume` or the end of the timeout."""
         over = self.read() + self.patience_left_ns()
         if self.clock.wait_until(self.clock.simulated(over), wake):
             raise self._out_of_patience()
@@ -387,12 +387,12 @@ class Pacer:
 
     def _out_of_patience(self) -> OverrunError:
         return OverrunError(
-            f"frozen at {self._frozen_ns / 1e9:.9f} s by an overrun, and nobody resumed "
+            f"an overrun froze the run at {self._frozen_ns / 1e9:.9f} s, and nobody resumed it "
             f"within {self.policy.patience_ns / 1e9:g} s; {advice(self.policy, 1)}"
         )
 
     def _longest_job(self) -> str:
-        """What took most of the frame; :data:`REST` where that lies outside the named jobs."""
+        """The job that took most of the frame; :data:`REST` if that is outside the named jobs."""
         if not self._jobs:
             return ""
         name = max(self._jobs, key=self._jobs.__getitem__)

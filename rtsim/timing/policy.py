@@ -1,17 +1,18 @@
-"""What to do when the loop falls behind: named policies, each with a finite limit.
+"""Overrun policies: what happens when the loop falls behind.  Each has a finite limit.
 
 ======================  ==============================================================
-``catch_up(max_frames)``  run the late frames back to back, without waiting, until the loop is
+``catch_up(max_frames)``  runs the late frames back to back, without waiting, until the loop is
                         on time again; simulated and wall time stay tied
-``slip(max_frames)``      take the late tag as due now and go on from there: the lost time is never
-                        made up, the run ends that much later on the wall
-``freeze(patience_s)``    simulated time stops before the late tag, as if somebody had pressed
-                        pause, until it is resumed; nobody does within the patience: the run ends
-``abort``               the first overrun ends the run
+``slip(max_frames)``      treats the late tag as due now and continues from there: the lost time is
+                        never made up, and the run ends that much later on the wall clock
+``freeze(patience_s)``    pauses the run before the late tag until it is resumed; if nobody
+                        resumes it within the timeout, the run ends
+``abort``               ends the run at the first overrun
 ======================  ==============================================================
 
-``max_frames`` counts *consecutive* late frames.  A frame that the loop was ready for in time starts
-the count again, even if it is then woken late: that is an overrun, but not falling behind.
+``max_frames`` counts *consecutive* late frames.  If the loop is ready for a frame in time, the
+count starts again, even if the wait for this frame then ends late: that is an overrun, but the loop
+has not fallen behind.
 
 To add a policy, write a subclass of :class:`Policy` and register it in :data:`POLICIES`, by the
 entry point ``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md).
@@ -143,7 +144,7 @@ class CatchUp(_FramesInARow):
 class Slip(_FramesInARow):
     """Re-anchor at each late frame and go on; at most ``max_frames`` in a row, else the run ends.
 
-    A loop that slips 1000 times in a row is not in real time at all: a lower rate says so honestly.
+    A loop that slips 1000 times in a row does not run in real time; give it a lower rate instead.
     """
 
     max_frames: int = 1000
@@ -169,8 +170,8 @@ class Freeze(Policy):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.patience_s) and 0 < self.patience_s <= 1e9):
             raise ScenarioError(
-                f"freeze with a patience of {self.patience_s} s; expected a finite number "
-                "of seconds > 0, such as freeze:30"
+                f"freeze:{self.patience_s} is not a valid timeout; expected more than 0 s and "
+                "at most 1e9 s, such as freeze:30"
             )
 
     @classmethod

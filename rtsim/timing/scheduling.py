@@ -1,15 +1,14 @@
-"""Ask the operating system for what a real-time loop needs, and report what was granted.
+"""Requests the scheduling that a real-time loop needs, and reports what was granted.
 
-A plain paced run asks for timer slack, a short time slice and a quiet garbage collector: they need
-no rights, cost nothing and harm nobody.  A loop and its window, where there are two CPUs, ask for
-one each.  ``SCHED_FIFO``, locked memory and always a CPU of its own are asked for only with
-``--realtime``: they need rights, and a FIFO loop that is overloaded takes its
-CPU from everything else, the recorder included.  On a machine with one usable CPU FIFO is therefore
-refused.
+A plain paced run requests a small timer slack, a short time slice and a quiet garbage collector.
+These need no privileges and do not slow other processes.  On a machine with two CPUs, a loop and
+its window request one CPU each.  Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and
+always a CPU of its own.  These need privileges, and an overloaded FIFO loop takes its CPU from all
+other processes, including the recorder.  FIFO is therefore refused if only one CPU is usable.
 
-Everything applies to the calling thread (memory and the collector: to the process) and is undone at
-the end.  Ask before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper processes first:
-children do not inherit FIFO (it is reset on fork) but they do inherit the CPU affinity.
+Each request applies to the calling thread (memory and the collector: to the process) and is undone
+at the end.  Request before :meth:`rtsim.core.clock.WallClock.calibrate`, and start helper processes
+first: children do not inherit FIFO (it is reset on fork), but they inherit the CPU affinity.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
 
 DEFAULT_PRIORITY = 50
 DEFAULT_SLICE_NS = 100_000
-"""The shortest that Linux takes."""
+"""The shortest time slice that Linux accepts."""
 BESIDE_SLICE_NS = 100_000_000
-"""The longest: the loop waits where what is left of the other's slice is shorter than its own."""
+"""The longest time slice.  A waking loop must wait if the rest of the other thread's slice is
+shorter than the loop's own slice."""
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE = 1, 2
 _CAP_IPC_LOCK = 14
@@ -45,9 +45,10 @@ _NOT_HERE = f"not available on {sys.platform}"
 
 @dataclass(frozen=True)
 class SchedulingRequest:
-    """What to ask for.  ``fifo`` is a priority 1 to 99 (0: do not ask); ``cpus`` may be empty.
+    """The scheduling to request.
 
-    ``slice_ns``: see :mod:`rtsim.timing.slices`; 0: do not ask.
+    ``fifo`` is a priority from 1 to 99, or 0 for no FIFO.  ``slice_ns`` is a time slice (see
+    :mod:`rtsim.timing.slices`), or 0 for the default.  ``cpus`` are CPU numbers; empty means any.
     """
 
     timer_slack: bool = True
@@ -65,7 +66,7 @@ class SchedulingRequest:
 
     @classmethod
     def nothing(cls) -> SchedulingRequest:
-        """For a loop that no wall clock paces."""
+        """No requests, for a loop that is not paced."""
         return cls(timer_slack=False, slice_ns=0, quiet_gc=False)
 
     @classmethod
@@ -75,8 +76,8 @@ class SchedulingRequest:
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """For who is paced beside a loop, such as its window: a long slice, so that it hands the
-        processor over whenever the loop wakes."""
+        """For a thread that is paced beside a loop, such as its window: a long slice, so that it
+        gives up the CPU whenever the loop wakes."""
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
@@ -97,10 +98,10 @@ class SchedulingRequest:
 
 
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of two usable CPUs, the loop's and its window's; else both are empty: any.
+    """The CPUs of the loop and of its window if exactly two are usable, else empty for any CPU.
 
-    Left to the system the loop also wakes where the window draws while the other CPU is free; of
-    more than two one is free anyway.
+    Without this, the loop sometimes wakes on the window's CPU although the other CPU is free.  With
+    more than two CPUs, one is free anyway.
     """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")
@@ -109,7 +110,7 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing: what was asked for, what is so now, and, where they differ, why and what to do."""
+    """One request: what was asked for, what was granted, and if they differ, why and a remedy."""
 
     name: str
     asked: str
@@ -117,7 +118,7 @@ class Item:
     ok: bool
     reason: str = ""
     remedy: str = ""
-    """What to type to be granted it."""
+    """What to type so that the request is granted."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,10 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Ask; yields what was granted; undoes it at the end.  A refusal is a report, never an error.
+    """Request scheduling; yields what was granted, and undoes it at the end.
 
-    ``beside``: processes, by number, that leave the CPUs that are asked for: the recorder's.
+    A refused request is reported and raises no error.  ``beside`` are process numbers, such as the
+    recorder's, that are moved away from the requested CPUs.
 
     ::
 
@@ -183,13 +185,13 @@ def request(
 
 
 def probe() -> Granted:
-    """What ``--realtime`` would be granted here, asked for and given back at once."""
+    """What ``--realtime`` would be granted here; it is requested and given back at once."""
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 
 
 class _Refused(Exception):
-    """Not granted: what holds instead, why, and what to type."""
+    """A request was not granted: the present state, the reason, and what to type."""
 
     def __init__(self, instead: str, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -211,14 +213,14 @@ def _ask(name: str, wanted: bool, text: str, ask: _Asker, undo: contextlib.ExitS
 
 
 def _as_it_is(name: str) -> str:
-    """What holds without asking."""
+    """The present state, without a request."""
     if name == "timer slack":
         slack = _slack_ns()
-        return "as the system has it" if slack is None else f"{slack} ns"
+        return "system default" if slack is None else f"{slack} ns"
     if name == "time slice":
         with contextlib.suppress(OSError):
             return _us(slice_ns())
-        return "as the system has it"
+        return "system default"
     if name == "garbage collector":
         return "on" if gc.isenabled() else "off"
     if name == "memory":
@@ -245,7 +247,7 @@ def _slack_ns() -> int | None:
 def _timer_slack(undo: contextlib.ExitStack) -> str:
     libc, before = _libc(), _slack_ns()
     if libc is None or before is None:
-        raise _Refused("as the system has it", _NOT_HERE)
+        raise _Refused("system default", _NOT_HERE)
     if libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0) != 0:
         raise _Refused(f"{before} ns", _why())
     undo.callback(libc.prctl, _PR_SET_TIMERSLACK, before, 0, 0, 0)
@@ -253,7 +255,7 @@ def _timer_slack(undo: contextlib.ExitStack) -> str:
 
 
 def _us(ns: int) -> str:
-    return f"{ns / 1e3:g} us" if ns else "as the system has it"
+    return f"{ns / 1e3:g} us" if ns else "system default"
 
 
 def _slice(wanted: SchedulingRequest) -> _Asker:
@@ -262,7 +264,7 @@ def _slice(wanted: SchedulingRequest) -> _Asker:
         set_slice(wanted.slice_ns)
         undo.callback(_give_back, before)
         if slice_ns() != wanted.slice_ns:
-            raise _Refused(_us(slice_ns()), "Linux has it from 6.12 on")
+            raise _Refused(_us(slice_ns()), "needs Linux 6.12 or later")
         return _us(wanted.slice_ns)
 
     return ask
@@ -295,7 +297,7 @@ def _lock_memory(undo: contextlib.ExitStack) -> str:
         raise _Refused("not locked", _why(), remedy)
     undo.callback(libc.munlockall)
     if not unlimited:
-        raise _Refused("what there is now, not what comes", "limit on locked memory", remedy)
+        raise _Refused("only memory allocated so far", "locked memory is limited", remedy)
     return "locked"
 
 
@@ -332,7 +334,7 @@ def _pin(cpus: tuple[int, ...], beside: Iterable[int]) -> _Asker:
 
 
 def _place(process: int, cpus: set[int]) -> None:
-    """Another process on these; where it is on none, or gone, it stays as it is."""
+    """Move a process to ``cpus``; do nothing if ``cpus`` is empty or the process is gone."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(process, cpus)
 
@@ -340,9 +342,12 @@ def _place(process: int, cpus: set[int]) -> None:
 def _fifo(wanted: SchedulingRequest) -> _Asker:
     def ask(undo: contextlib.ExitStack) -> str:
         if not hasattr(os, "sched_setscheduler"):
-            raise _Refused("as the system has it", _NOT_HERE)
+            raise _Refused("system default", _NOT_HERE)
         if len(usable_cpus()) < 2:
-            raise _Refused(_class_name(), "one CPU: an overloaded FIFO loop would starve the rest")
+            raise _Refused(
+                _class_name(),
+                "only one CPU is usable: an overloaded FIFO loop would block all else",
+            )
         before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
         try:
             policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
@@ -369,7 +374,7 @@ def _restore_class(before: int, parameters: os.sched_param) -> None:
 
 def _class_name() -> str:
     if not hasattr(os, "sched_getscheduler"):
-        return "as the system has it"
+        return "system default"
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     names = {os.SCHED_OTHER: "SCHED_OTHER", os.SCHED_FIFO: "SCHED_FIFO", os.SCHED_RR: "SCHED_RR"}
     priority = os.sched_getparam(0).sched_priority

@@ -1,8 +1,8 @@
-"""How long a thread may run at a stretch by Linux's fair scheduler: who asks for less waits less.
+"""Time slices of Linux's fair scheduler: how long a thread may run without interruption.
 
-Since 6.12 a thread that wakes and has asked for a shorter slice than the one that runs takes the
-processor from it at once; else it waits for the other's slice to end, some ms.  A slice is no
-larger share, and needs no rights: see ``sched_setattr(2)`` and ``Documentation/scheduler``.
+Since Linux 6.12, a waking thread with a shorter slice than the running thread gets the CPU at once.
+Otherwise it waits some ms until the other's slice ends.  A slice does not change a thread's share
+of the CPU and needs no privileges: see ``sched_setattr(2)`` and ``Documentation/scheduler``.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ class Attributes(ctypes.Structure):
 
 
 def slice_ns() -> int:
-    """Of the calling thread; 0 where it is a matter of the system (its class, or before 6.12).
+    """The time slice of the calling thread [ns]; 0 for the system default.
 
-    Raises :class:`OSError` where the system has no such thing.
+    It is 0 before Linux 6.12 and in other scheduling classes.  Raises :class:`OSError` if the
+    system has no time slices.
     """
     return int(_attributes().runtime)
 
 
 def set_slice(ns: int) -> None:
-    """Ask for slices of ``ns`` (100 us to 100 ms are taken as they are; 0: the system's own).
+    """Request time slices of ``ns`` (0: system default); Linux accepts 100 us to 100 ms unchanged.
 
-    Raises :class:`OSError` where the system has no such thing, or the thread is of another class.
+    Raises :class:`OSError` if the system has no time slices, or for another scheduling class.
     """
     libc, (number, _) = _here()
     attributes = _attributes()
     if attributes.policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
-        raise OSError("slices are of the normal class")
+        raise OSError("only threads of the classes SCHED_OTHER and SCHED_BATCH have time slices")
     attributes.runtime = ns
     if libc.syscall(number, 0, ctypes.byref(attributes), 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

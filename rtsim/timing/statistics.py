@@ -1,8 +1,8 @@
-"""Statistics of a run of any length in fixed memory, from the samples only.
+"""Statistics of any number of samples in fixed memory.
 
-A log-spaced histogram whose bins are 1 % wide, and the exact least and greatest.  A percentile is
-the middle of its bin (so within 0.5 %), clipped to what was really seen; it is not available where
-the samples are too few for one of them to lie beyond it.
+They consist of a log-spaced histogram with bins 1 % wide, and of the exact minimum and maximum.  A
+percentile is the middle of its bin (within 0.5 %), limited to the range of the samples.  It is not
+available if there are too few samples for one of them to lie beyond it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUANTILES = {"p0_1": 0.001, "p1": 0.01, "median": 0.5, "p99": 0.99, "p99_9": 0.9
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known about one quantity [ns]; ``None`` where the samples do not say."""
+    """Statistics of one quantity [ns]; ``None`` if there are too few samples."""
 
     count: int
     min: int | None
@@ -39,7 +39,7 @@ class Summary:
 
 
 class Spread:
-    """Counts samples [ns] of either sign; about 70 kB whatever their number."""
+    """A histogram of samples [ns] of either sign; it takes about 70 kB for any number of them."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(2 * _SIDE + 1, dtype=np.int64)
@@ -48,7 +48,7 @@ class Spread:
         self.max: int | None = None
 
     def add(self, samples: Samples) -> None:
-        """Add a block, shape (n,); some 20 us for 256 of them, so outside the frame."""
+        """Add samples (n,).  256 samples take about 20 us, so call it outside the frame."""
         if samples.size == 0:
             return
         size = np.abs(samples).astype(np.float64)
@@ -60,7 +60,7 @@ class Spread:
         self.count += int(samples.size)
 
     def quantile(self, p: float) -> int | None:
-        """The p-quantile; None unless at least one sample in ``count`` lies beyond it."""
+        """The p-quantile [ns], 0 <= p <= 1; None if too few samples lie beyond it."""
         if self.count == 0 or self.min is None or self.max is None:
             return None
         beyond = min(p, 1.0 - p)
@@ -81,7 +81,7 @@ class Spread:
         return Summary(self.count, self.min, max=self.max, histogram=bins, **quantiles)
 
     def _edges(self, k: int) -> tuple[int, int]:
-        """The whole numbers that fall into bin ``k``, cut to what was really seen."""
+        """The least and greatest integer in bin ``k``, limited to the range of the samples."""
         assert self.min is not None
         assert self.max is not None
         low, high = _bounds(k)

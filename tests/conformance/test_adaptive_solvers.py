@@ -160,9 +160,9 @@ def test_tolerances_by_state() -> None:
     [
         ({"rtol": 0}, "rtol = 0"),
         ({"atol": {"x": -1.0}}, "x = -1"),
-        ({"rtol": math.nan}, "a number above 0"),
+        ({"rtol": math.nan}, "a finite number > 0"),
         ({"least": 1.0, "most": 0.5}, "give 0 <= least < most"),
-        ({"first": -1.0}, "give a step in s"),
+        ({"first": -1.0}, "give a first step > 0 s"),
         ({"safety": 1.5}, "between 0 and 1"),
         ({"budget": 10}, "needs at least 15"),
     ],

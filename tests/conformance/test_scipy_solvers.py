@@ -197,9 +197,9 @@ def test_tolerances_by_state_and_longest_step() -> None:
     [
         ({"method": "RK45"}, "give one of DOP853, Radau"),
         ({"rtol": 1e-15}, "SciPy's solvers need"),
-        ({"atol": -1.0}, "a number above 0"),
-        ({"most": 0.0}, "give a step above 0"),
-        ({"most": math.nan}, "give a step above 0"),
+        ({"atol": -1.0}, "a finite number > 0"),
+        ({"most": 0.0}, "give a longest step > 0 s"),
+        ({"most": math.nan}, "give a longest step > 0 s"),
     ],
 )
 def test_what_cannot_be_meant(wrong: dict[str, Any], text: str) -> None:

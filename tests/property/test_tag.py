@@ -43,7 +43,7 @@ def test_a_delay_always_goes_forward(tag: Tag, delay: int) -> None:
 @pytest.mark.rule("zero-delay")
 @given(tags, st.integers(-(10**15), -1))
 def test_a_negative_delay_is_an_error(tag: Tag, delay: int) -> None:
-    with pytest.raises(ValueError, match="back in time"):
+    with pytest.raises(ValueError, match="negative"):
         tag.after(delay)
 
 
@@ -132,12 +132,18 @@ def test_no_number_of_seconds_is_further_off_than_half_a_nanosecond(seconds: Fra
         (None, "duration 'None' is not a number"),
         ("1/0", "duration '1/0' is not a number"),
         (math.nan, "duration 'nan' is not a number"),
-        (Fraction(LONGEST_NS, NS_PER_S), r"is beyond the 4,611,686,018 s \(146 years\)"),
-        (-Fraction(LONGEST_NS, NS_PER_S), r"-4.61169e\+09 s is beyond the 4,611,686,018 s"),
-        ("1e999", "duration 1e999 s is beyond"),  # a float cannot hold it
-        ("-1e309", "duration -1e309 s is beyond"),
-        ("1e290", r"duration 1e\+290 s is beyond"),
-        (f"1.{'0' * 34}e309", f"duration 1.{'0' * 34}e309 s is beyond"),
+        (
+            Fraction(LONGEST_NS, NS_PER_S),
+            r"exceeds the largest time of 4,611,686,018 s \(146 years\)",
+        ),
+        (
+            -Fraction(LONGEST_NS, NS_PER_S),
+            r"-4.61169e\+09 s exceeds the largest time of 4,611,686,018 s",
+        ),
+        ("1e999", "duration 1e999 s exceeds the largest"),  # a float cannot hold it
+        ("-1e309", "duration -1e309 s exceeds the largest"),
+        ("1e290", r"duration 1e\+290 s exceeds the largest"),
+        (f"1.{'0' * 34}e309", f"duration 1.{'0' * 34}e309 s exceeds the largest"),
     ],
 )
 def test_what_is_no_time_says_so(value: object, said: str) -> None:
@@ -166,11 +172,13 @@ def test_a_period_is_a_nanosecond_at_least_and_knows_itself() -> None:
         "0.0166667 s",
         "0.5 s",
     )
-    with pytest.raises(ScenarioError, match=r"a period of 0.9 ns is below the resolution of 1 ns"):
+    with pytest.raises(
+        ScenarioError, match=r"a period of 0.9 ns is shorter than the time resolution of 1 ns"
+    ):
         Period.of("0.9e-9")
-    with pytest.raises(ScenarioError, match="a period of 0 s never advances; it must be > 0"):
+    with pytest.raises(ScenarioError, match="a period must be > 0 s, got 0"):
         Period.of(0)
-    with pytest.raises(ScenarioError, match=r"a period of '-1/2' s never advances"):
+    with pytest.raises(ScenarioError, match=r"a period must be > 0 s, got '-1/2'"):
         Period.of("-1/2")
     with pytest.raises(ScenarioError, match=r"^period 'x' is not"):
         Period.of("x")

@@ -23,7 +23,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "set", "target": "f16.alpha", "value": 0.1}, "f16.alpha is computed"),
     ({"kind": "set", "target": "f16.cg"}, "value is missing"),
     ({"kind": "set", "target": "f16.cg", "value": 0.3, "at": 3}, "unknown argument 'at'"),
-    ({"kind": "inject", "topic": "autopilot", "value": 1.0}, "has 4 values (elevator"),
+    ({"kind": "inject", "topic": "autopilot", "value": 1.0}, "needs 4 values (elevator"),
     ({"kind": "inject", "topic": "autopilott", "value": 1.0}, "unknown topic 'autopilott'"),
     ({"kind": "fault", "name": "gusts", "do": "start"}, "unknown fault 'gusts'"),
     ({"kind": "fault", "name": "gust", "do": "stop"}, "expected start or clear"),
@@ -36,11 +36,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "mark", "text": b"here"}, "expected a text"),
     ({"kind": "set", "target": "f16.cg", "value": np.ones(2)}, "expected a number"),
     ({"kind": "step", "task": "pilot"}, "unknown task 'pilot'"),
-    ({"kind": "step", "tags": 1, "duration": 1.0}, "takes one of tags, task, duration"),
-    ({"kind": "restore", "at": 100.0}, "restore goes back"),
+    ({"kind": "step", "tags": 1, "duration": 1.0}, "takes only one of tags, task, duration"),
+    ({"kind": "restore", "at": 100.0}, "restore can only go back"),
     ({"kind": "mark", "text": "\x1b[2J"}, "cannot be printed"),
     ({"kind": "eject"}, "unknown command 'eject'"),
-    ({}, "a command is a map"),
+    ({}, "a command must be a map"),
 ]
 """And what is said of each."""
 NEVER = {"at": 1000000}

@@ -52,11 +52,11 @@ MADE: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: Integrator(()), r"Integrator\(initial=\(\)\): give at least one number"),
     (lambda _: Integrator(high="2"), r"Integrator\(high='2'\): give one number"),  # type: ignore[arg-type]
     (lambda _: PID([1.0]), r"PID\(kp=\[1\.0\]\): give one number"),  # type: ignore[arg-type]
-    (lambda _: SampledPID(period=0), "a period of 0 s never advances"),
+    (lambda _: SampledPID(period=0), "a period must be > 0 s, got 0"),
     (lambda _: Constant("1"), r"Constant\(value='1'\): give one number"),  # type: ignore[arg-type]
     (lambda _: Waveform("12", 1), r"Waveform\(samples='12'\): give one number"),  # type: ignore[arg-type]
     (lambda _: Noise(-1.0), r"Noise\(deviation=-1\.0\): give one >= 0"),
-    (lambda _: Noise(1.0, period=0), "a period of 0 s never advances"),
+    (lambda _: Noise(1.0, period=0), "a period must be > 0 s, got 0"),
     (lambda _: TransportDelay(-1), r"TransportDelay\(-1\): give a delay > 0 s"),
     (lambda _: TransportDelay(1, initial="0"), r"TransportDelay\(initial='0'\)"),  # type: ignore[arg-type]
     (
@@ -158,8 +158,8 @@ def unknown(x: float) -> Any:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (nothing, "nothing of Expression e ends without a value; return a number"),
-        (sometimes, "sometimes of Expression e ends without a value"),
+        (nothing, "nothing of Expression e can end without a value; return a number"),
+        (sometimes, "sometimes of Expression e can end without a value"),
         (unknown, "unknown of Expression e reads nowhere, which is not defined"),
         (lambda x: abs(y) + x, "<lambda> of Expression e reads y, which"),  # type: ignore[name-defined]  # noqa: F821
     ],

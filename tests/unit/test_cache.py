@@ -59,8 +59,8 @@ def test_a_folder_that_cannot_be_written_is_told_of_once(
         first, second = value(function), value(function)
     assert first == second == value(function)
     (line,) = told(caplog)
-    assert line.startswith(f"compiled functions cannot be kept in {folder}/compiled (")
-    assert line.endswith("set RTSIM_CACHE_DIR to a folder that can be written")
+    assert line.startswith(f"compiled functions cannot be stored in {folder}/compiled (")
+    assert line.endswith("set RTSIM_CACHE_DIR to a writable folder")
 
 
 @pytest.mark.parametrize("function", [law, allocates], ids=lambda f: f.__name__)

@@ -116,16 +116,17 @@ def test_a_damaged_body_is_refused_or_read(
 def test_what_is_something_else_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x"
     assert complaint(path, b"") == (
-        "X is not a checkpoint; those are written by rtsim run --checkpoint-every"
+        "X is not a checkpoint; rtsim run --checkpoint-every writes checkpoints"
     )
     assert complaint(path, b"\x89MCAP0\r\n" + bytes(90)) == (
-        "X is a recording, not a checkpoint: rtsim replay X"
+        "X is a recording, not a checkpoint; type rtsim replay X"
     )
     assert complaint(path, sealed(b"\x80", version=2)) == (
-        "X has format 2, and this rtsim reads up to 1; read it with the newer rtsim that wrote it"
+        "X has format 2, but this rtsim reads formats up to 1; use the newer rtsim that wrote "
+        "the file"
     )
     assert complaint(path, sealed(b"\x80", version=0)).startswith("X is damaged")
-    assert complaint(path, sealed(b"\x80")).startswith("X does not say what it holds (KeyError")
+    assert complaint(path, sealed(b"\x80")).startswith("X has unexpected contents (KeyError")
     huge = struct.pack("<8sHQ32s", MAGIC, VERSION, 2**63, bytes(32))
     assert complaint(path, huge).startswith("X is damaged: its first 50 bytes")
     with pytest.raises(CheckpointError, match=r"cannot read .*: Is a directory"):
@@ -134,7 +135,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
         Checkpoint.open(tmp_path / "none")
     for name in ("a@10.000", "a@2.505", "b@1.000"):
         (tmp_path / f"{name}.checkpoint").touch()
-    there = r"there are a@2\.505\.checkpoint, a@10\.000\.checkpoint$"
+    there = r"checkpoints of this run: a@2\.505\.checkpoint, a@10\.000\.checkpoint$"
     with pytest.raises(CheckpointError, match=there):
         Checkpoint.open(tmp_path / "a@2.5.checkpoint")
 
@@ -142,7 +143,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
 def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -> None:
     read, mine = Checkpoint.open(whole), tmp_path / "mine"
     mine.write_text("thesis")
-    with pytest.raises(CheckpointError, match="mine is not a checkpoint and is not written over"):
+    with pytest.raises(CheckpointError, match="mine is not a checkpoint and is not overwritten"):
         read.save(mine)
     assert mine.read_text() == "thesis"
     read.save(read.save(tmp_path / "again"))
@@ -153,9 +154,11 @@ def test_nothing_but_a_checkpoint_is_written_over(whole: Path, tmp_path: Path) -
 
 def test_one_of_another_scenario_is_refused(whole: Path) -> None:
     read = Checkpoint.open(whole)
-    with pytest.raises(ScenarioError, match="the saved run has other parts than this scenario"):
+    with pytest.raises(ScenarioError, match="the saved run has other components than this"):
         simulate(load_scenario("valves"), start=read)
     with pytest.raises(CheckpointError, match=r"is of 0\.300000000 s, and the run ends at 0\.2"):
         simulate(load_scenario("unstable"), start=read, until=0.2)
-    with pytest.raises(CheckpointError, match=r"says that it is of 0\.400.*, and holds 0\.300"):
+    with pytest.raises(
+        CheckpointError, match=r"is labelled 0\.400.* but holds the state at 0\.300"
+    ):
         replace(read, ns=400_000_000).restore(load_scenario("unstable").build(compile=False))

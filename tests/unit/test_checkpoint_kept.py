@@ -125,7 +125,7 @@ def test_the_earliest_time_that_makes_sense_is_a_nanosecond() -> None:
     assert begun(Taking(Ring(1), at=["1e-9"])).next_ns == 1
     assert begun(Taking(Ring(1), every="1e-9")).next_ns == 1
     for how in ({"at": ["0"]}, {"at": [1, -1]}, {"every": "-1e-9"}):
-        with pytest.raises(ScenarioError, match="give"):
+        with pytest.raises(ScenarioError, match="must be > 0"):
             Taking(Ring(1), **how)
 
 
@@ -140,7 +140,7 @@ def test_without_a_keeper_there_is_none_to_ask_and_none_to_finish() -> None:
     taking.finish()
     taking.write()
     taking.observe(5)
-    with pytest.raises(CheckpointError, match="beside a recording, and this run writes none"):
+    with pytest.raises(CheckpointError, match="next to a recording, and this run writes no"):
         taking.ask(5)
     assert Taking(Ring(1), at=[1]).wanted
     assert Taking(Ring(1), every=1).wanted
@@ -174,20 +174,22 @@ def test_no_more_than_a_run_may_write() -> None:
         most = 2  # type: ignore[assignment]
 
     taking = begun(Taking(Few(1), every=1), until_ns=2 * 10**9 + 999_999_999)
-    with pytest.raises(ScenarioError, match="each 1 s would be more than 2; give a longer"):
+    with pytest.raises(
+        ScenarioError, match="1 s would make more than 2 checkpoints; give a longer"
+    ):
         begun(Taking(Few(1), every=1), until_ns=3 * 10**9)
     begun(Taking(Few(1), every=1), ns=10**9, until_ns=3 * 10**9)
     for ns in (1, 2):
         taking.ask(ns)
         taking.observe(ns)
-    with pytest.raises(CheckpointError, match="this run has kept 2 checkpoints already"):
+    with pytest.raises(CheckpointError, match="this run has already written 2 checkpoints"):
         taking.ask(3)
     assert (Files.most, MOST_FILES) == (100_000, 100_000)
 
 
 def test_a_time_up_to_the_end_can_be_asked_for() -> None:
     begun(Taking(Ring(1), at=["1"]), until_ns=10**9)
-    with pytest.raises(ScenarioError, match=r"a checkpoint at 1 s; the run ends at"):
+    with pytest.raises(ScenarioError, match=r"checkpoint time 1 s is after the end of"):
         begun(Taking(Ring(1), at=["1"]), until_ns=10**9 - 1)
 
 
@@ -250,7 +252,7 @@ def test_a_ring_takes_a_hundred_and_none_closer_than_a_tenth_of_a_second(
     assert CheckpointHistory(seconds).every_ns == every_ms * MS
     assert CheckpointHistory().every_ns is None
     for wrong in (0, -1):
-        with pytest.raises(ScenarioError, match=f"the last {wrong} s to go back to; give a time"):
+        with pytest.raises(ScenarioError, match=f"rewind span {wrong} s must be > 0"):
             CheckpointHistory(wrong)
 
 

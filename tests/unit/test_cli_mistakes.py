@@ -70,11 +70,11 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
     [
         (
             HEAD + "def fall(t, x):\n    x[0] = 1.0\n" + LAW + END,
-            "derivative of model ball takes (t, x); it is called with (t, x, z, u, p, dx)",
+            "derivative of model ball takes (t, x), but is called with (t, x, z, u, p, dx)",
         ),
         (
             HEAD + FALL + "def law(t, u):\n    pass\n" + END,
-            "law of controller takes (t, u); it is called with (t, u, s, p, y)",
+            "law of controller takes (t, u), but is called with (t, u, s, p, y)",
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,
@@ -113,7 +113,10 @@ def test_a_model_function_that_raises_at_the_start() -> None:
     def inverse(t: float, x: object, z: object, u: object, p: object, dx: object) -> None:  # noqa: ARG001
         raise ZeroDivisionError("float division by zero")
 
-    where = r"derivative of model a raises at the start: ZeroDivisionError.*test_cli_mistakes\.py:"
+    where = (
+        r"derivative of model a raised an error at the initial values: ZeroDivisionError.*"
+        r"test_cli_mistakes\.py:"
+    )
     with pytest.raises(ModelError, match=where):
         bind(Model("a", Signals("x"), inverse), compile=False)
 

@@ -54,7 +54,7 @@ def test_a_value_with_its_declared_unit_is_taken_and_the_unit_recorded() -> None
 def test_the_unit_of_what_is_set_while_time_stands_is_checked_at_once() -> None:
     told = {"kind": "set", "target": TARGET, "value": VALUE, "unit": "kg"}
     flown = Flown(scenario(), {300 * MS: [{"kind": "pause"}]}, [told])
-    assert "kg was given" in next(w for c, w, _ in flown.answers if c.kind == "set")
+    assert "given in kg" in next(w for c, w, _ in flown.answers if c.kind == "set")
     assert "set" not in [source for _, source in flown.events]
 
 
@@ -68,11 +68,11 @@ def test_the_unit_of_what_is_set_while_time_stands_is_checked_at_once() -> None:
         ({"kind": "step", "task": "nobody"}, "unknown task"),
         (
             {"kind": "set", "target": "TARGET", "value": 2.5, "unit": "N/m"},
-            "plant.stiffness is in 1/s^2, from -inf to inf; N/m was given",
+            "plant.stiffness is in 1/s^2, from -inf to inf; the value was given in N/m",
         ),
         (
             {"kind": "set", "target": "TARGET", "value": 2.5, "unit": "1/S^2"},
-            "nothing is converted",
+            "units are not converted",
         ),
         ({"kind": "set", "target": "plant.stif", "value": 2.5, "unit": "N/m"}, "unknown value"),
     ],

@@ -54,7 +54,7 @@ class Live:
         except ControlError as error:
             wrong = str(error)
         if told["kind"] == "restore" and wrong and not says:
-            says = "no checkpoint was kept"
+            says = "there is no checkpoint at"
         assert says in wrong
         assert bool(says) == bool(wrong), f"{told}: {wrong or 'followed'}"
         if not wrong:

@@ -136,7 +136,7 @@ def check_answers(legs: list[Leg]) -> None:
             found += 1
             assert says[0] in error
         elif not says:
-            assert error == "" or "the run ended" in error or "no checkpoint was kept" in error
+            assert error == "" or "the run ended" in error or "there is no checkpoint at" in error
     assert found > 50
 
 

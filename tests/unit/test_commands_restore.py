@@ -125,9 +125,9 @@ def test_the_wall_neither_sprints_nor_stalls() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (told("restore", at=1.5), "restore goes back, and the run is at"),
-        (told("restore", at=0.05), "no checkpoint was kept at or before 0.050"),
-        (told("restore", back=1.0), "no checkpoint was kept at or before"),
+        (told("restore", at=1.5), "restore can only go back: the run is at"),
+        (told("restore", at=0.05), "there is no checkpoint at or before 0.050"),
+        (told("restore", back=1.0), "there is no checkpoint at or before"),
     ],
 )
 def test_a_restore_to_nowhere_is_refused_and_changes_nothing(asked: Told, says: str) -> None:
@@ -175,5 +175,5 @@ def test_kept_files_are_gone_back_to(tmp_path: Path, rate: float | str) -> None:
 
 
 def test_a_span_of_nothing() -> None:
-    with pytest.raises(ScenarioError, match="give a time > 0"):
+    with pytest.raises(ScenarioError, match="rewind span 0 s must be > 0"):
         CheckpointHistory(0)

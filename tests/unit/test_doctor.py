@@ -83,8 +83,8 @@ def test_one_late_wake_in_200_decides_nothing_and_is_told() -> None:
     )
     longer = next(line for line in found.advice if "--seconds" in line)
     assert longer == (
-        "200 wakes at 100 Hz in 8 s do not show one late wake in 1000: "
-        "type rtsim doctor --seconds 40 to judge by that"
+        "200 wakes at 100 Hz in 8 s are too few to show one late wake in 1000: "
+        "to judge by 999 wakes in 1000, type rtsim doctor --seconds 40"
     )
     assert not any("--seconds" in line for line in examined(60, 0.5, seconds=40).advice)
 
@@ -107,8 +107,8 @@ def test_few_wakes_decide_nothing(late_us: float) -> None:
     assert [m.lateness.count for m in found.spun] == [2, 25]
     assert (found.decided, found.holds_hz) == (False, None)
     assert found.verdict == (
-        "It could not be decided what rate this machine holds: 2 at 100 Hz and 25 at 1000 Hz are "
-        "too few wakes, 100 are needed. Type rtsim doctor --seconds 4 or more."
+        "It could not be decided which rate this machine holds: 2 wakes at 100 Hz and 25 wakes "
+        "at 1000 Hz are too few; at least 100 are needed. Type rtsim doctor --seconds 4 or more."
     )
     assert found.to_json()["decided"] is False
     assert "too few wakes" in shown_on_a_terminal(found)
@@ -144,8 +144,15 @@ def test_a_machine_that_others_load_is_said_to_be(
     monkeypatch.setattr("rtsim.timing.machine.usable_cpus", lambda: (0, 1))
     found = examined(60, 0.5)
     assert found.load == load
-    assert any("load average 3.00 before measuring, 2 usable" in li for li in found.advice) == told
-    shown = f"{load:.2f} on 2 usable CPUs" if load is not None else "load average: not known here"
+    assert (
+        any("load average 3.00 before the measurement, 2 usable" in li for li in found.advice)
+        == told
+    )
+    shown = (
+        f"{load:.2f} on 2 usable CPUs"
+        if load is not None
+        else "load average: unknown on this system"
+    )
     assert shown in shown_on_a_terminal(found)
 
 
@@ -183,7 +190,7 @@ def test_a_middling_machine_is_told_what_it_might_hold() -> None:
     found = examined(400, 300)
     assert (found.holds_hz, found.estimate_hz) == (100, 200)
     assert "holds 100 Hz" in found.verdict
-    assert "1000 Hz it does not hold; about 200 Hz it might (not measured)." in found.verdict
+    assert "It does not hold 1000 Hz; it might hold about 200 Hz (not measured)." in found.verdict
 
 
 def test_a_bad_machine_is_told_so() -> None:

@@ -107,7 +107,7 @@ def test_an_average_over_time_weighs_by_how_long_it_held() -> None:
     assert time_average(ns, values, 30, 50) == 5.0
     assert time_average(ns, values, 20, 40) == 3.0
     assert time_average(ns[:0], values[:0], 5, 9, before=7.0) == 7.0
-    with pytest.raises(ScenarioError, match="the end is later"):
+    with pytest.raises(ScenarioError, match="the end must be later"):
         time_average(ns, values, 9, 9)
 
 
@@ -126,9 +126,9 @@ def test_an_average_along_lines_has_the_jumps_in_it() -> None:
     assert line_average(ns, values, 0, 10) == 1.0, "up to x-"
     assert line_average(ns, values, 5, 20) == (5 * 1.5 + 10 * 5.5) / 15
     for begin, end in ((-1, 10), (0, 31), (10, 10)):
-        with pytest.raises(ScenarioError, match=r"of values of 0 to 30 ns"):
+        with pytest.raises(ScenarioError, match=r"the values cover from 0 ns to 30 ns"):
             line_average(ns, values, begin, end)
-    with pytest.raises(ScenarioError, match="no time at all"):
+    with pytest.raises(ScenarioError, match="the values cover no time"):
         line_average(ns[:0], values[:0], 0, 1)
 
 
@@ -137,16 +137,16 @@ def test_an_average_along_lines_has_the_jumps_in_it() -> None:
     [
         (lambda: interval([1.0]), "at least 2"),
         (lambda: interval([1.0, 2.0], 1.0), "between 0 and 1"),
-        (lambda: batch_means([1.0] * 10, 20), "2 or more values each"),
-        (lambda: warm_up([1.0] * 10), "too few"),
+        (lambda: batch_means([1.0] * 10, 20), "one value for each batch"),
+        (lambda: warm_up([1.0] * 10), "at least 20 values, got 10"),
         (lambda: interval([1.0, math.nan, 2.0]), r"1 of 3 samples are not .* sample 1 \(nan\)"),
         (lambda: batch_means([1.0, math.inf] * 20), r"20 of 40 samples .* sample 1 \(inf\)"),
         (lambda: warm_up([1.0] * 99 + [math.nan]), r"1 of 100 samples"),
         (lambda: stratified([[1.0, 2.0]], [0.5, 0.5]), "1 strata and 2 shares"),
-        (lambda: stratified([], []), "give one for each"),
-        (lambda: stratified(PAPER, [0.931, 0.019, 0.931, 0.019]), r"come to 1\.9; .* come to 1"),
-        (lambda: stratified(PAPER[:2], [1.5, -0.5]), "0 or more"),
-        (lambda: stratified(PAPER[:2], [1.0, math.nan]), "0 or more"),
+        (lambda: stratified([], []), "give one share per stratum"),
+        (lambda: stratified(PAPER, [0.931, 0.019, 0.931, 0.019]), r"sum to 1\.9; .* sum to 1"),
+        (lambda: stratified(PAPER[:2], [1.5, -0.5]), "shares >= 0"),
+        (lambda: stratified(PAPER[:2], [1.0, math.nan]), "shares >= 0"),
         (lambda: stratified([[1.0, 2.0], [1.0]], [0.5, 0.5]), "at least 2"),
     ],
 )

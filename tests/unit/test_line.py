@@ -52,16 +52,14 @@ def test_an_overrun_says_how_long_the_loop_stood_in_line() -> None:
     overrun = pacer.overrun
     assert overrun is not None
     assert (overrun.cause, overrun.amount_ns, overrun.stood_ns) == ("wake", 3 * MS, 2 * MS)
-    assert "the wake came 3.000 ms late, 2.000 ms of it in line behind other programs" in str(
-        overrun
-    )
+    assert "the loop woke 3.000 ms late, of which it waited 2.000 ms for a CPU" in str(overrun)
 
 
 def test_it_may_have_stood_there_before_the_tag_was_due() -> None:
     overrun = paced(Late((3 * MS, 4 * MS))).overrun
     assert overrun is not None
     assert overrun.stood_ns == 4 * MS
-    assert "3.000 ms late, 3.000 ms of it in line" in str(overrun)
+    assert "3.000 ms late, of which it waited 3.000 ms" in str(overrun)
 
 
 def test_those_that_others_made_are_counted() -> None:
@@ -70,7 +68,7 @@ def test_those_that_others_made_are_counted() -> None:
     assert pacer.overruns == {"compute": 0, "wake": 4}
     assert pacer.ledger.in_line == 2
     certificate = certify(pacer)
-    assert "4 overruns (0 by compute, 4 by wake: 2 in line behind other programs)" in (
+    assert "4 overruns (0 by compute, 4 by wake: 2 while others used the CPU)" in (
         certificate._verdict()
     )
     assert Certificate.from_json(certificate.to_json()).in_line == 2
@@ -145,7 +143,7 @@ def test_of_a_long_wait_only_the_end_counts() -> None:
 
 def test_an_overrun_that_ends_the_run_says_it_too() -> None:
     clock = Late((3 * MS, 2 * MS))
-    with pytest.raises(OverrunError, match=r"2\.000 ms of it in line"):
+    with pytest.raises(OverrunError, match=r"of which it waited 2\.000 ms"):
         paced(clock, Pacer(clock, Abort(), frame_ns=10 * MS))
 
 

@@ -125,9 +125,12 @@ def test_a_replay_draws_the_same() -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ({"timers": TIMERS}, "timers and the function tick belong together"),
-        ({"tick": note}, "timers and the function tick belong together"),
-        ({"timers": (Timer(None, 0, ("y",)),), "tick": note}, "draws y, no discrete signal"),
+        ({"timers": TIMERS}, "needs both timers and the function tick, or neither"),
+        ({"tick": note}, "needs both timers and the function tick, or neither"),
+        (
+            {"timers": (Timer(None, 0, ("y",)),), "tick": note},
+            "draws y, which is not a discrete signal",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(what: dict[str, object], words: str) -> None:

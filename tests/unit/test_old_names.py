@@ -16,7 +16,7 @@ from rtsim.core.old_names import _NEW, install, new_name
 def test_the_old_name_gives_the_module_itself_and_warns(old: str) -> None:
     new = importlib.import_module(_NEW[old])
     sys.modules.pop(old, None)
-    with pytest.warns(DeprecationWarning, match=f"{old} is called {_NEW[old]} now"):
+    with pytest.warns(DeprecationWarning, match=f"{old} was renamed: import {_NEW[old]} instead"):
         assert importlib.import_module(old) is new
     assert isinstance(new.__spec__, ModuleSpec)
     assert (new.__name__, new.__spec__.name) == (_NEW[old], _NEW[old])
@@ -34,7 +34,10 @@ def test_a_module_of_a_package_that_moved_is_not_a_second_copy() -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.stdout == "the same\n", done.stderr
-    assert "<string>:1: DeprecationWarning: rtsim.control is called rtsim.engine" in done.stderr
+    assert (
+        "<string>:1: DeprecationWarning: rtsim.control was renamed: import rtsim.engine"
+        in done.stderr
+    )
 
 
 def test_other_names_are_not_found() -> None:

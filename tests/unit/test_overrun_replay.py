@@ -53,12 +53,12 @@ BOTH = (200, 210, 500, 510, 800, 810)
 EACH = [
     # policy, resumed, (ms, ns late) of each overrun, wall ms, ms slipped, how it ended
     ("catch_up", False, [(k + 10, 20 - k % 100) for k in BOTH], 1000, 0, ""),
-    ("catch_up:1", False, [(210, 20), (220, 10)], None, None, "consecutive 2 / allowed 1"),
+    ("catch_up:1", False, [(210, 20), (220, 10)], None, None, "late frames: 2, allowed: 1"),
     ("slip", False, [(210, 20), (510, 20), (810, 20)], 1060, 60, ""),
-    ("slip:0", False, [(210, 20)], None, None, "consecutive 1 / allowed 0"),
+    ("slip:0", False, [(210, 20)], None, None, "late frames: 1, allowed: 0"),
     ("freeze:1", True, [(210, 20), (510, 20), (810, 20)], 1210, 210, ""),
-    ("freeze:1", False, [(210, 20)], None, None, "nobody resumed within 1 s"),
-    ("abort", False, [(210, 20)], None, None, "consecutive 1 / allowed 0"),
+    ("freeze:1", False, [(210, 20)], None, None, "nobody resumed it within 1 s"),
+    ("abort", False, [(210, 20)], None, None, "late frames: 1, allowed: 0"),
 ]  # fmt: skip
 
 

@@ -177,7 +177,9 @@ def test_at_the_start_too(kind: type[BaseException]) -> None:
 
     out = Scenario("bad", until=1)
     out.plant("box", Model("m", ONE, derivative), step=0.1)
-    with pytest.raises(ModelError, match=f"(?s)raises at the start: {kind.__name__}"):
+    with pytest.raises(
+        ModelError, match=f"(?s)raised an error at the initial values: {kind.__name__}"
+    ):
         simulate(out, compile=False)
 
     class Made(Own):

@@ -218,7 +218,7 @@ def test_a_free_running_rig_cannot_be_made_to_wait(
         assert refused == ["", "", ""]
         return
     for what, wrong in zip(("pause", "a rate of 0.5"), refused, strict=False):
-        assert wrong.startswith(f"{what} is refused: switch runs freely"), wrong
+        assert wrong.startswith(f"{what} is refused: switch runs on its own clock"), wrong
     assert refused[2] == ""
 
 

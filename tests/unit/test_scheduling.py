@@ -110,7 +110,7 @@ def test_a_system_without_slices_says_so(
     monkeypatch.setattr(scheduling, "slice_ns", none)
     with request() as granted:
         assert granted["time slice"].reason == "not available on plan9"
-        assert granted["time slice"].granted == "as the system has it"
+        assert granted["time slice"].granted == "system default"
     assert system["slice"] == SLICE_NS
 
 
@@ -218,7 +218,7 @@ def test_under_a_limit_memory_to_come_is_not_locked(
     with request(SchedulingRequest(lock_memory=True)) as granted:
         assert system["libc"].locked == 1  # MCL_FUTURE would make later allocations fail
         assert not granted["memory"].ok
-        assert "not what comes" in granted["memory"].granted
+        assert "only memory allocated so far" in granted["memory"].granted
     assert system["libc"].locked == 0
 
 
@@ -254,7 +254,7 @@ def test_on_another_platform_everything_degrades(monkeypatch: pytest.MonkeyPatch
         assert all("not available" in i.reason for i in granted.refused)
         assert granted["garbage collector"].ok
     with request() as granted:
-        assert granted["class"].granted == "as the system has it"
+        assert granted["class"].granted == "system default"
 
 
 def test_a_collector_that_was_off_stays_off(system: dict[str, Any]) -> None:  # noqa: ARG001

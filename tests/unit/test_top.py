@@ -170,7 +170,7 @@ def test_keys_tell_the_run_and_the_terminal_is_left_as_it_was(going: Going) -> N
             terminal.press("-")
             terminal.until(r"rate 0\.5: at")
             terminal.press("b")
-            terminal.until("no checkpoint was kept")
+            terminal.until("there is no checkpoint")
             terminal.press("mhere\x7fe!\r")
             terminal.until("mark here!: at the next tag")
             terminal.resize(64, 20)

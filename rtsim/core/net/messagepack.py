@@ -1,7 +1,7 @@
-"""MessagePack, with every length and depth bounded before anything is believed.
+"""MessagePack encoding; lengths and nesting depth are checked before anything is decoded.
 
-Plain data only: numbers, text, bytes, lists, maps, and vectors of float64 and int64, which keep
-every bit.  The one place that knows the library.
+It encodes plain data only: numbers, text, bytes, lists, maps, and vectors of float64 and int64,
+which keep every bit.  Only this module uses the library msgpack.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _ITEMS = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
 class EncodingError(RtsimError):
-    """Bytes that are not the MessagePack that was expected, or data that it cannot hold."""
+    """Bytes are not the expected MessagePack, or data cannot be encoded."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is believed at most."""
+    """Limits of a message that is accepted for decoding."""
 
     depth: int = 16
     values: int = 1_000_000
-    """All in all."""
+    """Maximum total number of values."""
     extensions: bool = True
-    """Vectors too; without, numbers, texts, lists and maps alone."""
+    """Whether vectors are accepted, in addition to numbers, texts, lists and maps."""
 
 
 def pack(data: Any) -> bytes:
-    """``data`` as bytes; :class:`EncodingError` where it is not plain."""
+    """Encode plain ``data``; :class:`EncodingError` for anything else."""
     try:
         return msgpack.packb(data, default=_vector)  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
@@ -53,19 +53,22 @@ def pack(data: Any) -> bytes:
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> Any:
-    """What :func:`pack` was given; vectors come back as arrays.
+    """Decode the output of :func:`pack`; vectors become arrays (n,).
 
-    :class:`EncodingError` for anything else, before memory is taken for it.
+    Raises :class:`EncodingError` for anything else, before memory is allocated for it.
     """
     check(data, limits or Limits())
     try:
         return msgpack.unpackb(data, ext_hook=_array, raw=False, strict_map_key=False)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise EncodingError(f"not MessagePack as rtsim writes it: {error}") from error
+        raise EncodingError(f"the bytes are not MessagePack as rtsim writes it: {error}") from error
 
 
 def check(data: bytes, limits: Limits) -> None:
-    """One value, whole, within ``limits``: looks at first bytes and lengths alone."""
+    """Raise :class:`EncodingError` unless ``data`` is one complete value within ``limits``.
+
+    It reads only type bytes and lengths.
+    """
     at, seen = 0, 0
     left = [1]
     """Values that are still to come, for each level that is open."""
@@ -76,21 +79,23 @@ def check(data: bytes, limits: Limits) -> None:
         left[-1] -= 1
         seen += 1
         if seen > limits.values:
-            raise EncodingError(f"more than {limits.values} values")
+            raise EncodingError(f"the message has more than {limits.values} values")
         if at >= len(data):
-            raise EncodingError(f"cut off after {len(data)} bytes")
+            raise EncodingError(f"the message is cut off after {len(data)} bytes")
         if not limits.extensions and (0xC7 <= data[at] <= 0xC9 or 0xD4 <= data[at] <= 0xD8):
-            raise EncodingError("an extension type; send numbers as a list")
+            raise EncodingError("extension types are not allowed here; send numbers as a list")
         skip, inside = _extent(data, at)
         at += skip
         if at > len(data) or inside > len(data) - at:
-            raise EncodingError(f"cut off: {len(data)} bytes, a value reaches beyond")
+            raise EncodingError(
+                f"the message is cut off: a value extends beyond its {len(data)} bytes"
+            )
         if inside:
             left.append(inside)
             if len(left) > limits.depth:
-                raise EncodingError(f"nested deeper than {limits.depth} levels")
+                raise EncodingError(f"the message is nested deeper than {limits.depth} levels")
     if at != len(data):
-        raise EncodingError(f"{len(data) - at} bytes after the end")
+        raise EncodingError(f"{len(data) - at} bytes follow the end of the value")
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:
@@ -110,7 +115,7 @@ def _extent(data: bytes, at: int) -> tuple[int, int]:
     if first in _ITEMS:
         width, each = _ITEMS[first]
         return 1 + width, each * _number(data, at + 1, width)
-    raise EncodingError(f"byte {at} is 0x{first:02x}, with which no value begins")
+    raise EncodingError(f"byte {at} is 0x{first:02x}, which cannot begin a MessagePack value")
 
 
 def _number(data: bytes, at: int, width: int) -> int:

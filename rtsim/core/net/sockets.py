@@ -1,6 +1,6 @@
-"""ZeroMQ sockets that many may come to, and what all sockets of ours keep to.
+"""ZeroMQ sockets for servers and clients, with limits that apply to all sockets of rtsim.
 
-Nothing listens beyond this machine unless it was asked to and has keys.
+A socket listens beyond this machine only on request and with keys.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.net.keys import CLIENT, Keys
 
 MOST_BYTES = 1 << 20
-"""Nothing longer is taken from a socket."""
+"""The longest message that a socket accepts [bytes]."""
 LINGER_MS = 200
 TROUBLE = (OSError, zmq.ZMQError)
 MOST_QUEUED = 256
-"""Messages that wait for one peer, or from it."""
+"""The most messages queued for one peer, or from it."""
 _FEEL_S, _SILENT_PEER_S = 1, 3
-"""Over TCP: how often the other end is felt for, and when it counts as gone."""
+"""Over TCP: interval of keep-alive probes, and number of silent seconds until a peer is gone."""
 _PARTS_AT_ONCE = 1000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class ListeningSocket:
-    """Bound at ``tcp://HOST:PORT``, or :meth:`local`: many may come, each has a name."""
+    """A server socket at ``tcp://HOST:PORT``, or :meth:`local`, for any number of named peers."""
 
     def __init__(
         self, endpoint: str, keys: Keys | None = None, most_bytes: int = MOST_BYTES
     ) -> None:
-        """Who sends more than ``most_bytes`` in one message is cut off."""
+        """A peer that sends more than ``most_bytes`` in one message is disconnected."""
         check_address(endpoint, encrypted=keys is not None)
         self._open()
         self._socket.setsockopt(zmq.MAXMSGSIZE, min(most_bytes, MOST_BYTES))
@@ -47,7 +47,7 @@ class ListeningSocket:
             self._bind(endpoint)
         except TROUBLE as error:
             self.close()
-            raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
+            raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def _open(self) -> None:
         self._folder: Path | None = None
@@ -64,9 +64,9 @@ class ListeningSocket:
 
     @classmethod
     def local(cls) -> ListeningSocket:
-        """At a socket file in a new folder that only this user can reach.
+        """Listen at a socket file in a new folder that only this user can access.
 
-        Never at a path that somebody gives: libzmq removes whatever file it finds there.
+        The path is never given by a user, because libzmq removes any file that it finds there.
         """
         self = cls.__new__(cls)
         self._open()
@@ -76,24 +76,25 @@ class ListeningSocket:
         except TROUBLE as error:
             self.close()
             raise ScenarioError(
-                f"no socket in {tempfile.gettempdir()}: {error}; set TMPDIR to another, short path"
+                f"cannot create a socket in {tempfile.gettempdir()}: {error}; "
+                "set TMPDIR to another folder with a short path"
             ) from None
         return self
 
     def _admit_only(self, keys: Keys) -> None:
-        """Whoever knows the server's public key can encrypt; only the client's own is let in."""
+        """Admit only the client's key: anyone with the server's public key could connect."""
         if not keys.client:
-            raise ScenarioError("these keys name no client: take those of: rtsim keys FILE")
+            raise ScenarioError("the server's keys name no client; make new keys: rtsim keys FILE")
         self._gate = ThreadAuthenticator(self._context)
         self._gate.start()
         self._gate.configure_curve_callback(credentials_provider=_Only(keys.client))
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """Who says what, or ``None``; nothing where it is no message of one part."""
+        """(peer, message), or ``None``; the message is empty unless it has exactly one part."""
         return self._parts.receive()
 
     def send(self, who: bytes, data: bytes | memoryview) -> bool:
-        """False where nobody of that name is there any more."""
+        """Send to peer ``who``; False if that peer is gone or its queue is full."""
         try:
             self._socket.send_multipart((who, data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -102,11 +103,11 @@ class ListeningSocket:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """For who waits at several."""
+        """The socket itself, for polling several sockets at once."""
         return self._socket
 
     def wait(self, milliseconds: int, *others: zmq.Socket[bytes] | int) -> None:
-        """Until somebody says something, here or at one of ``others`` (sockets, file numbers)."""
+        """Wait until a message arrives here or at one of ``others`` (sockets, file numbers)."""
         poller = zmq.Poller()
         for socket in (self._socket, *others):
             poller.register(socket, zmq.POLLIN)
@@ -122,7 +123,7 @@ class ListeningSocket:
 
 
 class Caller:
-    """The other end of a :class:`ListeningSocket`; a message at a time."""
+    """A client socket that connects to a :class:`ListeningSocket`."""
 
     def __init__(self, endpoint: str, keys: Keys | None = None) -> None:
         if not endpoint.startswith("ipc://"):
@@ -141,10 +142,10 @@ class Caller:
             self._socket.connect(endpoint)
         except TROUBLE as error:
             self.close()
-            raise ScenarioError(f"{endpoint}: {error}") from None
+            raise ScenarioError(f"cannot connect to {endpoint}: {error}") from None
 
     def send(self, data: bytes) -> bool:
-        """False where the other end takes nothing."""
+        """Send a message; False if the server accepts none now."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -152,7 +153,7 @@ class Caller:
         return True
 
     def receive(self, milliseconds: int) -> bytes | None:
-        """The next message, waited for at most so long; empty where it has several parts."""
+        """The next message within ``milliseconds``, or ``None``; empty if it has several parts."""
         try:
             if not self._socket.poll(milliseconds):
                 return None
@@ -167,7 +168,7 @@ class Caller:
 
 
 class Broadcast:
-    """To whoever subscribes, on this machine: two frames, topic and message; never waits."""
+    """A publisher for subscribers on this machine: it sends topic and message and never waits."""
 
     def __init__(self, endpoint: str) -> None:
         check_address(endpoint, encrypted=False)
@@ -179,10 +180,10 @@ class Broadcast:
             self._socket.bind(endpoint)
         except TROUBLE as error:
             self.close()
-            raise ScenarioError(f"cannot serve at {endpoint}: {error}") from None
+            raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """False where somebody who subscribes is too slow for it: then nobody is sent this."""
+        """Publish a message; False if a subscriber is too slow, and then no subscriber gets it."""
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -195,10 +196,10 @@ class Broadcast:
 
 
 class _Parts:
-    """Takes messages of one part from a socket, behind the name of who sent it where it has one.
+    """Receives messages of one part from a socket; ``named`` sockets add the sender's name.
 
-    libzmq bounds a part and not how many there are.  Of a message of several nothing is kept, and
-    no more than so many are looked at in one go.
+    libzmq limits the size of a part but not the number of parts.  A message of several parts is
+    dropped, and one call reads at most :data:`_PARTS_AT_ONCE` parts.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:
@@ -206,7 +207,7 @@ class _Parts:
         self._at, self._who, self._data = self._first, b"", b""
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """Who and what; ``None`` where no message is there, whole."""
+        """(sender, message), or ``None`` if no complete message has arrived."""
         for _ in range(_PARTS_AT_ONCE):
             try:
                 part = self._socket.recv(zmq.NOBLOCK)
@@ -225,7 +226,7 @@ class _Parts:
 
 
 class _Only:
-    """Admits one key."""
+    """A credentials provider that admits one key."""
 
     def __init__(self, key: str) -> None:
         self._key = key.encode()
@@ -235,7 +236,7 @@ class _Only:
 
 
 def _bound(socket: zmq.Socket[bytes]) -> None:
-    """Nobody at the other end makes it hold more than that."""
+    """Limit what a peer can make this socket hold."""
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     socket.setsockopt(zmq.RCVHWM, MOST_QUEUED)
@@ -243,10 +244,10 @@ def _bound(socket: zmq.Socket[bytes]) -> None:
 
 
 def feel(socket: zmq.Socket[bytes]) -> None:
-    """A peer that vanished without a word is noticed, by TCP itself.
+    """Detect a peer that vanished, with TCP keep-alive.
 
-    Not by ZeroMQ's heartbeats: with a full queue libzmq 4.3 aborts the process at the first one
-    after the peer has gone.
+    ZeroMQ's heartbeats are not used: with a full queue, libzmq 4.3 aborts the process at the first
+    heartbeat after the peer has gone.
     """
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _FEEL_S)
@@ -263,7 +264,10 @@ def key_pair() -> tuple[str, str]:
 
 
 def keys_of(path: Path) -> Keys:
-    """The server's keys in ``path``; new ones there, and the client's beside it, where none are."""
+    """The server's keys in ``path``.
+
+    If the file does not exist, new keys are written there, and the client's keys next to it.
+    """
     if not path.exists():
         (public, secret), (theirs, their_secret) = key_pair(), key_pair()
         Keys(public, secret, public, theirs).save(path)
@@ -272,26 +276,30 @@ def keys_of(path: Path) -> Keys:
 
 
 def check_address(endpoint: str, encrypted: bool) -> None:
-    """``tcp://HOST:PORT``; beyond loopback only with keys."""
+    """Raise :class:`ScenarioError` unless ``endpoint`` is ``tcp://HOST:PORT``.
+
+    An address other than loopback must be ``encrypted``.
+    """
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
     if scheme != "tcp" or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ScenarioError(f"endpoint {endpoint!r}; write tcp://HOST:PORT")
+        raise ScenarioError(f"{endpoint!r} is not an endpoint; write tcp://HOST:PORT")
     if host not in _LOOPBACK and not encrypted:
         raise ScenarioError(
-            f"{endpoint} is beyond this machine, and the link has no keys; give --keys FILE "
-            "(rtsim keys FILE writes one, and FILE.client for who connects)"
+            f"{endpoint} is not an address of this machine alone, so the link needs keys; give "
+            "--keys FILE (rtsim keys FILE writes FILE, and FILE.client for the client)"
         )
 
 
 def check_served(endpoint: str, keys: Path | None, without: str) -> Path:
-    """``keys``, where whoever comes may command: on loopback too, and they must name a client.
+    """Check ``endpoint`` and ``keys`` of a server that accepts commands; return ``keys``.
 
-    ``without`` says what is to be done where none are given.
+    Keys are required even on loopback, and they must name a client.  ``without`` is the text of the
+    :class:`ScenarioError` if no keys are given.
     """
     check_address(endpoint, encrypted=True)
     if keys is None:
         raise ScenarioError(without)
     if not Keys.load(keys).client:
-        raise ScenarioError(f"{keys} names no client; make other keys with: rtsim keys FILE")
+        raise ScenarioError(f"{keys} names no client; make new keys: rtsim keys FILE")
     return keys

@@ -1,4 +1,4 @@
-"""The whole of a run at a tag, and the file that holds it; docs/checkpoints.md says how.
+"""Checkpoints, the state of a run at a tag, and their files (docs/checkpoints.md).
 
 The file: 8 bytes that name the format, its version (2 bytes), the length of what follows (8 bytes),
 its SHA-256 (32 bytes), then one MessagePack map.  Nothing is decoded before all of these fit.
@@ -68,7 +68,7 @@ class Checkpoint:
         return hashlib.sha256(self.body).hexdigest()
 
     def save(self, path: Path) -> Path:
-        """Write it, whole or not at all; an older checkpoint is written over, nothing else is."""
+        """Write the file atomically; it may replace an older checkpoint but no other file."""
         head = _HEAD.pack(MAGIC, VERSION, len(self.body), bytes.fromhex(self.digest))
         try:
             _refuse_to_overwrite(path)
@@ -86,7 +86,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Read one; :class:`CheckpointError` says what is wrong with it."""
+        """Read a checkpoint file; :class:`CheckpointError` says what is wrong with it."""
         path = Path(path)
         body = _body(path)
         try:
@@ -103,7 +103,7 @@ class Checkpoint:
             raise CheckpointError(f"{path} is damaged: {error}") from error
         except (*_FOREIGN, RecursionError) as error:
             raise CheckpointError(
-                f"{path} does not say what it holds ({type(error).__name__}: {error}); "
+                f"{path} has unexpected contents ({type(error).__name__}: {error}); "
                 "it was not written by rtsim"
             ) from error
         # What was read is what it is known by, not what it would be written as now.
@@ -111,7 +111,7 @@ class Checkpoint:
         return out
 
     def restore(self, system: System) -> None:
-        """Make ``system`` what it was then; it is of no use where this fails."""
+        """Restore the state into ``system``; if this raises, do not use ``system`` again."""
         try:
             system.restore(self.state)
         except RtsimError:
@@ -122,7 +122,7 @@ class Checkpoint:
             ) from error
         if system.ns != self.ns:
             raise CheckpointError(
-                f"{self.source} says that it is of {self.tag}, and holds {Tag(system.ns)}"
+                f"{self.source} is labelled {self.tag} but holds the state at {Tag(system.ns)}"
             )
 
     def reference(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _refuse_to_overwrite(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(len(MAGIC))
     if start not in (b"", MAGIC):
-        raise CheckpointError(f"{path} is not a checkpoint and is not written over; move it away")
+        raise CheckpointError(f"{path} is not a checkpoint and is not overwritten; move it away")
 
 
 def _others(path: Path) -> str:
@@ -150,7 +150,11 @@ def _others(path: Path) -> str:
     flight, at, _ = path.name.rpartition("@")
     there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
     beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
-    return f"; there are {', '.join(beside[:8])}" if beside and path.name not in beside else ""
+    return (
+        f"; checkpoints of this run: {', '.join(beside[:8])}"
+        if beside and path.name not in beside
+        else ""
+    )
 
 
 def _body(path: Path) -> bytes:
@@ -165,8 +169,8 @@ def _body(path: Path) -> bytes:
             _, version, size, digest = _HEAD.unpack(head)
             if version > VERSION:
                 raise CheckpointError(
-                    f"{path} has format {version}, and this rtsim reads up to {VERSION}; "
-                    "read it with the newer rtsim that wrote it"
+                    f"{path} has format {version}, but this rtsim reads formats up to {VERSION}; "
+                    "use the newer rtsim that wrote the file"
                 )
             there = path.stat().st_size - _HEAD.size
             if version < 1 or size > MOST_BYTES or there > size:
@@ -177,23 +181,23 @@ def _body(path: Path) -> bytes:
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}{_others(path)}") from error
     if hashlib.sha256(body).digest() != digest:
-        raise CheckpointError(f"{path} is damaged: its checksum does not fit")
+        raise CheckpointError(f"{path} is damaged: its checksum does not match")
     return body
 
 
 def _what_it_is(path: Path, head: bytes) -> str:
     if head.startswith(b"\x89MCAP"):
-        return f"{path} is a recording, not a checkpoint: rtsim replay {path}"
-    return f"{path} is not a checkpoint; those are written by rtsim run --checkpoint-every"
+        return f"{path} is a recording, not a checkpoint; type rtsim replay {path}"
+    return f"{path} is not a checkpoint; rtsim run --checkpoint-every writes checkpoints"
 
 
 def _map(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"{type(value).__name__} where a map belongs")
+        raise TypeError(f"expected a map, got {type(value).__name__}")
     return value
 
 
 def _whole(value: object, least: int = 0) -> int:
     if type(value) is not int or not least <= value < LONGEST_NS:
-        raise ValueError(f"{value!r:.40} where a whole number belongs")
+        raise ValueError(f"expected a whole number, got {value!r:.40}")
     return value

@@ -1,4 +1,4 @@
-"""What a run in progress can go back to: its last seconds, and the checkpoints it has kept."""
+"""The checkpoints to which a run in progress can go back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CheckpointHistory:
         if seconds is not None:
             span_ns = to_ns(seconds, "span of a ring")
             if span_ns <= 0:
-                raise ScenarioError(f"the last {seconds} s to go back to; give a time > 0")
+                raise ScenarioError(f"rewind span {seconds} s must be > 0")
             self.every_ns = max(span_ns // _KEPT, _SHORTEST_NS)
         self._files: list[Files] = []
         self._start = start

@@ -1,4 +1,4 @@
-"""When checkpoints of a run are taken."""
+"""Decides when checkpoints of a run are taken."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class Taking:
         """Nothing is to be done before."""
         self._every = None if every is None else to_ns(every, "interval of checkpoints")
         if self._every is not None and self._every <= 0:
-            raise ScenarioError(f"checkpoints each {every} s; give an interval > 0")
+            raise ScenarioError(f"checkpoint interval {every} s must be > 0")
         self._at = deque(sorted(to_ns(time, "time of a checkpoint") for time in at))
         if self._at and self._at[0] <= 0:
             raise ScenarioError(
-                f"a checkpoint at {self._at[0] / NS_PER_S:g} s; give a time > 0: a run can be "
-                "started again without one"
+                f"checkpoint time {self._at[0] / NS_PER_S:g} s must be > 0; the start of a run "
+                "needs no checkpoint"
             )
         self._regular_ns = self._ring_ns = NEVER.ns
         self._cost_ns = 0
@@ -109,13 +109,13 @@ class Taking:
         every = self._every
         if every is not None and most is not None and (until_ns - ns) // every > most:
             raise ScenarioError(
-                f"checkpoints each {every / NS_PER_S:g} s would be more than {most}; "
-                "give a longer interval"
+                f"a checkpoint interval of {every / NS_PER_S:g} s would make more than {most} "
+                "checkpoints; give a longer interval"
             )
         if self._at and self._at[-1] > until_ns:
             raise ScenarioError(
-                f"a checkpoint at {self._at[-1] / NS_PER_S:g} s; the run ends at "
-                f"{until_ns / NS_PER_S:g} s: give a time up to then"
+                f"checkpoint time {self._at[-1] / NS_PER_S:g} s is after the end of the run at "
+                f"{until_ns / NS_PER_S:g} s; give an earlier time"
             )
         self._source, self._header, self._clock = source, header, clock
         if self.past is not None:
@@ -141,7 +141,7 @@ class Taking:
             self._ring_ns = (ns // self._ring_every + 1) * self._ring_every
 
     def observe(self, ns: int) -> None:
-        """All that happens at ``ns`` has happened."""
+        """Take a checkpoint if one is due, after all events at ``ns``."""
         if ns < self.next_ns:
             return
         assert self._source is not None
@@ -168,12 +168,16 @@ class Taking:
         self._cost_ns = self._clock() - began
 
     def ask(self, ns: int) -> None:
-        """One more, when all that happens at ``ns`` has happened."""
+        """Request a checkpoint after all events at ``ns``."""
         if self.keeper is None:
-            raise CheckpointError("checkpoints lie beside a recording, and this run writes none")
+            raise CheckpointError(
+                "checkpoints are stored next to a recording, and this run writes no recording"
+            )
         most = self.keeper.most
         if most is not None and self.taken >= most:
-            raise CheckpointError(f"this run has kept {most} checkpoints already")
+            raise CheckpointError(
+                f"this run has already written {most} checkpoints, the most that it may"
+            )
         self._at.appendleft(ns)
         self._look_ahead()
 
@@ -191,17 +195,17 @@ class Taking:
 
 
 def check_savable(system: System) -> None:
-    """Every part can be gone on from a checkpoint, or this names the one that cannot."""
+    """Raise :class:`CheckpointError` if a controller cannot resume from a checkpoint."""
     for task in system.controllers:
         if free_running(task.controller):
             raise CheckpointError(
-                f"{task.name} runs freely and would have gone on meanwhile: no run goes on from a "
-                "checkpoint of it; declare a hold in its rig file"
+                f"{task.name} runs on its own clock and cannot be held, so no run can resume from "
+                "a checkpoint of it; declare a hold in its rig file"
             )
         if task.forgets:
             kind = type(task.controller).__name__
             raise CheckpointError(
-                f"{task.name} ({kind}) can neither save its memory nor be fed its inputs again: "
-                "no run goes on from a checkpoint of it; fly without checkpoints and --rewind, or, "
-                "where it is your own, give it save() and restore()"
+                f"{task.name} ({kind}) can neither save its memory nor repeat its inputs, so no "
+                "run can resume from a checkpoint of it; run without checkpoints and --rewind, or "
+                "give your controller class save() and restore()"
             )

@@ -103,7 +103,7 @@ class CommandHandler:
             if unit != declared.unit:
                 raise CommandError(
                     f"set: {target} is in {declared.unit}, from {declared.low:g} to "
-                    f"{declared.high:g}; {unit} was given, and nothing is converted"
+                    f"{declared.high:g}; the value was given in {unit}, and units are not converted"
                 )
         return self._system.change(ns, target, value)
 
@@ -129,7 +129,9 @@ class CommandHandler:
 
     def _checkpoint(self, command: Command, tag: Tag) -> None:  # noqa: ARG002
         if self.checkpoints is None:
-            raise CommandError("checkpoints lie beside a recording, and this run writes none")
+            raise CommandError(
+                "checkpoints are stored next to a recording, and this run writes no recording"
+            )
         check_savable(self._system)
         self.checkpoints.ask(tag.ns)
 
@@ -139,20 +141,21 @@ class CommandHandler:
         for task in self._system.controllers:
             if paced(task.controller):
                 raise CommandError(
-                    f"a restore is refused: {task.name} is a board in real time, whose own clock "
-                    "goes on"
+                    f"a restore is refused: {task.name} is a board in real time, and its clock "
+                    "cannot go back"
                 )
         ns = _wanted_ns(command, tag.ns)
         past = None if self.checkpoints is None else self.checkpoints.past
         found = None if past is None else past.before(ns)
         if found is None:
             raise CommandError(
-                f"no checkpoint was kept at or before {Tag(ns)}; the command checkpoint keeps one, "
-                "--rewind SECONDS keeps the last seconds, --checkpoint-every S one each S"
+                f"there is no checkpoint at or before {Tag(ns)}; the command checkpoint saves one, "
+                "--rewind SECONDS keeps the last seconds, --checkpoint-every S saves one every S "
+                "seconds"
             )
         self.inbox.standing = self._standing or bool(self._tags) or self._until_ns is not None
         self.restored, self.quitting = found, True
-        text = f"the run goes on from {found.tag} in another recording"
+        text = f"the run resumes from {found.tag} in another recording"
         self._trace.event(tag, RESTORED, "", text, {"ns": float(found.ns)})
 
     def _mark(self, command: Command, tag: Tag) -> None:
@@ -194,7 +197,7 @@ class CommandHandler:
         for task in self._system.controllers:
             if free_running(task.controller):
                 raise CommandError(
-                    f"{what} is refused: {task.name} runs freely and would go on alone; "
+                    f"{what} is refused: {task.name} runs on its own clock and cannot be held; "
                     "declare a hold in its rig file"
                 )
 
@@ -323,7 +326,7 @@ def _wanted_ns(command: Command, now: int) -> int:
         ns = to_ns(float(arguments["at"]), "time to go back to")  # type: ignore[arg-type]
         if ns > now:
             raise CommandError(
-                f"restore goes back, and the run is at {Tag(now)}, not yet {Tag(ns)}"
+                f"restore can only go back: the run is at {Tag(now)}, before {Tag(ns)}"
             )
         return ns
     back = float(arguments.get("back", 0.0))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a run in progress can be told, as plain data that is checked before it is believed.
+"""The commands to a run in progress, as plain data that is checked before use.
 
 A command is a kind and arguments by name.  Its three stamps: *initiated*, when whoever gave it did
 so, and *completed*, when it had reached the run (both ns of the wall, of one's own clock each);
@@ -27,7 +27,7 @@ Argument = float | str | tuple[float, ...]
 
 
 class CommandError(RtsimError):
-    """A command that is none, or that this run cannot follow; it has changed nothing."""
+    """A command is invalid or cannot be followed by this run; it has changed nothing."""
 
 
 @dataclass(frozen=True)
@@ -132,36 +132,36 @@ class CommandKind:
 
 
 KINDS: dict[str, CommandKind] = {
-    "pause": CommandKind("Simulated time stands after this tag."),
-    "resume": CommandKind("It goes on."),
+    "pause": CommandKind("Pause the simulation after this tag."),
+    "resume": CommandKind("Resume the simulation."),
     "step": CommandKind(
-        "Go on to the next tag, to the next tick of a task, or for a duration, and pause.",
+        "Continue to the next tag, to the next tick of a task, or for a duration, and pause.",
         choice={"tags": _count, "task": _text, "duration": _positive},
     ),
-    "rate": CommandKind("Simulated seconds a second, or max.", {"rate": _rate}),
+    "rate": CommandKind("Set the pace in simulated seconds per second, or max.", {"rate": _rate}),
     "set": CommandKind(
-        "A parameter or a source's value; the unit, where one is given, must be the declared one.",
+        "Set a parameter or the value of a source; a unit, if given, must be the declared unit.",
         {"target": _text, "value": _values},
         may={"unit": _text},
     ),
-    "inject": CommandKind("A message on a topic, as if its source had sent it.", {
+    "inject": CommandKind("Send a message on a topic, as if its source had sent it.", {
         "topic": _text, "value": _values}),
-    "fault": CommandKind("A declared fault begins, or is over.", {
+    "fault": CommandKind("Start or clear a declared fault.", {
         "name": _text, "do": _start_or_clear}),
-    "checkpoint": CommandKind("Keep the whole of the run as it is after this tag."),
+    "checkpoint": CommandKind("Save a checkpoint of the run as it is after this tag."),
     "restore": CommandKind(
-        "Go back to the checkpoint at or before a time, or so many seconds ago, or the last one.",
+        "Go back to the checkpoint at or before a time or a number of seconds ago, or to the last.",
         choice={"at": _time, "back": _positive},
     ),
-    "mark": CommandKind("A text in the recording.", {"text": _text}),
-    "quit": CommandKind("End the run after this tag, as its own end would."),
+    "mark": CommandKind("Write a text into the recording.", {"text": _text}),
+    "quit": CommandKind("End the run after this tag, as at its declared end."),
 }  # fmt: skip
 
 
 def read_command(data: object) -> Command:
     """``{"kind": ..., arguments}`` as it arrived; :class:`CommandError` says what is allowed."""
     if not isinstance(data, Mapping) or not isinstance(data.get("kind"), str):
-        raise CommandError("a command is a map with its kind and arguments")
+        raise CommandError("a command must be a map with its kind and its arguments")
     name = str(data["kind"])
     if name not in KINDS:
         raise CommandError(str(UnknownName("command", name[:MOST_TEXT], KINDS)))
@@ -175,7 +175,9 @@ def read_command(data: object) -> Command:
         if argument not in given:
             raise CommandError(f"{name} needs {', '.join(kind.needs)}; {argument} is missing")
     if len(kind.choice.keys() & given.keys()) > 1:
-        raise CommandError(f"{name} takes one of {', '.join(kind.choice)}, not {', '.join(given)}")
+        raise CommandError(
+            f"{name} takes only one of {', '.join(kind.choice)}, got {', '.join(given)}"
+        )
     return Command(name, {k: _read(name, k, known[k], v) for k, v in sorted(given.items())})
 
 
@@ -192,7 +194,7 @@ def from_json(text: str) -> Command:
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"no command: {error}") from None
+        raise CommandError(f"cannot read the command: {error}") from None
     return read_command(data)
 
 

@@ -1,7 +1,7 @@
-"""Where commands wait for the loop: left by whoever gives them, taken by the desk.
+"""A queue of commands between the client that sends them and the command handler of the loop.
 
-Who gives them is another thread or process, and is told what became of them.  A replay leaves here
-what the recording holds, by tag.
+The client is another thread or process, and receives the outcome of each command.  A replay puts
+the commands of the recording here, by tag.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PendingCommand:
 
 
 class Inbox:
-    """Handed over by whoever gives commands; never blocks either side."""
+    """A queue of pending commands that blocks neither the sender nor the loop."""
 
     def __init__(self, fed: Sequence[PendingCommand] = ()) -> None:
         self.waiting: deque[PendingCommand] = deque(fed)
@@ -78,16 +78,18 @@ class Inbox:
             self.wake.wait(seconds)
 
     def give(self, command: Command, answer: Answer | None = None) -> None:
-        """Leave a command; :class:`CommandError` where no more are taken."""
+        """Queue a command; :class:`CommandError` if the queue is full or closed."""
         if self.closed:
             raise CommandError(f"{command.kind}: {self.closed}")
         if len(self.waiting) >= MOST_WAITING:
-            raise CommandError(f"{MOST_WAITING} commands wait for the run; give them more slowly")
+            raise CommandError(
+                f"{MOST_WAITING} commands are waiting for the run; send them more slowly"
+            )
         self.waiting.append(PendingCommand(command, answer))
         self.wake.set()
 
     def close(self, why: str) -> None:
-        """Refuse what waits and what is still to come."""
+        """Refuse all waiting and all later commands, with the reason ``why``."""
         self.closed = why
         while self.waiting:
             waiting = self.waiting.popleft()

@@ -108,16 +108,16 @@ def _check_named(controllers: object) -> None:
         )
 
 
-def plant(scenario: Reference, /, **settings: object) -> TestPlant:
+def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
     """A scenario to run in a test; ``settings`` are its arguments, and values as ``part.name``::
 
     with plant("scenario.py", setpoint=80.0) as motor:
         recording = motor.fly({"controller": "motor.toml"}, until=1.5)
     """
-    return TestPlant(scenario, settings)
+    return PlantFixture(scenario, settings)
 
 
-class TestPlant:
+class PlantFixture:
     """A scenario that starts anew with each run; it keeps the last recording, also of a failure.
 
     Files are relative to ``folder``; steps that fail are saved below ``cases``.

@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from hitl.contexts import BoardUnderTest, Reported, ReportedLadder
-    from hitl.plants import InPlace, Reference, TestPlant
+    from hitl.plants import InPlace, PlantFixture, Reference
     from hitl.stepping import Sil
     from rtsim.engine.faults import Fault
     from rtsim.engine.faults.reading import Given
@@ -55,14 +55,14 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 
 
 @pytest.fixture
-def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., TestPlant]:
+def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., PlantFixture]:
     """``plant("scenario.py", mass=2.0)`` is a scenario to run, with its reference models or C."""
-    from hitl.plants import TestPlant
+    from hitl.plants import PlantFixture
 
     folder = request.path.parent
 
-    def declared(scenario: Reference, /, **settings: object) -> TestPlant:
-        return TestPlant(scenario, settings, cases=tmp_path / CASES, folder=folder)
+    def declared(scenario: Reference, /, **settings: object) -> PlantFixture:
+        return PlantFixture(scenario, settings, cases=tmp_path / CASES, folder=folder)
 
     return declared
 

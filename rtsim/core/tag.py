@@ -43,7 +43,8 @@ class Tag(NamedTuple):
         return self.ns / NS_PER_S
 
     def __str__(self) -> str:
-        text = f"{self.ns // NS_PER_S}.{self.ns % NS_PER_S:09d} s"
+        whole, rest = divmod(abs(self.ns), NS_PER_S)
+        text = f"{'-' if self.ns < 0 else ''}{whole}.{rest:09d} s"
         return text if self.step == 0 else f"{text} +{self.step}"
 
 

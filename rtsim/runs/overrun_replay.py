@@ -17,6 +17,7 @@ from rtsim.core.clock import Timeline
 from rtsim.core.errors import RecordingError
 from rtsim.core.tag import NEVER, NS_PER_S
 from rtsim.engine.faults import Fault
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.trace import OVERRUN, TIMING
 from rtsim.record.event import Event
 from rtsim.record.reading import Recording
@@ -164,4 +165,4 @@ def _job(overrun: Event | None) -> str:
 def _fault(kind: str, where: str, ns: int, amount: int) -> Fault:
     seconds = {"at": Fraction(ns, NS_PER_S), "amount": Fraction(max(0, amount), NS_PER_S)}
     texts = {name: str(value) for name, value in seconds.items()}
-    return Fault.of({"name": f"{kind}_{ns}", "where": where, "kind": kind, "count": 1, **texts})
+    return fault_of({"name": f"{kind}_{ns}", "where": where, "kind": kind, "count": 1, **texts})

@@ -12,7 +12,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.at_loop import LoopFault
-from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kind import FaultError, FaultKind
 from rtsim.engine.faults.kinds import KINDS
 from rtsim.engine.faults.line_kinds import BoardFault, LineFault, Timed, faults_at
@@ -70,8 +70,8 @@ def _given(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -
 
 def _check_description(kind: type[FaultKind], where: str, parameters: Mapping[str, float]) -> None:
     given = _given(kind, where, parameters)
-    fault = Fault.of(given)
-    assert Fault.of(fault.describe()) == fault, f"{kind.name}: what is described is read otherwise"
+    fault = fault_of(given)
+    assert fault_of(fault.describe()) == fault, f"{kind.name}: what is described is read otherwise"
     for parameter in kind.parameters:
         without = {key: value for key, value in given.items() if key != parameter.name}
         if parameter.needed and parameter.name in given:
@@ -82,7 +82,7 @@ def _check_description(kind: type[FaultKind], where: str, parameters: Mapping[st
 
 def _refused(given: Mapping[str, Any]) -> bool:
     try:
-        Fault.of(given)
+        fault_of(given)
     except FaultError:
         return True
     return False
@@ -170,7 +170,7 @@ def _check_bytes(kind: type[LineFault], parameters: Mapping[str, float]) -> None
 
 def _carried(given: Mapping[str, Any], pieces: list[list[Timed]]) -> tuple[list[Timed], list[str]]:
     """What is on the line instead, and the events."""
-    fault, present, told = Fault.of(given), Present(), []
+    fault, present, told = fault_of(given), Present(), []
     present.event = lambda *event: told.append(repr(event))
     present.ns = 0
     activity = Activity(fault, RandomStreams(1).stream(f"fault/{NAME}"))

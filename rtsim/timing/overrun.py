@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Cause = Literal["compute", "wake"]
-"""``compute``: the work before it took too long; ``wake``: the machine woke the loop late."""
+"""``compute`` if the work before it took too long, ``wake`` if the loop woke up late."""
 Action = Literal["catch_up", "slip", "freeze", "abort"]
 """What the loop can do about a late tag."""
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -14,34 +14,34 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 @dataclass(frozen=True)
 class Overrun:
-    """One tag that began too late: recorded as an event at that tag."""
+    """A tag that began too late; it is recorded as an event at that tag."""
 
     tag_ns: int
     cause: Cause
     amount_ns: int
-    """Own ns between when it was due and when the loop was there."""
+    """How late the tag began [own ns]."""
     job: str
-    """What took most of the longest frame since the loop was last on time; empty when it was not
-    computing."""
+    """The job that took most of the longest frame since the loop was last on time; empty if
+    computing was not the cause."""
     action: Action
-    """What was done about it; ``abort`` also where another policy's limit was exceeded."""
+    """What the policy did; ``abort`` also if the limit of another policy was exceeded."""
     consecutive: int
     allowed: int
     stood_ns: int | None = None
-    """For how long the loop stood in line behind other threads, in the wait that ended late;
-    None: the system does not say, or it was by computing."""
+    """How long the loop waited for a CPU that other threads used, in the wait that ended late;
+    None if the system does not report it, or if the cause was computing."""
 
     def __str__(self) -> str:
         late = f"{self.amount_ns / 1e6:.3f} ms"
         if self.cause == "wake":
-            why = f"the wake came {late} late"
+            why = f"the loop woke {late} late"
             if self.stood_ns is not None:
                 stood = min(self.stood_ns, self.amount_ns)  # it may have begun before it was due
-                why += f", {stood / 1e6:.3f} ms of it in line behind other programs"
+                why += f", of which it waited {stood / 1e6:.3f} ms for a CPU in use by others"
         else:
             where = f", most of it in {self.job}" if self.job else ""
             why = f"computing took {late} too long{where}"
         return (
             f"overrun at {self.tag_ns / 1e9:.9f} s: {why}; "
-            f"consecutive {self.consecutive} / allowed {self.allowed}"
+            f"consecutive late frames: {self.consecutive}, allowed: {self.allowed}"
         )

@@ -102,8 +102,8 @@ class _FramesInARow(Policy):
     def __post_init__(self) -> None:
         if not 0 <= self.max_frames <= _MOST_FRAMES:
             raise ScenarioError(
-                f"{self.name} of {self.max_frames} frames; expected 0 to {_MOST_FRAMES}, "
-                f"such as {self.name}:100"
+                f"{self.name}:{self.max_frames} is not a valid limit; expected 0 to "
+                f"{_MOST_FRAMES} frames, such as {self.name}:100"
             )
 
     @property
@@ -117,7 +117,8 @@ class _FramesInARow(Policy):
         return f"{self.name}:{self.max_frames}"
 
     def _more(self, consecutive: int) -> str:
-        return f"--overrun {self.name}:{2 * max(consecutive, self.allowed, 1)} allows more"
+        more = 2 * max(consecutive, self.allowed, 1)
+        return f"--overrun {self.name}:{more} allows more late frames"
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class CatchUp(_FramesInARow):
         return cls(int(argument)) if argument else cls()
 
     def remedy(self, consecutive: int) -> str:
-        return f"{self._more(consecutive)}, --overrun slip falls behind instead"
+        return f"{self._more(consecutive)}, --overrun slip lets simulated time fall behind"
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class Freeze(Policy):
         return self.name
 
     def remedy(self, consecutive: int) -> str:  # noqa: ARG002
-        return "--overrun freeze:300 waits longer, --overrun slip goes on by itself"
+        return "--overrun freeze:300 waits longer, --overrun slip continues without a command"
 
     def __str__(self) -> str:
         return f"{self.name}:{self.patience_s:g}"
@@ -203,7 +204,7 @@ class Abort(Policy):
         return self.name
 
     def remedy(self, consecutive: int) -> str:  # noqa: ARG002
-        return "--overrun catch_up or --overrun slip goes on"
+        return "--overrun catch_up or --overrun slip continues after an overrun"
 
 
 P = TypeVar("P", bound=Policy)
@@ -274,8 +275,8 @@ def _usages() -> str:
 
 
 def advice(policy: Policy, consecutive: int) -> str:
-    """What to type after this policy ended a run."""
+    """What to type after this policy ended a run with ``consecutive`` late frames."""
     return (
-        f"type `rtsim doctor` to see what this machine holds; {policy.remedy(consecutive)}, "
+        f"type `rtsim doctor` to see which rates this machine holds; {policy.remedy(consecutive)}, "
         "--pace 0.5 gives each frame twice the time"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -218,6 +219,7 @@ def test_serial_line_counts_ten_bits_a_byte(line: SerialLine, size: int, ns: int
     assert line.delays(RandomStreams(0).stream("x"), size) == (ns,)
 
 
+@dataclass(frozen=True)
 class Backwards:
     ordered = True
 

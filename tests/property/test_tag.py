@@ -101,6 +101,7 @@ def test_a_tag_begins_at_microstep_0_and_says_what_it_is() -> None:
     assert str(Tag(1_002_000_003)) == "1.002000003 s"
     assert str(Tag(60 * NS_PER_S, 2)) == "60.000000000 s +2"
     assert str(Tag(999_999_999, 1)) == "0.999999999 s +1"
+    assert str(Tag(-500_000_000)) == "-0.500000000 s", "as in messages about what was typed"
     assert Tag(2_500_000_000, 7).seconds == 2.5
 
 

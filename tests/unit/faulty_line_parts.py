@@ -16,9 +16,9 @@ from rtsim.core.errors import ControllerError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.engine.faults import Fault
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
 from rtsim.record.event import Event
 
@@ -110,7 +110,7 @@ class Line:
         self.events: list[Event] = []
         self.present.event = lambda *a: self.events.append(Event(*a))
         streams = RandomStreams(seed)
-        found = [Fault.of({"name": "f", **f}) for f in faults]
+        found = [fault_of({"name": "f", **f}) for f in faults]
         activities = [Activity(f, streams.stream(f"fault/{f.name}")) for f in found]
         line = LineFaults(activities, self.present)
         self.board = EchoBoard()

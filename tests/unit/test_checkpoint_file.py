@@ -156,7 +156,7 @@ def test_one_of_another_scenario_is_refused(whole: Path) -> None:
     read = Checkpoint.open(whole)
     with pytest.raises(ScenarioError, match="the saved run has other components than this"):
         simulate(load_scenario("valves"), start=read)
-    with pytest.raises(CheckpointError, match=r"is of 0\.300000000 s, and the run ends at 0\.2"):
+    with pytest.raises(CheckpointError, match=r"is at 0\.300000000 s, but the run ends at 0\.2"):
         simulate(load_scenario("unstable"), start=read, until=0.2)
     with pytest.raises(
         CheckpointError, match=r"is labelled 0\.400.* but holds the state at 0\.300"

@@ -154,4 +154,4 @@ def test_while_time_stands_a_checkpoint_is_written_at_once(tmp_path: Path) -> No
 def test_a_run_without_a_recording_keeps_none() -> None:
     flown = Flown(scenario(), {300 * MS: [{"kind": "checkpoint"}]})
     ((_, wrong, _),) = flown.answers
-    assert "this run writes none" in wrong
+    assert "stored next to a recording, and this run writes no recording" in wrong

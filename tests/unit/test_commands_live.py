@@ -18,7 +18,7 @@ from rtsim.core.clock import Wake
 from rtsim.engine.commands.command_handler import AT_A_TAG
 from rtsim.engine.commands.commands import KINDS, read_command
 from rtsim.engine.commands.inbox import NEXT_TAG
-from rtsim.engine.faults import Fault
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.writing import write_faults
 from rtsim.gateway.client import ControlError, Run, connect
 from rtsim.record.reading import Recording
@@ -38,7 +38,7 @@ class Live:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        write_faults(folder / "faults.toml", [Fault.of(fault) for fault in FAULTS])
+        write_faults(folder / "faults.toml", [fault_of(fault) for fault in FAULTS])
         command = [
             sys.executable, "-m", "rtsim", "run", "f16", "--plain", "--control", "--pace", "3",
             "--until", "100000", "--rewind", "3", "--overrun", "slip:1000000",
@@ -78,7 +78,7 @@ def fly(live: Live, commands: int, seed: int) -> None:
                 live.tell(run, *chance.choice(SENT))
             idle.wait(chance.choice([0.0, 0.0, 0.005, 0.02]))
         live.tell(one, {"kind": "quit"})
-        assert live.process.wait(60) == 0
+        assert live.process.wait(60) == 130
         with pytest.raises(ControlError, match="the run has ended"):
             other.set("f16.cg", 0.3)
 

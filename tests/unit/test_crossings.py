@@ -197,7 +197,8 @@ def test_a_recording_has_both_sides_of_an_instant() -> None:
     before, after = recording.at(t, "-"), recording.at(t)
     assert after["ball.speed"] == -0.7 * before["ball.speed"] > 3
     assert recording.at("1/2", "-") == recording.at("1/2", "+"), "nothing happened there"
-    with pytest.raises(RecordingError, match=r"no tag at 0\.455.*near: 0\.451523641 and 0\.46"):
+    nearest = r"no tag at 0\.455000000 s; the nearest tags are at 0\.451523641 and 0\.46"
+    with pytest.raises(RecordingError, match=nearest):
         recording.at("0.455")
 
 

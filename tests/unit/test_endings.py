@@ -68,9 +68,9 @@ def test_an_ending_is_what_header_footer_and_damage_say() -> None:
         (ending(3, 3, "end"), "reached its end at 3 s", True, False),
         (ending(3, None, "end"), "reached its end at 3 s", True, False),
         (ending(2, 3, "end"), "stopped at 2 s of 3 s", True, False),
-        (ending(2.5, 3, "terminal"), "ended at 2.5 s, where a terminal guard fired", True, False),
+        (ending(2.5, 3, "terminal"), "was ended by a terminal guard at 2.5 s", True, False),
         (ending(2, 3, "interrupted"), "was interrupted at 2 s of 3 s", False, True),
-        (ending(2, None, "quit"), "was told to quit at 2 s", False, True),
+        (ending(2, None, "quit"), "was ended by the command quit at 2 s", False, True),
         (ending(2, 2, "restored"), "went back to a checkpoint at 2 s", False, True),
         (ending(2, 3, CUT_OFF), "was cut off at 2 s of 3 s", False, True),
         (ending(2, 3, ERROR, "why"), "ended in an error at 2 s of 3 s: why", False, False),
@@ -151,7 +151,7 @@ def test_an_end_for_a_lack_is_not_the_runs_own(kind: str) -> None:
     error = lacking(kind)
     assert not ended_by_itself(run(), run(OTHER, footer={}), error)
     (note,) = error.__notes__
-    assert "did not end in that error: what it needs is not here" in note
+    assert "had no such error: a resource that it needs is missing here" in note
     again = lacking(kind)
     assert ended_by_itself(run(OTHER), run(OTHER, footer={}), again), "the recorded one had it too"
     assert not hasattr(again, "__notes__")

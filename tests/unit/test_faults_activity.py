@@ -13,7 +13,8 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Tag
 from rtsim.engine.faults.activity import FAR_NS, Activity
 from rtsim.engine.faults.at_messages import MESSAGE_KINDS, FaultyTransport
-from rtsim.engine.faults.description import Fault
+from rtsim.engine.faults.description import fault_of
+from rtsim.engine.faults.kind import Fault
 from rtsim.engine.faults.present import Present
 
 MS = 1_000_000
@@ -21,7 +22,7 @@ KINDS = {kind.name: kind for kind in MESSAGE_KINDS}
 
 
 def fault(kind: str = "drop", **entries: Any) -> Fault:
-    return Fault.of({"name": "f", "where": "link", "kind": kind, **entries})
+    return fault_of({"name": "f", "where": "link", "kind": kind, **entries})
 
 
 def stream() -> np.random.Generator:
@@ -293,7 +294,7 @@ class Link:
 
 
 def named(name: str, kind: str, **entries: Any) -> Fault:
-    return Fault.of({"name": name, "where": "link", "kind": kind, **entries})
+    return fault_of({"name": name, "where": "link", "kind": kind, **entries})
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtsim.engine.faults.at_loop import LoopFaults
+from rtsim.engine.faults.at_loop import LOOP_KINDS, LoopFault, LoopFaults
 from rtsim.engine.faults.at_signals import MOST_TOLD, SIGNAL_KINDS, SignalFault
 from rtsim.engine.faults.present import Present
 
 MS = 1_000_000
 KINDS = {kind.name: kind for kind in SIGNAL_KINDS}
+OF_LOOP = {kind.name: kind for kind in LOOP_KINDS}
 
 
 class Said(Present):
@@ -39,13 +40,10 @@ class Strikes:
     ended_ns = -1
 
     def __init__(
-        self, since: int, until: int, kind: str = "", signal: str = "", **parameters: Any
+        self, since: int, until: int, name: str = "f", signal: str = "", **parameters: Any
     ) -> None:
         self.since, self.until = since, until
-        described = SimpleNamespace(name=kind, does=f"{kind} takes")
-        self.fault = SimpleNamespace(
-            name=kind or "f", kind=described, signal=signal, parameters=parameters
-        )
+        self.fault = SimpleNamespace(name=name, signal=signal, parameters=parameters)
         self.stream = np.random.Generator(np.random.Philox(1))
         self.asked: list[int] = []
         self.kept: dict[str, int] = {"a": 1}
@@ -167,39 +165,45 @@ def test_drift_and_noise_change_though_nothing_else_does() -> None:
 # -- of the loop
 
 
-def loop(*activities: Any, tasks: tuple[str, ...] = ("law", "other")) -> tuple[LoopFaults, Said]:
+def of_loop(
+    since: int, until: int, kind: str, signal: str = "", **parameters: Any
+) -> tuple[LoopFault, Any]:
+    """From ``since`` to before ``until``, and its activity."""
+    activity: Any = Strikes(since, until, kind, signal, **parameters)
+    return OF_LOOP[kind](activity), activity
+
+
+def loop(*faults: LoopFault, tasks: tuple[str, ...] = ("law", "other")) -> tuple[LoopFaults, Said]:
     said = Said()
-    return LoopFaults(activities, said, tasks), said
+    return LoopFaults(faults, said, tasks), said
 
 
 def test_each_fault_of_the_loop_acts_where_it_is_of() -> None:
-    made: list[Any] = [
-        Strikes(0, 9, kind, "job") for kind in ("stall", "late_wake", "slow_job", "load")
-    ]
-    lost = Strikes(0, 9, "lost_tick", "law")
+    made = [of_loop(0, 9, kind, "job")[0] for kind in ("stall", "late_wake", "slow_job", "load")]
+    lost, _ = of_loop(0, 9, "lost_tick", "law")
     faults, _ = loop(*made, lost)
     stall, wake, slow, load = made
     assert faults.frames == [stall, load]
     assert faults.wakes == [wake]
     assert dict(faults.jobs) == {"job": [slow]}
-    assert faults.late == made
+    assert faults.late == [one.fault for one in made]
     assert faults.loses
     assert not loop(*made)[0].loses
     assert not faults.told_again
 
 
 def test_a_stall_takes_its_amount_of_each_item_and_says_so_once() -> None:
-    stall: Any = Strikes(10, 30, "stall", amount=3.0 * MS)
+    stall, _ = of_loop(10, 30, "stall", amount=3.0 * MS)
     faults, said = loop(stall)
     assert [faults.takes(stall, ns) for ns in (9, 10, 20, 30)] == [0, 3 * MS, 3 * MS, 0]
     assert said.said == [
-        ("stall", 10, "stall takes 3 ms", {"amount": 0.003}),
+        ("stall", 10, "the loop stands still for 3 ms", {"amount": 0.003}),
         ("stall", 30, 2),
     ]
 
 
 def test_a_load_takes_what_the_stream_draws_up_to_its_amount() -> None:
-    load: Any = Strikes(0, 10**9, "load", amount=3.0)
+    load, _ = of_loop(0, 10**9, "load", amount=3.0)
     faults, said = loop(load)
     taken = {faults.takes(load, ns) for ns in range(200)}
     assert taken == {0, 1, 2, 3}
@@ -207,8 +211,8 @@ def test_a_load_takes_what_the_stream_draws_up_to_its_amount() -> None:
 
 
 def test_a_tick_is_lost_of_its_task_or_of_all_and_never_a_faults_own() -> None:
-    one: Any = Strikes(10, 30, "lost_tick", "law")
-    every: Any = Strikes(20, 30, "lost_tick", "")
+    one, _ = of_loop(10, 30, "lost_tick", "law")
+    every, items = of_loop(20, 30, "lost_tick")
     faults, said = loop(one, every)
     assert [faults.lose("law", ns) for ns in (9, 10, 20, 30)] == [False, True, True, False]
     assert said.said == [
@@ -216,14 +220,14 @@ def test_a_tick_is_lost_of_its_task_or_of_all_and_never_a_faults_own() -> None:
         ("lost_tick", 30, 2), ("lost_tick", 30, 2),
     ]  # fmt: skip
     assert [faults.lose("other", ns) for ns in (10, 20, 30)] == [False, True, False]
-    asked = len(every.asked)
+    asked = len(items.asked)
     assert not faults.lose("fault.f", 25)
-    assert len(every.asked) == asked, "it is no item"
+    assert len(items.asked) == asked, "it is no item"
 
 
 def test_faults_of_the_loop_are_restored_with_as_many_as_there_are() -> None:
-    one, two = Strikes(0, 9, "stall"), Strikes(0, 9, "load")
-    faults, _ = loop(one, two)
+    (stall, one), (load, two) = of_loop(0, 9, "stall"), of_loop(0, 9, "load")
+    faults, _ = loop(stall, load)
     assert faults.save() == [{"a": 1}, {"a": 1}]
     faults.restore([{"b": 1}, {"b": 2}])
     assert (one.kept, two.kept) == ({"b": 1}, {"b": 2})

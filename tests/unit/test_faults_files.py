@@ -13,10 +13,11 @@ from fault_parts import flown, in_words, ramp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hitl.plants import TestPlant
+from hitl.plants import PlantFixture
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.faults import Fault, FaultError, read_faults
 from rtsim.engine.faults.condition import parse_condition
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.kinds import KINDS
 from rtsim.record.exact import compare_exact
 from rtsim.scenario.scenario import Scenario
@@ -229,10 +230,10 @@ def test_any_entries_are_a_fault_or_an_error(kind: str, entries: dict[str, Any])
     }[level]  # fmt: skip
     given_entries = {"name": "f", "where": where, "kind": kind, **entries}
     try:
-        fault = Fault.of(given_entries)
+        fault = fault_of(given_entries)
     except FaultError:
         return
-    assert Fault.of(fault.describe()) == fault
+    assert fault_of(fault.describe()) == fault
     assert all(math.isfinite(v) for v in fault.parameters.values())
 
 
@@ -277,7 +278,7 @@ def test_a_long_condition_is_refused() -> None:
 
 
 def test_flown_by_the_fixtures(
-    plant: Callable[..., TestPlant], faults: Callable[..., tuple[Fault, ...]], tmp_path: Path
+    plant: Callable[..., PlantFixture], faults: Callable[..., tuple[Fault, ...]], tmp_path: Path
 ) -> None:
     """A file beside the test, or entries; the design flies as well as the C."""
     path = written(tmp_path, GOOD)

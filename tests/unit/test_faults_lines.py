@@ -16,6 +16,7 @@ from hitl.boards.contract import BoardError
 from hitl.testing import check_link
 from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
 from rtsim.record.exact import compare_exact
 from rtsim.record.memory_recorder import MemoryRecorder
@@ -308,13 +309,12 @@ def test_around_the_emulated_uno(backend: str) -> None:
     from emulated_board_parts import running
 
     from hitl.boards.faulty import faulty
-    from rtsim.engine.faults import Fault
     from rtsim.engine.faults.activity import Activity
 
     present = Present()
     faults = [
-        Fault.of(fault("bit_flip", bit=0, count=1)),
-        Fault.of(fault("board_reset", "board", at=0.002) | {"name": "r"}),
+        fault_of(fault("bit_flip", bit=0, count=1)),
+        fault_of(fault("board_reset", "board", at=0.002) | {"name": "r"}),
     ]
     streams = RandomStreams(0)
     line = LineFaults([Activity(f, streams.stream(f.name)) for f in faults], present)

@@ -256,10 +256,10 @@ def test_the_certificate_says_what_was_taken_on_purpose() -> None:
     run = Paced(scenario(*faults), Slip())
     assert run.certificate is not None
     assert run.certificate.injected == {"a": 90 * MS, "b": 30 * MS}
-    assert "taken on purpose: " in run.certificate._verdict()
+    assert "; time of faults: " in run.certificate._verdict()
     calm = Paced(scenario())
     assert calm.certificate is not None
-    assert "on purpose" not in calm.certificate._verdict()
+    assert "time of faults" not in calm.certificate._verdict()
 
 
 @pytest.mark.parametrize("faults", [(), ({"name": "d", "where": "controller", "kind": "drop"},)])

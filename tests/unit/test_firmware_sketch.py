@@ -193,7 +193,7 @@ def test_board_build_says_what_it_made(tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     made = firmware(F16, baud=115_200)
     assert f"build {made.build:08x}, ships with rtsim" in said.output
-    assert f"{made.flash_bytes} bytes of flash, {made.ram_bytes} of RAM" in said.output
+    assert f"{made.flash_bytes} bytes of flash, {made.ram_bytes} bytes of RAM;" in said.output
     assert "115200 baud is +2.1 % off at the board" in said.output
     image = tmp_path / "f16_control" / "f16_control.hex"
     assert image.read_bytes() == made.path.read_bytes()

@@ -59,7 +59,7 @@ PLANT: Rows = [(0, 1), (10, 2), (20, 3)]
 def test_the_same_rows_agree_and_another_value_does_not() -> None:
     assert held(run(plant=PLANT), run(plant=PLANT)).ok
     assert failed(run(plant=PLANT), run(plant=[*PLANT[:2], (20, 4)])) == {
-        "plant.x": "beyond at 0.00000002 s, 1/3"
+        "plant.x": "fails at 0.00000002 s, 1/3"
     }
 
 
@@ -115,7 +115,7 @@ def test_of_equal_tags_the_first_belongs_to_the_first() -> None:
     ours = run(a=[(0, 1), (0, 2), (0, 3), (5, 4), (5, 5)])
     assert held(ours, ours).ok
     assert failed(ours, run(a=[(0, 1), (0, 3), (0, 2), (5, 4), (5, 5)])) == {
-        "a.x": "beyond at 0 s, 2/5"
+        "a.x": "fails at 0 s, 2/5"
     }
     assert failed(ours, run(a=[(0, 1), (0, 2), (5, 4), (5, 5)])) == {
         "a (rows)": "4 of 5 rows; the first missing row is at 0 s"

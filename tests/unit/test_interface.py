@@ -185,7 +185,7 @@ WRONG = [
     ('unit = "m"', 'low = "lots"', 14, "'lots' is not a number"),
     ('unit = "m"', 'low = "9**9999999"', 14, "is not a number"),
     ("initial = 1.5", 'initial = "a"', 14, "'a' is not a number"),
-    ("initial = 1.5", "initial = [1.0, 2.0]", 14, "has 1 elements, not 2"),
+    ("initial = 1.5", "initial = [1.0, 2.0]", 14, "has 1 elements, but its initial value has 2"),
     ("initial = 1.5", "initial = {}", 14, "{} is not a number"),
     ("initial = 1.5", 'type = "bool", initial = nan', 14, "initial nan does not fit bool"),
     ("initial = 1.5", 'type = "uint8", initial = -1', 14, "initial -1.0 does not fit uint8"),

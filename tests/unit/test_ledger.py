@@ -83,8 +83,10 @@ def told(design: Any, translation: Any, period: Period | None = None) -> list[st
 
 def test_parameters_that_only_one_has_are_named() -> None:
     assert told(one("a", "b"), one("b", "a")) == []
-    assert told(one("a", "b", "c"), one("b")) == ["law: only its design has the parameters a, c"]
-    assert told(one("a"), one("a", "d")) == ["law: only its interface has the parameters d"]
+    assert told(one("a", "b", "c"), one("b")) == [
+        "law: only the reference model has the parameters a, c"
+    ]
+    assert told(one("a"), one("a", "d")) == ["law: only the interface file has the parameters d"]
     assert len(told(one("a"), one("b"))) == 2
     assert told(SimpleNamespace(), SimpleNamespace()) == []
 
@@ -93,7 +95,7 @@ def test_another_period_is_told_where_both_are_known() -> None:
     fine, other = one(interface=declared("0.1")), one(interface=declared("0.2"))
     assert told(one(), fine, TENTH) == []
     (text,) = told(one(), other, TENTH)
-    assert "declares a period of 0.2 s, the scenario samples it every 0.1 s" in text
+    assert "declares a period of 0.2 s, but the scenario samples the controller every 0.1 s" in text
     assert told(one(), other) == []
     assert told(one(), one(), TENTH) == []
 
@@ -104,7 +106,9 @@ def test_a_latency_longer_than_the_period_is_told(seconds: float, slow: bool) ->
     assert not list(too_slow("law", Fixed(seconds), None))
     if seconds == 0.25:
         (text,) = too_slow("law", Fixed(seconds), TENTH)
-        assert text.startswith("law: a latency of 0.25 s is longer than its period of 0.1 s: most")
+        assert text.startswith(
+            "law: a latency of 0.25 s is longer than its period of 0.1 s, so most"
+        )
     assert not list(too_slow("law", Empirical((300 * MS, 400 * MS)), TENTH)), (
         "one that varies may be short"
     )

@@ -245,6 +245,7 @@ def test_silence_is_told_with_the_patience_that_there_was_or_in_its_own_words() 
     )
     stand = Stand(passing("a"), lambda step, y: None)  # type: ignore[arg-type, return-value]  # noqa: ARG005
     stand.silent = lambda tag: ControllerError(f"nothing at {tag.ns}")  # type: ignore[attr-defined]
+    stand.explained = lambda tag, error: error  # type: ignore[attr-defined]  # noqa: ARG005
     assert driven(stand).error == "step 0 (0 s): nothing at 0"
 
 
@@ -268,11 +269,13 @@ def test_steps_are_timed_by_the_translation_where_it_does_so_itself() -> None:
 
 def test_one_whose_time_is_its_own_is_told_where_it_is() -> None:
     told: list[Tag] = []
+    anchored: list[Tag] = []
     stand = Stand(passing("a"), lambda step, y: y)  # noqa: ARG005
     driven(stand, 2)
     stand = Stand(passing("a"), lambda step, y: y)  # noqa: ARG005
-    extra = SimpleNamespace(own_time=True, advance=told.append)
+    extra = SimpleNamespace(own_time=True, advance=told.append, anchor=anchored.append)
     for name, value in vars(extra).items():
         setattr(stand, name, value)
     driven(stand, 2)
     assert told == [Tag(0), Tag(10**8)]
+    assert anchored == [], "an open loop does not stand still"

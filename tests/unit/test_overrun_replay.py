@@ -19,7 +19,8 @@ from rtsim.cli.main import main
 from rtsim.cli.overrun_replay import command
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.signals import Vector
-from rtsim.engine.faults import Fault, read_faults
+from rtsim.engine.faults import read_faults
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.writing import write_faults
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
@@ -216,9 +217,9 @@ def test_a_part_of_the_day() -> None:
 
 def test_a_fault_file_that_is_written_is_read_again_to_the_ns(tmp_path: Path) -> None:
     faults = [
-        Fault.of(late(kind="stall", at="123456.123456789", amount="1/1000000000")),
-        Fault.of(late(name="g", kind="load", length=3, every="1/60", seed=4)),
-        Fault.of(
+        fault_of(late(kind="stall", at="123456.123456789", amount="1/1000000000")),
+        fault_of(late(name="g", kind="load", length=3, every="1/60", seed=4)),
+        fault_of(
             {"name": "h", "where": "a.b", "kind": "offset", "amount": -0.1, "when": "a.b > 1"}
         ),
     ]

@@ -205,7 +205,7 @@ def test_a_reset_that_a_real_board_cannot_be_made_to_do_is_told_before_anything_
     Path("f.toml").write_text("[[fault]]\n" + "".join(f"{k} = {v!r}\n" for k, v in reset.items()))
     result = run("f16", "--board", ABSENT, "--faults", "f.toml", "--until", 1)
     assert result.exit_code == 2, result.output
-    assert f"fault r: rtsim cannot reset the real board at {ABSENT}" in result.output
+    assert f"fault r: the board at {ABSENT} cannot be reset from here" in result.output
     with pytest.raises(ScenarioError, match="run on board:uno"):
         pitl("f16", {"autopilot": "firmware/core/f16_control.toml:single"}, board=ABSENT,
              faults=reset)  # fmt: skip

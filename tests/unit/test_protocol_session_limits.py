@@ -85,7 +85,8 @@ def test_parameters_of_up_to_65535_bytes_are_sent(tmp_path: Path) -> None:
     session, board = Session(beyond), FakeBoard(beyond, max_payload=1024)
     session.connect(0)
     exchange(session, board, 0)
-    with pytest.raises(ControllerError, match="65536 bytes of parameters; at most 65535 fit"):
+    told = "the parameters have 65536 bytes; at most 65535 bytes can be sent to a board"
+    with pytest.raises(ControllerError, match=told):
         session.start(np.zeros(2**16), 0)
 
 
@@ -148,7 +149,7 @@ def test_a_second_start_counts_its_steps_from_the_first() -> None:
     session.step(Tag(60 * MS), INPUTS, 0)
     untrue = StepReply(0, 0, 0, 4, bytes(16))
     error = failure(session.receive(encode_message(untrue, session._flight.sequence), 1))
-    assert "counts 4 steps and was asked for 3" in str(error)
+    assert "the board counted 4 steps, but 3 were requested; " in str(error)
 
 
 def test_a_counter_that_stands_still_is_a_reset() -> None:
@@ -205,7 +206,8 @@ def test_a_request_is_refused_in_every_state_but_ready(state: SessionState) -> N
         session.probe(0)
         assert session.waiting
         return
-    with pytest.raises(OutOfTurn, match=f"while {state.value}; call connect first"):
+    told = f"a request was made in the state '{state.value}'; call connect first"
+    with pytest.raises(OutOfTurn, match=told):
         session.probe(0)
 
 
@@ -250,5 +252,5 @@ def test_a_double_of_eight_bytes_is_a_float64() -> None:
 
 def test_a_stack_that_met_the_data_is_told_with_its_size() -> None:
     told = str(refused(Error(Code.STACK_OVERFLOW, 77), "STEP"))
-    assert "refused STEP: the stack met the static data: there are 77 bytes for it" in told
+    assert "refused STEP: its stack of 77 bytes overflowed into the static data; " in told
     assert "(detail 77)" in str(refused(Error(Code.WRONG_LENGTH, 77), "STEP"))

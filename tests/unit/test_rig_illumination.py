@@ -27,9 +27,9 @@ from rtsim.components.controller import PythonController
 from rtsim.core.errors import ControllerError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import NS_PER_S, Period, Tag
-from rtsim.engine.faults import Fault
 from rtsim.engine.faults.activity import Activity
 from rtsim.engine.faults.at_lines import LineFaults
+from rtsim.engine.faults.description import fault_of
 from rtsim.engine.faults.present import Present
 from rtsim.scenario.controller_part import ControllerPart
 from rtsim.scenario.loading import load_scenario
@@ -69,7 +69,7 @@ def flown(
         origin = controller.boards.cycles
         if fault is not None:
             stream = RandomStreams(0).stream("fault/f")
-            controller.spoil(LineFaults([Activity(Fault.of(fault), stream)], present))
+            controller.spoil(LineFaults([Activity(fault_of(fault), stream)], present))
         for k in range(ticks):
             tag = Tag(PERIOD.tick(k))
             controller.advance(tag)

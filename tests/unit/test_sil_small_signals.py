@@ -103,7 +103,7 @@ def test_a_tolerance_that_is_larger_than_the_signal_is_told_beside_it() -> None:
     (torque,) = out.open["law"].signals
     told = "tolerance 0.01 above a tenth of its range"
     assert told in torque.remark
-    assert "off by 8e-07" in torque.remark
+    assert "differs by 8e-07" in torque.remark
     assert told in junit_xml(out)
     assert told in render(out)
     text = json.dumps(out.to_json())

@@ -1,7 +1,7 @@
 """Faults: what goes wrong on purpose at signals, messages and lines, described as data."""
 
-from rtsim.engine.faults.description import Fault
-from rtsim.engine.faults.kind import FaultError
+from rtsim.engine.faults.description import fault_of
+from rtsim.engine.faults.kind import Fault, FaultError
 from rtsim.engine.faults.reading import read_faults
 
-__all__ = ["Fault", "FaultError", "read_faults"]
+__all__ = ["Fault", "FaultError", "fault_of", "read_faults"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from rtsim.engine.faults.description import Fault
+    from rtsim.engine.faults.kind import Fault
 
 FAR_NS = 2**63 - 1
 _NEVER = -1

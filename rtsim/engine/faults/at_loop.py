@@ -20,7 +20,7 @@ from rtsim.timing.pacing import NEXT, RECORDING, Pacer
 from rtsim.timing.policy import Policy
 
 if TYPE_CHECKING:
-    from rtsim.engine.faults.description import Fault
+    from rtsim.engine.faults.kind import Fault
 
 LOOP = "loop"
 ALL_TICKS = ""

@@ -18,7 +18,7 @@ from rtsim.engine.faults.kind import FaultError, FaultKind, Level, Parameter, Pl
 from rtsim.engine.faults.present import Present, seconds
 
 if TYPE_CHECKING:
-    from rtsim.engine.faults.description import Fault
+    from rtsim.engine.faults.kind import Fault
 
 Delays = tuple[int, ...]
 """ns from the sending of a message to its arrival, one for each copy; none of a lost message."""

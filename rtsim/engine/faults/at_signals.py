@@ -19,7 +19,7 @@ from rtsim.engine.faults.kind import FaultKind, Level, Parameter, Places, check_
 from rtsim.engine.faults.present import Present, seconds
 
 if TYPE_CHECKING:
-    from rtsim.engine.faults.description import Fault
+    from rtsim.engine.faults.kind import Fault
 
 MOST_TOLD = 8
 """Elements of a vector that an event names."""

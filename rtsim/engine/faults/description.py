@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import Period, to_ns
 from rtsim.engine.faults.condition import Condition, parse_condition
-from rtsim.engine.faults.kind import WANTED, FaultError, FaultKind, passes
+from rtsim.engine.faults.kind import WANTED, Fault, FaultError, FaultKind, passes
 from rtsim.engine.faults.kinds import COMMON, KINDS
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
@@ -32,50 +31,12 @@ _TIMES = ("at", "until", "duration")
 _LONGEST_SHOWN = 60
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A checked description; times in ns, ``parameters`` in the units of what they act on."""
+def fault_of(given: Mapping[str, Any], place: str = "") -> Fault:
+    """The fault that the entries of a table describe; ``place`` is ``file:line``.
 
-    name: str
-    where: str
-    kind: type[FaultKind]
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    at_ns: int | None = None
-    every: Period | None = None
-    probability: float | None = None
-    when: Condition | None = None
-    until_ns: int | None = None
-    duration_ns: int | None = None
-    count: int | None = None
-    period: Period | None = None
-    """Signals that a plant reads: how often the fault is looked at."""
-    seed: int | None = None
-    given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """As it was written, times as exact text."""
-    place: str = field(default="", compare=False)
-    """``file:line``, where it comes from a file."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any], place: str = "") -> Fault:
-        """From the entries of a table; :class:`FaultError` names the one that is wrong."""
-        return _Reader(given, place).fault()
-
-    @property
-    def part(self) -> str:
-        return self.where.partition(".")[0]
-
-    @property
-    def signal(self) -> str:
-        return self.where.partition(".")[2]
-
-    def error(self, problem: object) -> FaultError:
-        """What to say of one that does not fit its scenario."""
-        before = f"{self.place}: " if self.place else ""
-        return FaultError(f"{before}fault {self.name}: {problem}")
-
-    def describe(self) -> dict[str, Any]:
-        """Plain data that :meth:`of` reads again, for the recording."""
-        return dict(self.given)
+    Raises :class:`FaultError`, which names the entry that is wrong.
+    """
+    return _Reader(given, place).fault()
 
 
 class _Reader:

@@ -18,8 +18,7 @@ from rtsim.engine.faults.at_lines import HasLine, LineFaults
 from rtsim.engine.faults.at_loop import LoopFault, LoopFaults
 from rtsim.engine.faults.at_messages import FaultyTransport, MessageFault
 from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
-from rtsim.engine.faults.description import Fault
-from rtsim.engine.faults.kind import Places
+from rtsim.engine.faults.kind import Fault, Places
 from rtsim.engine.faults.present import Present
 from rtsim.engine.faults.schedule import FaultTask, Schedule
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 from rtsim.core.errors import ScenarioError
-
-if TYPE_CHECKING:
-    from rtsim.engine.faults.at_loop import LoopFault
-    from rtsim.engine.faults.at_messages import MessageFault
-    from rtsim.engine.faults.at_signals import SignalFault
-    from rtsim.engine.faults.description import Fault
+from rtsim.core.tag import Period
+from rtsim.engine.faults.condition import Condition
 
 Level = Literal["signal", "message", "line", "loop"]
 Check = Literal["number", "positive", "not negative", "whole", "natural", "seconds", "bit"]
@@ -72,15 +69,59 @@ class Parameter:
     needed: bool = True
 
 
+@dataclass(frozen=True)
+class Fault:
+    """A checked description; times in ns, ``parameters`` in the units of what they act on."""
+
+    name: str
+    where: str
+    kind: type[FaultKind]
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    at_ns: int | None = None
+    every: Period | None = None
+    probability: float | None = None
+    when: Condition | None = None
+    until_ns: int | None = None
+    duration_ns: int | None = None
+    count: int | None = None
+    period: Period | None = None
+    """Signals that a plant reads: how often the fault is looked at."""
+    seed: int | None = None
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """As it was written, times as exact text."""
+    place: str = field(default="", compare=False)
+    """``file:line``, where it comes from a file."""
+
+    @property
+    def part(self) -> str:
+        return self.where.partition(".")[0]
+
+    @property
+    def signal(self) -> str:
+        return self.where.partition(".")[2]
+
+    def error(self, problem: object) -> FaultError:
+        """What to say of one that does not fit its scenario."""
+        before = f"{self.place}: " if self.place else ""
+        return FaultError(f"{before}fault {self.name}: {problem}")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data for the recording, which :func:`fault_of` reads again."""
+        return dict(self.given)
+
+
 class Places(ABC):
-    """Where the faults of a run are put in place, one method for each level."""
+    """Where the faults of a run are put in place, one method for each level.
+
+    ``kind`` is the class of the level: ``SignalFault``, ``MessageFault`` or ``LoopFault``.
+    """
 
     @abstractmethod
-    def at_signal(self, fault: Fault, kind: type[SignalFault]) -> None:
+    def at_signal(self, fault: Fault, kind: Any) -> None:
         """Put a fault between a signal and its readers."""
 
     @abstractmethod
-    def at_messages(self, fault: Fault, kind: type[MessageFault]) -> None:
+    def at_messages(self, fault: Fault, kind: Any) -> None:
         """Put a fault into the link of a sender of messages."""
 
     @abstractmethod
@@ -88,7 +129,7 @@ class Places(ABC):
         """Hand a fault to the controller at the other end of a line."""
 
     @abstractmethod
-    def in_loop(self, fault: Fault, kind: type[LoopFault]) -> None:
+    def in_loop(self, fault: Fault, kind: Any) -> None:
         """Put a fault into the real-time loop."""
 
 

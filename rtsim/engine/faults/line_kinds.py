@@ -24,7 +24,7 @@ from rtsim.engine.faults.kind import (
 if TYPE_CHECKING:
     from rtsim.engine.faults.activity import Activity
     from rtsim.engine.faults.at_lines import LineFaults
-    from rtsim.engine.faults.description import Fault
+    from rtsim.engine.faults.kind import Fault
 
 Timed = tuple[int, int]
 """A byte as (time on the line in ticks of the link's own time, value)."""

@@ -9,7 +9,7 @@ from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.record.fault_marks import FAULT, FAULT_ENDED, lasts
 
 if TYPE_CHECKING:
-    from rtsim.engine.faults.description import Fault
+    from rtsim.engine.faults.kind import Fault
 
 BEFORE_THE_RUN = -1
 EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]

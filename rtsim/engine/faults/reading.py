@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.errors import UnknownName
-from rtsim.engine.faults.description import Fault
-from rtsim.engine.faults.kind import FaultError
+from rtsim.engine.faults.description import fault_of
+from rtsim.engine.faults.kind import Fault, FaultError
 
 MOST_BYTES = 1 << 20
 MOST_FAULTS = 1000
@@ -46,7 +46,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
     out = []
     for number, table in enumerate(tables):
         try:
-            out.append(Fault.of(table, places.of(number, "where")))
+            out.append(fault_of(table, places.of(number, "where")))
         except FaultError as error:
             raise FaultError(f"{places.of(number, error.key)}: {error}") from None
         if any(out[-1].name == other.name for other in out[:-1]):
@@ -62,7 +62,7 @@ def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
             out.append(one)
         elif isinstance(one, Mapping):
             try:
-                out.append(Fault.of(one))
+                out.append(fault_of(one))
             except FaultError as error:
                 raise FaultError(f"fault {one.get('name', len(out) + 1)}: {error}") from None
         elif isinstance(one, str | Path):

@@ -15,8 +15,7 @@ from rtsim.engine.faults.at_lines import LineFaults
 from rtsim.engine.faults.at_loop import UNPACED, LoopFaults
 from rtsim.engine.faults.at_messages import FaultyTransport
 from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
-from rtsim.engine.faults.description import Fault
-from rtsim.engine.faults.kind import FaultError
+from rtsim.engine.faults.kind import Fault, FaultError
 from rtsim.engine.faults.present import EventSink, Present
 from rtsim.record.event import Event
 from rtsim.record.fault_marks import FAULT_IDLE

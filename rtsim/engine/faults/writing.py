@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rtsim.core.errors import ScenarioError
-from rtsim.engine.faults.description import Fault
-from rtsim.engine.faults.kind import FaultError
+from rtsim.engine.faults.kind import Fault, FaultError
 from rtsim.engine.faults.reading import MOST_FAULTS, read_faults
 
 

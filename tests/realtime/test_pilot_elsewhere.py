@@ -267,5 +267,5 @@ def test_an_address_that_is_taken_is_told(keys: Path, endpoint: str) -> None:
     with Cockpit(scenario) as cockpit, socket.socket() as taken:
         taken.bind((host, int(port)))
         taken.listen()
-        with pytest.raises(ViewerError, match=r"cannot serve at tcp://127\.0\.0\.1"):
+        with pytest.raises(ViewerError, match=r"cannot listen at tcp://127\.0\.0\.1"):
             RelayProcess(cockpit.shared.path, endpoint, keys).__enter__()

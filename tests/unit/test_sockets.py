@@ -80,8 +80,8 @@ def test_of_a_message_of_several_parts_a_caller_keeps_nothing(
 
 FLOODED = """
 import sys, time
-from rtsim.core.net.sockets import Caller, Listener
-listener, caller = Listener(sys.argv[1]), Caller(sys.argv[2])
+from rtsim.core.net.sockets import Caller, ListeningSocket
+listener, caller = ListeningSocket(sys.argv[1]), Caller(sys.argv[2])
 caller.send(b"here")
 print("up", flush=True)
 sys.stdin.readline()

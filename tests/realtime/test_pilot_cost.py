@@ -35,7 +35,7 @@ ROUNDS = 3
 MOST = 3.0
 """The thread's time with a window, against its time without one.
 
-Publishing a step and reading the stick take 1.2 times as long as the compiled step itself: 2.2 in all.
+Publishing a step and reading the stick take 1.2 times as long as the compiled step: 2.2 in all.
 A collection of garbage before each run used to count in both times, and hid that.
 """
 

@@ -8,10 +8,10 @@ from rtsim.core.face import face
 
 if TYPE_CHECKING:
     from rtsim.equations.compiling import compiled
-    from rtsim.equations.modal import Mode, Transition, modal
+    from rtsim.equations.modal import Mode, Transition
     from rtsim.equations.model import Guard, Model
 
-__all__ = ["Guard", "Mode", "Model", "Transition", "compiled", "modal"]
+__all__ = ["Guard", "Mode", "Model", "Transition", "compiled"]
 
 __getattr__, __dir__ = face(
     __name__,
@@ -20,7 +20,6 @@ __getattr__, __dir__ = face(
         "rtsim.equations.modal": (
             "Mode",
             "Transition",
-            "modal",
         ),
         "rtsim.equations.model": (
             "Guard",

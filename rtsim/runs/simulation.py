@@ -230,16 +230,14 @@ def _fly(executive: Executive, pacer: Pacer, recorder: Recorder, pace: Pace) -> 
     """Run the loop under the requested scheduling; the error that ends it is returned."""
     clock = pacer.clock
     reason, error, desk = "end", None, executive.desk
-    wall = clock if isinstance(clock, WallClock) else None
-    paced = wall is not None and wall.paced
-    asked = pace.scheduling if paced else SchedulingRequest.nothing()
+    asked = pace.scheduling if clock.paced else SchedulingRequest.nothing()
 
     def ended(*_: object) -> None:
         executive.interrupt()
 
     with request(asked, getattr(recorder, "beside", ())) as granted, on_signals(ended):
-        if wall is not None:
-            wall.calibrate(pacer.frame_ns)
+        if isinstance(clock, WallClock):
+            clock.calibrate(pacer.frame_ns)
         began = stopwatch()
         try:
             executive.run()

@@ -32,11 +32,10 @@ pytestmark = [
 ]
 STEPS = 3000
 ROUNDS = 3
-MOST = 3.0
+MOST = 1.5
 """The thread's time with a window, against its time without one.
 
-Publishing a step and reading the stick take 1.2 times as long as the compiled step: 2.2 in all.
-A collection of garbage before each run used to count in both times, and hid that.
+Both times are of whole runs, with the collection of garbage before the first frame.
 """
 
 
@@ -73,7 +72,7 @@ def watched(tmp_path: Path) -> Iterator[Cockpit]:
     assert len(moved(tmp_path)) > 0
 
 
-def test_it_costs_less_than_two_steps_and_waits_for_nothing(watched: Cockpit) -> None:
+def test_it_costs_less_than_the_step_and_waits_for_nothing(watched: Cockpit) -> None:
     clock = FakeClock()
     spent(clock, None)
     alone, seen = [], []

@@ -10,7 +10,7 @@ from emulated_board_parts import need
 
 from hitl.boards.node import FILES, find_node, library
 
-CHECK = Path(__file__).with_name("avr8js_timers.cjs")
+CHECK = Path(__file__).parents[1] / "helpers" / "avr8js_timers.cjs"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

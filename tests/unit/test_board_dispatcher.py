@@ -93,7 +93,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = [
         BOARD / "board.c",
         FIRMWARE / "protocol.c",
-        Path(__file__).with_name("board_driver.c"),
+        Path(__file__).parents[1] / "helpers" / "board_driver.c",
     ]
     flags += ["-std=c99", *WARNINGS, *sanitized(), f"-I{FIRMWARE}", f"-I{BOARD}"]
     c_parts.compiled(*flags, *sources, "-o", out, folder=out.parent)

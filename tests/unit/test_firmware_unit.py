@@ -65,7 +65,7 @@ def compiled(reference: str, folder: Path) -> Path:
     for name, text in files.items():
         (place / name).write_text(text)
     driver = place / "rtsim_driver.c"
-    driver.write_text(Path(__file__).with_name("unit_driver.c").read_text())
+    driver.write_text((Path(__file__).parents[1] / "helpers" / "unit_driver.c").read_text())
     own = [folder / "src" / "rtsim" / name for name in ("board.c", "protocol.c")]
     sources = [driver, *own, *(place / name for name in files if name.endswith(".c"))]
     flags = ["-std=gnu11", *sanitized(), "-ffp-contract=off", "-Wall", "-Wno-unused-function"]

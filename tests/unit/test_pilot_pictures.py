@@ -25,7 +25,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_it_is_the_picture_that_was_looked_at(name: str) -> None:
-    """If it is meant to be another: python tests/unit/reference_pictures.py, and look at it."""
+    """If it is meant to be another: python tests/helpers/reference_pictures.py, and look at it."""
     assert same(pixels(drawn(name)), reference(name))
 
 

@@ -117,7 +117,7 @@ class _Witness:
             self._move()
 
     def _move(self) -> None:
-        sys.path.append(str(ROOT / "tests" / "unit"))
+        sys.path.append(str(ROOT / "tests" / "helpers"))
         from virtual_joystick import VirtualJoystick
 
         joystick = VirtualJoystick(axes=len(self._script[0][1]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -29,3 +31,14 @@ def emulator() -> None:
         if os.environ.get("RTSIM_STRICT"):
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def _no_window_is_left() -> Iterator[None]:
+    """Fail a test that leaves SDL's display open: the next test would get that video driver."""
+    yield
+    pygame = sys.modules.get("pygame")
+    if pygame is not None and pygame.display.get_init():
+        driver = pygame.display.get_driver()
+        pygame.display.quit()
+        pytest.fail(f"the test leaves the display of SDL's driver {driver!r} open", pytrace=False)

@@ -204,11 +204,16 @@ def test_what_is_shown_changes_no_bit_of_a_run() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_recording_is_played_in_the_scene_that_it_names() -> None:
+def test_a_recording_is_played_in_the_scene_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     playback = Playback(trace_of(ball(scene="meadow", colour=GREEN)))
-    surface = pygame.display.set_mode((320, 180))
-    play(surface, playback, Window(headless=True), 16.0, (0, playback.end_ns), FakeClock())
-    assert colour_of(surface) == GREEN
+    pygame.display.init()
+    try:
+        surface = pygame.display.set_mode((320, 180))
+        play(surface, playback, Window(headless=True), 16.0, (0, playback.end_ns), FakeClock())
+        assert colour_of(surface) == GREEN
+    finally:
+        pygame.display.quit()
 
 
 def test_a_recording_of_version_0_1_is_played_in_the_scene_of_its_scenario() -> None:

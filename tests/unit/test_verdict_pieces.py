@@ -52,10 +52,17 @@ def test_the_element_with_the_largest_difference_is_that_of_its_row() -> None:
     assert found.first == tag(1)
 
 
-def test_different_bits_of_equal_values_have_the_first_row_as_their_worst() -> None:
-    found = judged([0.0, 0.0, 0.0], [0.0, -0.0, 0.0])
-    assert (found.worst, found.first, found.max_abs) == (tag(0), tag(1), 0.0)
+def test_different_bits_of_equal_values_are_located_where_they_are() -> None:
+    found = judged([0.0, 0.0, 0.0, 0.0], [0.0, -0.0, 0.0, -0.0])
+    assert (found.worst, found.first, found.max_abs) == (tag(1), tag(1), 0.0)
     assert found.reason == "equal values with different bits at 0.001 s +1"
+    a = np.zeros((3, 3))
+    b = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -0.0], [0.0, -0.0, 0.0]])
+    found = judged(a, b)
+    assert (found.column, found.worst) == ("x_2", tag(1))
+    b[2, 1] = 1e-9
+    found = judged(a, b)
+    assert (found.column, found.worst, found.first) == ("x_1", tag(2), tag(1))
 
 
 def test_the_reason_is_of_the_first_failure() -> None:
@@ -91,6 +98,7 @@ def test_relative_differences_of_zeros_are_zero_or_infinite() -> None:
         ),
         ([0.0, 10.0, 5.0], [0.0, 10.0, 6.0], 2.0, "tolerance 2 above a tenth of its range 10"),
         ([0.0, 10.0, 5.0], [0.0, 10.0, 5.0], 2.0, ""),
+        ([0.0, 1.0, 0.5], [0.0, 1.0, 0.55], 0.5, "tolerance 0.5 above a tenth of its range 1"),
         (
             [-4.0, -4.0, -4.0], [-4.0, -4.0, -3.5], 1.0,
             "tolerance 1 above a tenth of its range 4, differs by 0.5",

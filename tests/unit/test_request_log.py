@@ -38,8 +38,9 @@ def plain(log: RequestLog) -> dict[str, Any]:
 def test_a_log_begins_without_steps() -> None:
     log = RequestLog(2)
     assert (log.steps, log.open, log.asked, log.checksum, log.forgotten) == (0, False, 0, 0, 0)
-    assert (log.tags.shape, log.tags.dtype) == ((0, 2), np.int64)
-    assert (log.inputs.shape, log.inputs.dtype) == ((0, 2), np.float64)
+    assert log.tags.shape == log.inputs.shape == (0, 2)
+    assert log.tags.dtype == np.int64
+    assert log.inputs.dtype == np.float64
     assert plain(log) == {
         "steps": 0, "open": False, "asked": 0, "checksum": 0, "tags": [], "inputs": [],
     }  # fmt: skip

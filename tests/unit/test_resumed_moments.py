@@ -18,7 +18,7 @@ from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.runs import resume
-from rtsim.runs.replay import BUILD_CHANGED
+from rtsim.runs.replay import BUILD_CHANGED, refly
 from rtsim.runs.resume import live_scenario, moment, nearest, started_again
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
@@ -70,7 +70,7 @@ class Leg:
 def legs(monkeypatch: pytest.MonkeyPatch) -> list[Leg]:
     """Each repetition that is made, in order."""
     out: list[Leg] = []
-    whole: Callable[..., None] = resume.refly
+    whole: Callable[..., None] = refly
 
     def noted(*given: Any, start: Checkpoint | None, stop_ns: int, **how: Any) -> None:
         began = None if start is None else start.ns // MS
@@ -207,7 +207,8 @@ def test_a_controller_is_started_by_the_package_that_knows_its_type(
     header = {"scenario": {"parts": {"law": part, "bare": {"type": "rtsim.controllers"}}}}
     made: Any = started_again(header, "law")
     assert made == ("rig", {"type": "rig", "file": "law.toml"}, {"gain": 2.0})
-    assert started_again(header, "bare") == ("rtsim.controllers", {}, {})
+    bare: Any = started_again(header, "bare")
+    assert bare == ("rtsim.controllers", {}, {})
 
 
 @pytest.mark.parametrize(("names", "told"), [([], "none"), (["sil", "rig"], "rig, sil")])

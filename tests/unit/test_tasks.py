@@ -139,7 +139,9 @@ def stands(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> 
 def counts(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:
     z[0] += x[0] + p[0]
     z[1] = t
-    z[2] = u[0] if t < 1.0 else np.nan
+    z[2] = u[0]
+    if t >= 1.0:
+        z[1:] = np.nan
 
 
 def built(model: Model, compile: Compilation = False, **how: Any) -> System:
@@ -177,7 +179,7 @@ def test_an_update_begins_at_once_and_without_a_priority() -> None:
 def test_an_update_that_makes_a_value_not_finite_names_it() -> None:
     system = built(UPDATED, update_period=1)
     around = Surroundings()
-    with pytest.raises(ModelError, match=r"update of plant \(model counting\) made seen not fin"):
+    with pytest.raises(ModelError, match=r"update of plant \(model counting\) made at not fin"):
         system.tasks[0].react(Tag(1000 * MS), around)
     assert around.written == []
 
@@ -280,13 +282,25 @@ def test_the_first_tick_of_each_timer_is_checked_before_machine_code_runs_it() -
         at_tick(task, around)
 
 
+def astray_at_once(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
+    z[40 if due[0] == 1.0 else 0] += 1.0
+
+
+def test_the_first_tick_of_a_single_timer_is_checked_too() -> None:
+    model = replace(TIMED, name="at_once", tick=astray_at_once, timers=TIMED.timers[:1])
+    (task,), around = built(model, True).tasks, Surroundings()
+    assert isinstance(task, TimerTask)
+    with pytest.raises(IndexError):
+        at_tick(task, around)
+
+
 @pytest.mark.parametrize(("where", "name"), [("x", "x"), ("z", "calls")])
 def test_a_tick_that_makes_a_value_not_finite_names_it(where: str, name: str) -> None:
     def breaks(due: Vector, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001
-        (x if where == "x" else z[1:])[0] = np.inf
+        (x if where == "x" else z[1:])[:] = np.inf
 
     model = Model(
-        "timed", Signals("x"), stands, discrete=Signals("who", "calls"), inputs=Signals("u"),
+        "timed", Signals("x"), stands, discrete=Signals("who", "calls", "r"), inputs=Signals("u"),
         timers=(Timer(Period.of(1)),), tick=breaks,
     )  # fmt: skip
     task, around = built(model).tasks[0], Surroundings()

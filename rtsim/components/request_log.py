@@ -19,7 +19,7 @@ from rtsim.core.tag import Tag
 
 _ROWS = 1024
 MOST_BYTES = 256 << 20
-"""Of inputs that are kept while running: more than two hours at 1 kHz with four inputs."""
+"""Of inputs that are kept while running: 90 minutes at 1 kHz with four inputs."""
 
 
 class RequestLog:

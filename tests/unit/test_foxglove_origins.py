@@ -119,7 +119,7 @@ def test_a_foreign_page_reaches_nothing() -> None:
 def test_origins_are_written_as_browsers_do() -> None:
     assert read_origins(["https://Viewer.example.org/"]) == ("https://viewer.example.org",)
     for text in ("viewer.example.org", "https://", "https://a/b", "*"):
-        with pytest.raises(ScenarioError, match="is no origin"):
+        with pytest.raises(ScenarioError, match="is not an origin"):
             read_origins([text])
 
 

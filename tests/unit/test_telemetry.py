@@ -311,7 +311,7 @@ def test_a_missing_package_is_said_with_what_to_type(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["--foxglove", "unstable"], "and the scenario before it"),
+        (["--foxglove", "unstable"], "write the scenario before --foxglove"),
         (["unstable", "--telemetry", "10"], "but nothing is being sent; add --foxglove"),
         (["unstable", "--foxglove", "1", "--telemetry", "x"], "write HZ or TOPIC=HZ"),
     ],

@@ -135,7 +135,9 @@ def test_a_body_says_what_is_wrong_with_it() -> None:
         Body("plane", geodetic=where, euler=turned, length=math.nan)
     with pytest.raises(UnknownName, match=r"unknown signal 'plane\.height'"):
         placed([Body("p", geodetic=(*where[:2], "plane.height"), euler=turned)], SIGNALS)
-    with pytest.raises(ScenarioError, match=r"plane\.altitude is in \[ft\]; it must be in rad"):
+    with pytest.raises(
+        ScenarioError, match=r"plane\.altitude has the unit \[ft\]; expected one of"
+    ):
         placed([Body("p", geodetic=where, euler=(*turned[:2], "plane.altitude"))], SIGNALS)
     assert Body.from_plain(PLANE.to_plain()) == PLANE
 

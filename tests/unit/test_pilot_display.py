@@ -237,11 +237,11 @@ def test_a_picture_that_cannot_be_saved_is_a_note(viewer: Viewer, tmp_path: Path
     viewer.display.screenshots = tmp_path / "gone"
     viewer.press(pygame.K_F12)
     assert viewer.display._notes[-1][1].startswith(
-        f"no picture {tmp_path / 'gone' / 'rtsim-001.png'}: "
+        f"cannot save the picture {tmp_path / 'gone' / 'rtsim-001.png'}: "
     )
     (tmp_path / "gone").mkdir()
     viewer.press(pygame.K_F12)
-    assert viewer.display._notes[-1][1].startswith("picture: ")
+    assert viewer.display._notes[-1][1].startswith("picture saved: ")
 
 
 def test_a_folder_of_pictures_that_vanishes_ends_nothing(
@@ -253,7 +253,8 @@ def test_a_folder_of_pictures_that_vanishes_ends_nothing(
     (folder / "frame-00000.png").unlink()
     folder.rmdir()
     wrong = [saving.look(viewer.display.save) for _ in range(3)]
-    assert all(text.startswith(f"no picture {folder / 'frame-00001.png'}: ") for text in wrong)
+    saved = f"cannot save the picture {folder / 'frame-00001.png'}: "
+    assert all(text.startswith(saved) for text in wrong)
     assert capfd.readouterr().err == f"{wrong[0]}\n"
     folder.mkdir()
     assert saving.look(viewer.display.save) == ""
@@ -297,7 +298,7 @@ def test_a_second_window_says_that_it_watches_and_why_an_order_was_refused(viewe
     assert other.stick(values, 0, 0, lost=False)
     viewer.press(pygame.K_p)
     seen += [text for _, text in viewer.display._notes]
-    assert seen[-1].endswith("another window has the stick; this one watches")
+    assert seen[-1].endswith("another window has control of the stick; this window only watches")
     assert viewer.ordered() == []
     other.leave()
     viewer.press(pygame.K_p)

@@ -82,13 +82,15 @@ def test_a_greeting_of_any_release_is_answered(machines: Machines) -> None:
 def test_a_run_of_another_release_is_told(machines: Machines) -> None:
     line = Line(machines.served, b"a")
     line.come.append(of_version(Format(MOON).schema(), 99))
-    with pytest.raises(SharedError, match=r"another release of rtsim .*version 99.*run both"):
+    with pytest.raises(
+        SharedError, match=r"another release of rtsim .*version 99.*use the same release"
+    ):
         RemoteExchange.by(line, patience_s=5.0)
     line = Line(machines.served, b"b")
     sealed = Format(MOON).schema()
     body = sealed[:8] + bytes(8) + sealed[16:-4]  # the same fields, in another order there
     line.come.append(body + struct.pack("<I", zlib.crc32(body)))
-    with pytest.raises(SharedError, match="lays out its records as another release"):
+    with pytest.raises(SharedError, match="uses the record layout of another release"):
         RemoteExchange.by(line, patience_s=5.0)
 
 
@@ -103,7 +105,7 @@ def test_a_schema_that_takes_too_much_is_refused_before_it_is_given_memory(
     assert greedy.places()[1] > MOST_BYTES
     line = Line(machines.served, b"a")
     line.come.append(Format(greedy).schema())
-    with pytest.raises(SharedError, match=f"at most {MOST_BYTES}"):
+    with pytest.raises(SharedError, match=f"the limit is {MOST_BYTES}"):
         RemoteExchange.by(line, patience_s=5.0)
 
 
@@ -116,7 +118,7 @@ def test_a_scene_that_is_none_is_refused(
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     schema = Schema(MOON.plants, MOON.stick, {"pid": 0, **about})
     shared = Shared.create(schema, tmp_path)
-    with pytest.raises(SharedError, match="what the run says of its scene cannot be read"):
+    with pytest.raises(SharedError, match="the scene of the run cannot be created"):
         watch(shared, Window(headless=True, size="160x120"), threading.Event())
     assert not pygame.display.get_init()
     shared.close()

@@ -88,7 +88,7 @@ def catalogue(system: System) -> dict[str, Any]:
     }
 
 
-def only_time(run: dict[str, Any]) -> dict[str, Any]:
+def without_signals(run: dict[str, Any]) -> dict[str, Any]:
     """Return ``run`` without signals, for a run that is too large to show.
 
     Clients can still pause the run, change its rate and end it.
@@ -126,7 +126,7 @@ def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]],
         add(name, port.value, name, port.signals, "")
     for target, item in sorted(system.changeable.items()):
         if target.partition(".")[0] in system.ports and target in _names(system):
-            continue  # a source's value is a signal already
+            continue  # the value of a source is already listed as a signal
         vector = item.vector[item.signals.slice(item.name)]
         add(target, vector, target.rpartition(".")[0], [item.signals[item.name]], "parameter")
     return found, room
@@ -182,7 +182,7 @@ class Sampler:
         self._values = np.frombuffer(self._buffer, np.float64, size, _STATE.size + 8 * counts)
 
     def take(self, counters: Counters) -> bytes:
-        """Return one sample as bytes; :func:`read_look` decodes it."""
+        """Return one sample as bytes; :func:`decode_sample` decodes it."""
         _STATE.pack_into(self._buffer, 0, *(getattr(counters, name) for name in STATE))
         self._counts[:] = self._counted
         at = 0
@@ -192,7 +192,7 @@ class Sampler:
         return bytes(self._buffer)
 
 
-def read_look(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
+def decode_sample(data: bytes, links: int) -> tuple[Counters, NDArray[np.int64], Vector]:
     """Decode a sample: the state, the latency counts and the values in the catalogue's order.
 
     The counts have the shape (``links``, CLASSES).  Raises :class:`ValueError` if the length of

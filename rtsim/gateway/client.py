@@ -47,7 +47,7 @@ class Run:
             self._caller.close()
             raise
 
-    # -- what there is
+    # -- description
 
     @property
     def scenario(self) -> str:

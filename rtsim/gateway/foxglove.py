@@ -23,8 +23,8 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.catalogue import Counters
-from rtsim.gateway.origins import Door
-from rtsim.gateway.placing import PlacedBody, Pose, World, placed
+from rtsim.gateway.origins import OriginCheck
+from rtsim.gateway.placing import PlacedBody, Pose, World, placed_bodies
 from rtsim.gateway.publishing import COUNTS, SCENE, TIMING, SampledTopic
 from rtsim.gateway.relay import TelemetryRelay
 from rtsim.gateway.shapes import BodyTrail, triangles
@@ -64,13 +64,13 @@ class Foxglove:
             self._groups[name] = _Group(spec, types[name], about, context)
         bodies = [Body.from_plain(data) for data in run.get("scene", ())]
         if bodies and any(t.name == SCENE for t in topics):
-            self._scene = _Scene(placed(bodies, run["signals"]), context)
+            self._scene = _Scene(placed_bodies(bodies, run["signals"]), context)
         self._server = foxglove.start_server(
             name=f"rtsim: {about['scenario']}", host="127.0.0.1", port=0, context=context,
             capabilities=[foxglove.Capability.Time], message_backlog_size=_BACKLOG,
         )  # fmt: skip
         self._relay = TelemetryRelay(
-            self._listener, self._server.port, Door(map(str, run.get("origins", ())))
+            self._listener, self._server.port, OriginCheck(map(str, run.get("origins", ())))
         )
         self._relay.start()
 
@@ -85,7 +85,7 @@ class Foxglove:
             else:
                 self._groups[topic.name].log(topic.row(counters, values), at_ns)
 
-    def again(self) -> None:
+    def rewound(self) -> None:
         """Begin a new session, so that viewers discard the data after the present time."""
         if self._server is not None:
             self._server.clear_session()

@@ -25,7 +25,7 @@ def read_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def check_beyond(text: str, unencrypted: bool) -> None:
+def check_exposure(text: str, unencrypted: bool) -> None:
     """Refuse an address that other machines can reach, unless ``unencrypted`` allows it.
 
     The protocol of the viewer has neither keys nor encryption.
@@ -35,14 +35,14 @@ def check_beyond(text: str, unencrypted: bool) -> None:
     with suppress(OSError, UnicodeError):  # listen() reports an unknown host name
         found = [str(row[4][0]) for row in socket.getaddrinfo(host, None)]
     if not unencrypted and not all(map(_is_loopback, found)):
-        raise _beyond(text)
+        raise _exposure_error(text)
 
 
 def _is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
-def _beyond(text: str) -> ScenarioError:
+def _exposure_error(text: str) -> ScenarioError:
     _, port = read_address(text)
     return ScenarioError(
         f"--foxglove {text} would serve other machines without encryption or keys. Leave HOST "
@@ -54,7 +54,7 @@ def _beyond(text: str) -> ScenarioError:
 
 def check_foxglove(text: str, unencrypted: bool = False) -> None:
     """Check that the address is valid and that foxglove-sdk is installed, without importing it."""
-    check_beyond(text, unencrypted)
+    check_exposure(text, unencrypted)
     if importlib.util.find_spec("foxglove") is None:
         raise ScenarioError(f"--foxglove needs the package foxglove-sdk; type: {INSTALL}")
 
@@ -68,7 +68,7 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
         end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         end.bind((host, port))
         if not unencrypted and not _is_loopback(str(end.getsockname()[0])):
-            raise _beyond(text)
+            raise _exposure_error(text)
         end.listen(16)
     except ScenarioError:
         end.close()

@@ -18,10 +18,10 @@ from rtsim.engine.commands.commands import CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox, PendingCommand
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.gateway.catalogue import Counters, Sampler, catalogue, only_time
+from rtsim.gateway.catalogue import Counters, Sampler, catalogue, without_signals
 from rtsim.gateway.listening import check_free
 from rtsim.gateway.pipe import Pipe, PipeError
-from rtsim.gateway.placing import placed
+from rtsim.gateway.placing import placed_bodies
 from rtsim.gateway.publishing import check_rates
 from rtsim.scenario.shown import Body
 from rtsim.timing.pacing import Pacer
@@ -55,14 +55,14 @@ class PipedInbox(Inbox):
         self._look, self._counters = Sampler(system, trace.tally), Counters(leg=self._leg)
         more = {"links": trace.tally.links, "leg": self._leg}
         run = {**self._about, **catalogue(system), **more}
-        placed([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
+        placed_bodies([Body.from_plain(body) for body in run.get("scene", ())], run["signals"])
         check_rates(run.get("telemetry", {}), run["signals"])
         if not self._pipe.fits({"run": run}):
-            run = only_time(run)
+            run = without_signals(run)
         if not self._pipe.send({"run": run}) and not self._pipe.gone:
             self.trouble = "the description of the run is too large for the pipe to its gateway"
 
-    def _left_ns(self, ns: int) -> int:
+    def _wait_ns(self, ns: int) -> int:
         """Return the wall-clock time until the tag at ``ns``, ns."""
         clock = None if self._pacer is None else self._pacer.clock
         if clock is None or not clock.paced or ns < 0:
@@ -83,12 +83,12 @@ class PipedInbox(Inbox):
             return
         try:
             for message in pipe.receive(MOST_AT_ONCE):
-                self._heard(message)
+                self._handle_message(message)
         except PipeError as error:
             self.trouble = str(error)
             pipe.gone = True
 
-    def _heard(self, message: Any) -> None:
+    def _handle_message(self, message: Any) -> None:
         if not isinstance(message, dict):
             raise PipeError("a message from the gateway is not a map")
         if "looks" in message:
@@ -104,7 +104,7 @@ class PipedInbox(Inbox):
         number = message.get("id")
 
         def answer(wrong: str, ns: int) -> None:
-            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._left_ns(ns)}
+            told = {"answer": number, "wrong": wrong, "ns": ns, "wait_ns": self._wait_ns(ns)}
             self._pipe.send(told)
 
         try:

@@ -1,8 +1,8 @@
 """Which web pages may watch a run: a browser names the site of a page in the header ``Origin``.
 
 Without this check, any page that is open in a browser of this machine could connect to the run and
-send its data anywhere.  The check concerns browsers only: other programs send no origin, or any
-origin that they like.
+send its data anywhere.  The check works for browsers only, because other programs can send any
+origin, or none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_origins(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-class Door:
+class OriginCheck:
     """Accepts or refuses the request that opens a connection.
 
     ``more`` are origins that may watch in addition to :data:`KNOWN` and this machine.
@@ -43,11 +43,11 @@ class Door:
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._may = {*KNOWN, *read_origins(more)}
 
-    def whole(self, said: bytes | bytearray) -> bool:
+    def is_complete(self, said: bytes | bytearray) -> bool:
         """Whether the head of the request is complete, or too long to wait for its end."""
         return said.find(b"\r\n\r\n") >= 0 or len(said) > LONGEST_HEAD
 
-    def against(self, said: bytes | bytearray) -> str:
+    def objection(self, said: bytes | bytearray) -> str:
         """Return why the request is refused, or an empty text if it is accepted."""
         head, end, _ = bytes(said).partition(b"\r\n\r\n")
         if not end:

@@ -106,7 +106,7 @@ class World:
         return self._turn @ rotation
 
 
-def placed(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
+def placed_bodies(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
     """Return the bodies of a scene; ``signals`` is the list of signals of the catalogue."""
     index = {str(row["name"]): k for k, row in enumerate(signals)}
     units = {str(row["name"]): str(row["unit"]) for row in signals}

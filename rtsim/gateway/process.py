@@ -28,7 +28,7 @@ from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import read_command
-from rtsim.gateway.catalogue import Counters, read_look
+from rtsim.gateway.catalogue import Counters, decode_sample
 from rtsim.gateway.pipe import Pipe, PipeError
 from rtsim.gateway.publishing import PlotJuggler, SamplePublisher, Viewer
 from rtsim.gateway.registry import RegisteredRun, enter
@@ -96,9 +96,9 @@ class GatewayProcess:
                     if said is None:
                         break
                     self._from_client(k, *said)
-            self._ask_for_looks()
+            self._request_samples()
         for place, who, theirs in self._asked.values():
-            self._say(place, who, theirs, error=self.ended or "the run has ended")
+            self._reply(place, who, theirs, error=self.ended or "the run has ended")
 
     # -- the loop
 
@@ -110,20 +110,20 @@ class GatewayProcess:
             for action in self.on_run:
                 action(self._run)
         elif "look" in message:
-            self._looked(*read_look(message["look"], len(self._run["links"])))
+            self._on_sample(*decode_sample(message["look"], len(self._run["links"])))
         elif "answer" in message:
             place, who, theirs = self._asked.pop(message["answer"], (0, b"", -1))
             if message["wrong"]:
-                self._say(place, who, theirs, error=message["wrong"])
+                self._reply(place, who, theirs, error=message["wrong"])
             else:
-                self._say(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
+                self._reply(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
         elif "unrecorded" in message:
             self._unrecorded = str(message["unrecorded"])
         elif "ended" in message:
             self.ended = str(message["ended"])
             self._pipe.send({"published": self._publisher.counts})
 
-    def _looked(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
+    def _on_sample(self, counters: Counters, counts: NDArray[np.int64], values: Vector) -> None:
         self._publisher.publish(counters, values)
         waiting, self._waiting = self._waiting, []
         latency = counts.tolist() if waiting else []
@@ -134,7 +134,7 @@ class GatewayProcess:
                 "telemetry": self._publisher.counts,
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
-            self._say(place, who, request.number, **what)
+            self._reply(place, who, request.number, **what)
         now = stopwatch()
         for (place, who), client in list(self._clients.items()):
             if client.rate_hz and now >= client.next_ns:
@@ -144,7 +144,7 @@ class GatewayProcess:
                 if not self._listeners[place].send(who, pack({"sample": sample})):
                     client.lost += 1
 
-    def _ask_for_looks(self) -> None:
+    def _request_samples(self) -> None:
         """Ask the loop for samples at the highest rate that is needed, 0 if nothing needs them."""
         now = stopwatch()
         for key, client in list(self._clients.items()):
@@ -164,15 +164,15 @@ class GatewayProcess:
             request = read_request(data)
             self._answer(place, who, request)
         except RequestError as error:
-            self._say(place, who, error.number, error=str(error))
+            self._reply(place, who, error.number, error=str(error))
         except RtsimError as error:
-            self._say(place, who, request.number, error=str(error))
+            self._reply(place, who, request.number, error=str(error))
 
     def _answer(self, place: int, who: bytes, request: ClientRequest) -> None:
         if not self._run:
             raise RequestError("the run has not begun yet", request.number)
         if request.do == "hello":
-            self._say(place, who, request.number, run=self._run)
+            self._reply(place, who, request.number, run=self._run)
         elif request.do == "command":
             self._command(place, who, request)
         elif request.do == "watch":
@@ -180,9 +180,9 @@ class GatewayProcess:
         else:
             self._indices(request)
             self._got_ns = stopwatch()
-            self._wait_for_look(place, who, request)
+            self._wait_for_sample(place, who, request)
 
-    def _wait_for_look(self, place: int, who: bytes, request: ClientRequest) -> None:
+    def _wait_for_sample(self, place: int, who: bytes, request: ClientRequest) -> None:
         """Add a request to the waiting ones; refuse it if the client has too many waiting."""
         theirs = sum((place, who) == (p, w) for p, w, _ in self._waiting)
         if theirs >= MOST_GETS or (not theirs and len(self._waiting) >= MOST_GETS * MOST_CLIENTS):
@@ -192,11 +192,11 @@ class GatewayProcess:
     def _indices(self, request: ClientRequest) -> list[int]:
         for name in request.names:
             if name not in self._index:
-                self._left_out(name)
+                self._check_left_out(name)
                 raise UnknownName("signal", name, self._index, "this run")
         return [self._index[n] for n in request.names]
 
-    def _left_out(self, name: str) -> None:
+    def _check_left_out(self, name: str) -> None:
         """Raise an error if ``name`` belongs to an entry that is too large to show."""
         for part in (name, name.partition(".")[0]):
             if many := self._run["left_out"].get(part):
@@ -228,9 +228,9 @@ class GatewayProcess:
         client.rate_hz, client.until_ns = request.rate_hz, stopwatch() + LEASE_NS
         if not request.rate_hz:
             del self._clients[(place, who)]
-        self._say(place, who, request.number)
+        self._reply(place, who, request.number)
 
-    def _say(self, place: int, who: bytes, number: int, **what: Any) -> None:
+    def _reply(self, place: int, who: bytes, number: int, **what: Any) -> None:
         if number < 0 and "error" not in what:
             return
         answer = {"v": VERSION, "id": number, "ok": "error" not in what, **what}

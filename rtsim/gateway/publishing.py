@@ -103,7 +103,7 @@ class Viewer(Protocol):
 
     def show(self, due: Sequence[SampledTopic], counters: Counters, values: Vector) -> None: ...
 
-    def again(self) -> None:
+    def rewound(self) -> None:
         """Begin anew, because simulated time went back."""
         ...
 
@@ -157,7 +157,7 @@ class SamplePublisher:
             return
         if counters.ns < self._ns:
             for viewer in self._viewers:
-                viewer.again()
+                viewer.rewound()
         due = self._due(now, all_of_them=counters.ns <= self._ns)
         if not due:
             return
@@ -213,7 +213,7 @@ class PlotJuggler:
             self._sent += sent
             self._lost += not sent
 
-    def again(self) -> None:
+    def rewound(self) -> None:
         """Do nothing: PlotJuggler sorts messages by time."""
 
     @property

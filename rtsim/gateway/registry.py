@@ -119,7 +119,7 @@ def _check_own(where: Path) -> None:
     try:
         about = where.lstat()
     except OSError:
-        return  # nothing there
+        return  # the folder does not exist
     wrong = ""
     if not stat.S_ISDIR(about.st_mode):
         wrong = "is not a folder"

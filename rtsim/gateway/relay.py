@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.origins import Door, refusal
+from rtsim.gateway.origins import OriginCheck, refusal
 
 MOST_WAITING = 1 << 18
 """Limit of the messages that wait for one viewer, bytes: some seconds at usual rates."""
@@ -141,21 +141,25 @@ class OutgoingQueue:
             self._begun = 0
             self._counts.sent += kind(frame) == _MESSAGE
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Discard the remaining frames, and count their messages as lost."""
         self._counts.lost += sum(kind(frame) == _MESSAGE for frame in self._frames)
         self._frames.clear()
 
 
-class _Line:
+class _Connection:
     """The connections for one viewer: to the viewer, and to the server."""
 
     def __init__(
-        self, viewer: socket.socket, server: socket.socket, counts: RelayCounts, door: Door
+        self,
+        viewer: socket.socket,
+        server: socket.socket,
+        counts: RelayCounts,
+        origin_check: OriginCheck,
     ) -> None:
         self.viewer, self.server = viewer, server
         self.asked = bytearray()
-        self._door: Door | None = door
+        self._origin_check: OriginCheck | None = origin_check
         """Checks the viewer's request; ``None`` after the request was accepted."""
         self.frames, self.waiting = FrameSplitter(), OutgoingQueue(counts)
         self.ending = False
@@ -168,14 +172,14 @@ class _Line:
 
     def to_server(self) -> None:
         """Forward the viewer's bytes; raises :class:`RtsimError` if the viewer is refused."""
-        if self._door is not None:
-            if not self._door.whole(self.asked):
+        if self._origin_check is not None:
+            if not self._origin_check.is_complete(self.asked):
                 return
-            if why := self._door.against(self.asked):
+            if why := self._origin_check.objection(self.asked):
                 with suppress(OSError):
                     self.viewer.send(refusal(why))
                 raise RtsimError(why)
-            self._door = None
+            self._origin_check = None
         with suppress(BlockingIOError):
             while self.asked:
                 del self.asked[: self.server.send(self.asked)]
@@ -190,41 +194,43 @@ class _Line:
 class TelemetryRelay(threading.Thread):
     """Connects the viewers of ``listener`` to ``target``, a port of this machine, until closed."""
 
-    def __init__(self, listener: socket.socket, target: int, door: Door | None = None) -> None:
+    def __init__(
+        self, listener: socket.socket, target: int, origin_check: OriginCheck | None = None
+    ) -> None:
         super().__init__(name="relay", daemon=True)
-        self._door = door or Door()
+        self._origin_check = origin_check or OriginCheck()
         self._listener, self._target = listener, target
         self._selector = selectors.DefaultSelector()
-        self._bell, self._ear = socket.socketpair()
-        self._lines: list[_Line] = []
+        self._waker, self._wake_end = socket.socketpair()
+        self._lines: list[_Connection] = []
         self._until_ns = 0
         self.counts = RelayCounts()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ, None)
-        self._selector.register(self._ear, selectors.EVENT_READ, None)
+        self._selector.register(self._wake_end, selectors.EVENT_READ, None)
 
     def close(self, seconds: float = 0.5) -> None:
         """Stop after the server has stopped; send the rest first, for at most ``seconds``."""
         self._until_ns = stopwatch() + round(seconds * NS_PER_S)
-        self._bell.send(b"x")
+        self._waker.send(b"x")
         self.join()
-        self._bell.close()
+        self._waker.close()
 
     def run(self) -> None:
         while not self._over():
             for key, mask in self._selector.select(0.05 if self._until_ns else None):
                 if key.fileobj is self._listener:
                     self._accept()
-                elif key.fileobj is self._ear:
-                    self._selector.unregister(self._ear)
-                elif isinstance(key.data, _Line) and key.data in self._lines:
+                elif key.fileobj is self._wake_end:
+                    self._selector.unregister(self._wake_end)
+                elif isinstance(key.data, _Connection) and key.data in self._lines:
                     self._pass(key.data, key.fileobj is key.data.viewer, mask)
         for line in list(self._lines):
-            line.waiting.give_up()
+            line.waiting.discard()
             self._end(line)
         self._selector.close()
         self._listener.close()
-        self._ear.close()
+        self._wake_end.close()
 
     def _over(self) -> bool:
         if not self._until_ns:
@@ -243,14 +249,14 @@ class TelemetryRelay(threading.Thread):
                 viewer.close()
                 return
             viewer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-            line = _Line(viewer, server, self.counts, self._door)
+            line = _Connection(viewer, server, self.counts, self._origin_check)
             for end in (viewer, server):
                 end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._selector.register(end, selectors.EVENT_READ, line)
             self._lines.append(line)
 
-    def _pass(self, line: _Line, viewers: bool, mask: int) -> None:
+    def _pass(self, line: _Connection, viewers: bool, mask: int) -> None:
         try:
             if mask & selectors.EVENT_READ:
                 if not viewers:
@@ -270,13 +276,13 @@ class TelemetryRelay(threading.Thread):
             return
         self._watch(line)
 
-    def _watch(self, line: _Line) -> None:
+    def _watch(self, line: _Connection) -> None:
         """Select the events to wait for; stop reading while the bytes read cannot be forwarded."""
         full = len(line.asked) >= _MOST_ASKED
-        self._wish(line, line.viewer, not full, bool(line.waiting))
-        self._wish(line, line.server, not line.ending, bool(line.asked))
+        self._select(line, line.viewer, not full, bool(line.waiting))
+        self._select(line, line.server, not line.ending, bool(line.asked))
 
-    def _wish(self, line: _Line, end: socket.socket, read: bool, write: bool) -> None:
+    def _select(self, line: _Connection, end: socket.socket, read: bool, write: bool) -> None:
         wanted = selectors.EVENT_READ * read | selectors.EVENT_WRITE * write
         known = end in self._selector.get_map()
         if not wanted:
@@ -287,7 +293,7 @@ class TelemetryRelay(threading.Thread):
         else:
             self._selector.register(end, wanted, line)
 
-    def _end(self, line: _Line) -> None:
+    def _end(self, line: _Connection) -> None:
         self._lines.remove(line)
         for end in (line.viewer, line.server):
             if end in self._selector.get_map():

@@ -10,7 +10,7 @@ READY = "ready"
 """The first line of output if the process is ready; otherwise the line is an error message."""
 
 
-def ends_with_input() -> threading.Event:
+def input_closed() -> threading.Event:
     """Return an event that is set when the standard input closes.
 
     The input closes when the simulation ends, also if it is killed.  Nothing is written to it.

@@ -102,7 +102,7 @@ class Shaker:
         return Pulse(low, 0.5 * low, _PULSE_MS)
 
 
-def checked(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
+def checked_cues(cues: Iterable[Cue], plants: Mapping[str, Signals]) -> tuple[Cue, ...]:
     """Return ``cues``; raises an error if a cue's signal is unknown or not a scalar."""
     out = tuple(cues)
     for cue in out:

@@ -29,6 +29,6 @@ _SCENES: dict[str, Mapping[str, Any]] = {
 """By the name of the scenario; recordings of later versions name the scene themselves."""
 
 
-def seen_as(scenario: str) -> dict[str, Any]:
+def default_scene(scenario: str) -> dict[str, Any]:
     """Return the description for the viewer, for a recording that names no scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}

@@ -57,7 +57,7 @@ class Flow:
             return []
         if self._number > self._acknowledged and now - self._moved_ns >= _LOST_NS:
             self._acknowledged, self._moved_ns = self._number, now
-            self._changes.again()
+            self._changes.send_all()
             self._whole = True
         records = {}
         if self._number - self._acknowledged < MOST_UNDER_WAY:

@@ -19,7 +19,7 @@ from rtsim.engine.commands.commands import Command, CommandError, read_command
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.pilot.cues import checked
+from rtsim.pilot.cues import checked_cues
 from rtsim.pilot.orders import CHECKPOINT, QUIT, RETURN, order_to_command, reason_to_words
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.pictures import Pictures
@@ -104,7 +104,7 @@ class PilotInbox(Inbox):
         if self._began_ns is None:
             self._began_ns = system.ns
         elif self._stick is not None:
-            self._stick.again()
+            self._stick.repeat()
         self._pictures.attach(system, pacer.clock)
         if self._beside is not None:
             self._beside.attach(system, pacer, trace)
@@ -240,7 +240,7 @@ class Cockpit:
             (name, readable(plant, scenario.parts))
             for name, plant in sorted(scenario.of(PlantPart).items())
         )
-        cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
+        cues = [cue.to_plain() for cue in checked_cues(scenario.cues, dict(plants))]
         about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
         self.shared = Shared.create(Schema(plants, signals, about))
         self.stick: SharedStick | None = None

@@ -33,7 +33,7 @@ def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
     path = Path(name)
     try:
         with os.fdopen(number, "r+b") as file:
-            _hold(number)
+            _lock(number)
             file.write(data)
             file.flush()
             return path, mmap.mmap(number, len(data))
@@ -47,18 +47,18 @@ def sweep(folder: Path, magic: bytes) -> None:
     """Remove the files of this user's killed runs; such a file begins with ``magic``."""
     for path in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            if _left(path, magic):
+            if _is_abandoned(path, magic):
                 path.unlink()
 
 
-def _hold(number: int) -> None:
+def _lock(number: int) -> None:
     """Lock the file as long as it is mapped, so that :func:`sweep` does not remove it."""
     if sys.platform != "win32":
         with suppress(OSError):
             fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
-def _left(path: Path, magic: bytes) -> bool:
+def _is_abandoned(path: Path, magic: bytes) -> bool:
     """Whether no process has the file locked.
 
     A process id would not do, because another process can have the same id by now.

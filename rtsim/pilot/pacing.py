@@ -82,11 +82,11 @@ class Durations:
 
     def add(self, ns: int) -> None:
         if self._filled == _BLOCK:
-            self.count_in()
+            self.count_buffered()
         self._block[self._filled] = ns
         self._filled += 1
 
-    def count_in(self) -> None:
+    def count_buffered(self) -> None:
         """Count the durations added so far, which takes about 20 us.
 
         This happens by itself at every 64th duration; call it earlier at a convenient time.
@@ -96,7 +96,7 @@ class Durations:
 
     def quantile(self, p: float) -> int:
         """Return the quantile ``p``, ns; 0 without samples, the maximum with too few samples."""
-        self.count_in()
+        self.count_buffered()
         found = self._spread.quantile(p)
         return (self._spread.max or 0) if found is None else found
 
@@ -106,5 +106,5 @@ class Durations:
 
     @property
     def greatest(self) -> int:
-        self.count_in()
+        self.count_buffered()
         return self._spread.max or 0

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rtsim.core.errors import RecordingError, RtsimError
-from rtsim.pilot.cues import checked
-from rtsim.pilot.flights import seen_as
+from rtsim.pilot.cues import checked_cues
+from rtsim.pilot.flights import default_scene
 from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.record.reading import Recording, TrackData
@@ -72,14 +72,14 @@ def _about(header: Mapping[str, Any]) -> dict[str, Any]:
     shown = header.get("shown")
     if isinstance(shown, Mapping):
         return {**shown, "scenario": reference}
-    return seen_as(reference)
+    return default_scene(reference)
 
 
 def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]:
     """Return the cues of the recording; none if they are malformed."""
     try:
         cues = [Cue.from_plain(plain) for plain in recording.header.get("cues", ())]
-        return checked(cues, {name: plant.signals for name, plant in plants.items()})
+        return checked_cues(cues, {name: plant.signals for name, plant in plants.items()})
     except (RtsimError, TypeError, AttributeError):
         return ()
 

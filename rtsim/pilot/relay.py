@@ -20,7 +20,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.net.keys import Keys
 from rtsim.core.net.sockets import ListeningSocket
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.child import READY, ends_with_input
+from rtsim.pilot.child import READY, input_closed
 from rtsim.pilot.flow import Flow
 from rtsim.pilot.seat import NOBODY, Seat
 from rtsim.pilot.sequence import Writer
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("endpoint")
     parser.add_argument("--keys", type=Path, required=True)
     given = parser.parse_args(arguments)
-    over = ends_with_input()
+    over = input_closed()
     try:
         shared = Shared.open(given.shared)
         most = Format(shared.schema).most_to_run + _MARGIN

@@ -77,10 +77,10 @@ class RemoteExchange:
 
         Raises :class:`SharedError` if no answer comes, or if the run has another release of rtsim.
         """
-        return cls.by(Caller(endpoint, keys), patience_s)
+        return cls.over_line(Caller(endpoint, keys), patience_s)
 
     @classmethod
-    def by(
+    def over_line(
         cls,
         line: RunConnection,
         patience_s: float = PATIENCE_S,
@@ -89,7 +89,7 @@ class RemoteExchange:
         """Connect as :meth:`connect` does, over the connection ``line``."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
-            self = cls(line, _ask(line, until), clock)
+            self = cls(line, _request_schema(line, until), clock)
             while not self.complete:
                 if self._refused:
                     raise SharedError(f"{line.endpoint}: {self._refused}")
@@ -162,7 +162,7 @@ def _memory(shape: Shape) -> memoryview:
     return memoryview(bytearray(shape.size))
 
 
-def _ask(line: RunConnection, until: int) -> Schema:
+def _request_schema(line: RunConnection, until: int) -> Schema:
     format = Format(None)
     while stopwatch() < until:
         line.send(format.hello())
@@ -182,7 +182,7 @@ def _ask(line: RunConnection, until: int) -> Schema:
             if message.head.kind == OVER:
                 raise SharedError(f"{line.endpoint}: {message.text}")
             if message.head.kind == SCHEMA:
-                return _own(Schema.from_json(message.text), message, line.endpoint)
+                return _check_layout(Schema.from_json(message.text), message, line.endpoint)
             data = line.receive(0)
     raise SharedError(
         f"no answer from {line.endpoint}; check that a run with --view tcp://... is in progress "
@@ -190,7 +190,7 @@ def _ask(line: RunConnection, until: int) -> Schema:
     )
 
 
-def _own(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
+def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
     """Return ``schema``; raises :class:`SharedError` if its records have another layout here."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(

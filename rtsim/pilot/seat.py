@@ -21,7 +21,7 @@ FREE_NS = NS_PER_S
 _WHO = STICK.index("who")
 
 
-def newcomer() -> int:
+def new_viewer_number() -> int:
     """Return a random number that identifies a new viewer."""
     return secrets.randbits(62) | 1
 

@@ -104,7 +104,10 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True)
 class Schema:
-    """The plants and the stick of a run; ``about`` is plain data for the viewer, such as scene."""
+    """The plants and the stick of a run.
+
+    ``about`` is plain data for the viewer, such as the names of the scenario and the scene.
+    """
 
     plants: tuple[tuple[str, Signals], ...]
     """The name of each plant, and the signals of ``[x, z, u, y]``."""

@@ -46,7 +46,7 @@ class SharedStick:
         self._held: Vector = self._said
         """The values at which the viewer became silent."""
 
-    def again(self) -> None:
+    def repeat(self) -> None:
         """Return the present values at the next poll, because the run went back to a checkpoint."""
         self._again = self._number > 0
 

@@ -222,7 +222,7 @@ class Changes:
         self._readers = readers
         self._seen = dict.fromkeys(readers, 0)
 
-    def again(self) -> None:
+    def send_all(self) -> None:
         """Let the next call of :meth:`take` return all records, because messages may be lost."""
         self._seen = dict.fromkeys(self._readers, 0)
 

@@ -23,7 +23,7 @@ from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.seat import NOBODY
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Shared
 from rtsim.pilot.viewer.frames import _HEARD_NS, BACK_S, FAR_BACK_S, Display
-from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, Saving, _mapping, _why
+from rtsim.pilot.viewer.process import CLOSED, QUIT, UNHEARD, PictureSaver, _end_reason, _mapping
 from rtsim.pilot.viewer.state import Picture, RunState, Telling
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.clock import FAKE_START, FakeClock
@@ -78,7 +78,7 @@ class Viewer:
 
     def why(self) -> str:
         """What would be said of the end, with nobody but the window to end it."""
-        return _why(self.display, ended=False, over="")
+        return _end_reason(self.display, ended=False, over="")
 
     def ordered(self) -> list[int]:
         """Kinds, in their order."""
@@ -248,7 +248,7 @@ def test_a_folder_of_pictures_that_vanishes_ends_nothing(
     viewer: Viewer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "pictures"
-    saving = Saving(folder, 0.0)
+    saving = PictureSaver(folder, 0.0)
     assert saving.look(viewer.display.save) == ""
     (folder / "frame-00000.png").unlink()
     folder.rmdir()

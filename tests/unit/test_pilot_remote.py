@@ -291,7 +291,7 @@ def test_no_flipped_byte_is_believed(at: int, flipped: bytes) -> None:
 
 def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
     publish(machines, 6.0)
-    remote = RemoteExchange.by(machines.answered(b"a"), clock=machines.time.here)
+    remote = RemoteExchange.over_line(machines.answered(b"a"), clock=machines.time.here)
     assert remote.schema == MOON
     pair = seen(remote)
     assert pair is not None
@@ -301,12 +301,12 @@ def test_a_schema_is_asked_for_and_waited_for(machines: Machines) -> None:
 def test_nobody_answers_or_somebody_else_does(machines: Machines) -> None:
     line = Line(machines.served, b"a")
     with pytest.raises(SharedError, match=r"nobody answers at tcp://elsewhere:5998.*rtsim|keys"):
-        RemoteExchange.by(line, patience_s=0.01)
+        RemoteExchange.over_line(line, patience_s=0.01)
     assert line.cut
     line = Line(machines.served, b"b")
     line.come.append(b"HTTP/1.1 400 Bad Request")
     with pytest.raises(SharedError, match="does not serve a window of rtsim"):
-        RemoteExchange.by(line, patience_s=5.0)
+        RemoteExchange.over_line(line, patience_s=5.0)
 
 
 def test_what_is_too_large_for_a_message_is_refused() -> None:

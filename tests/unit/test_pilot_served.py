@@ -52,7 +52,9 @@ def test_one_viewer_too_many_is_told_so_when_it_asks(machines: Machines) -> None
     publish(machines)
     machines.pass_by(10)
     with pytest.raises(SharedError, match=rf"tcp://elsewhere:5998: {FULL}"):
-        RemoteExchange.by(machines.answered(b"late"), patience_s=5.0, clock=machines.time.here)
+        RemoteExchange.over_line(
+            machines.answered(b"late"), patience_s=5.0, clock=machines.time.here
+        )
     assert machines.relay.skipped == 0
 
 
@@ -85,13 +87,13 @@ def test_a_run_of_another_release_is_told(machines: Machines) -> None:
     with pytest.raises(
         SharedError, match=r"another release of rtsim .*version 99.*use the same release"
     ):
-        RemoteExchange.by(line, patience_s=5.0)
+        RemoteExchange.over_line(line, patience_s=5.0)
     line = Line(machines.served, b"b")
     sealed = Format(MOON).schema()
     body = sealed[:8] + bytes(8) + sealed[16:-4]  # the same fields, in another order there
     line.come.append(body + struct.pack("<I", zlib.crc32(body)))
     with pytest.raises(SharedError, match="uses the record layout of another release"):
-        RemoteExchange.by(line, patience_s=5.0)
+        RemoteExchange.over_line(line, patience_s=5.0)
 
 
 # -- what is claimed
@@ -106,7 +108,7 @@ def test_a_schema_that_takes_too_much_is_refused_before_it_is_given_memory(
     line = Line(machines.served, b"a")
     line.come.append(Format(greedy).schema())
     with pytest.raises(SharedError, match=f"the limit is {MOST_BYTES}"):
-        RemoteExchange.by(line, patience_s=5.0)
+        RemoteExchange.over_line(line, patience_s=5.0)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_of_a_run_that_was_killed_nothing_is_left_and_its_viewers_hear_it(
     keys_of(keys)
     shared = Shared.create(MOON, tmp_path)
     Line(line, b"a").send(Format(MOON).records(Head(RECORDS, 1), {})[0])
-    monkeypatch.setattr(relay, "ends_with_input", lambda: over)
+    monkeypatch.setattr(relay, "input_closed", lambda: over)
     monkeypatch.setattr(relay, "ListeningSocket", line)
     assert relay.main([str(shared.path), "tcp://127.0.0.1:1", "--keys", str(keys)]) == 0
     assert not shared.path.exists()

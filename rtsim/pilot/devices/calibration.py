@@ -179,7 +179,7 @@ class Calibration:
                 return "too few samples: wait a second, then continue"
             if moved.noise > _STILL:
                 self._moved = {}  # earlier movements do not count once the controls are released
-                return f"{self._called(axis)} moves: let go of all controls and wait a second"
+                return f"{self._axis_name(axis)} moves: let go of all controls and wait a second"
         if self.step[0] == REST:
             self._rests = self._moved
         else:
@@ -202,13 +202,13 @@ class Calibration:
             return f"no axis moved: hold the control of {name} at its end, or skip {name}"
         if len(away) > 1 and abs(away[1][1]) > _ALSO * abs(away[0][1]):
             return (
-                f"{self._called(away[0][0])} and {self._called(away[1][0])} both moved: "
+                f"{self._axis_name(away[0][0])} and {self._axis_name(away[1][0])} both moved: "
                 f"move only the control of {name}"
             )
         axis, far = away[0]
         for other, (taken, _) in self._chosen.items():
             if taken == axis:
-                return f"{self._called(axis)} already moves {other}: move the control of {name}"
+                return f"{self._axis_name(axis)} already moves {other}: move the control of {name}"
         moved = self._moved[axis]
         self._chosen[name] = axis, moved.most if far > 0 else moved.least
         return ""
@@ -221,10 +221,10 @@ class Calibration:
         axis, high = self._chosen[name]
         moved = self._moved.get(axis)
         if moved is None or abs(high - moved.now) < max(_MOVED, 2.0 * LEAST_TRAVEL):
-            return f"{self._called(axis)} has not moved: hold the control at its other end"
+            return f"{self._axis_name(axis)} has not moved: hold the control at its other end"
         rest = self._rests[axis].rest
         if self.values[name].low < 0.0 and abs(moved.now - rest) < _STILL * abs(high - rest):
-            return f"{self._called(axis)} is at rest: hold the control at its other end"
+            return f"{self._axis_name(axis)} is at rest: hold the control at its other end"
         self._ends[name] = moved.least if moved.now < high else moved.most
         return ""
 
@@ -259,5 +259,5 @@ class Calibration:
         )
         return MeasuredAxis(kind, device, axis[0], source, noise, springs)
 
-    def _called(self, axis: Axis) -> str:
+    def _axis_name(self, axis: Axis) -> str:
         return f"axis {axis[1]} of {self._names[axis[0]][1]}"

@@ -55,7 +55,7 @@ class Horn:
         try:
             # If a system library is missing, the attribute pygame.mixer is a stand-in that warns.
             self._mixer = import_module("pygame.mixer")
-            with _hushed():
+            with _without_error_output():
                 self._mixer.init(RATE, -16, 1, _BUFFER, allowedchanges=0)
             self._sound = self._mixer.Sound(buffer=tone().tobytes())
         except (pygame.error, NotImplementedError, ImportError) as error:
@@ -76,7 +76,7 @@ class Horn:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
+def _without_error_output() -> Iterator[None]:
     """Suppress the error output, because ALSA writes to it if there is no sound card."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)

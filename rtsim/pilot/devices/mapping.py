@@ -222,7 +222,9 @@ def _source(kind: str, table: Any, where: str) -> AxisSource | KeySource:
         of = _button if kind == "buttons" else _key
         minus, plus = (of(table.get(side), f"{where}.{side}") for side in ("minus", "plus"))
         if minus == plus:
-            raise MappingError(f"{where}: minus and plus are both {plus!r}; give different ones")
+            raise MappingError(
+                f"{where}: minus and plus are both {plus!r}; give two different names"
+            )
         spring = _flag(table.get("spring", True), f"{where}.spring")
         return KeySource(minus, plus, 2.0 if rate is None else abs(rate), spring, name)
     return AxisSource(

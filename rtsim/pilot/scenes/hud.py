@@ -110,7 +110,7 @@ class HeadUp:
     def _flight_path(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Where it goes, which is not where it points."""
+        """Draw the direction of flight, which differs from the direction of the nose."""
         at = camera.direction(flight.velocity)
         if at is None or float(np.abs(flight.velocity).max()) < 1.0:
             return

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pygame
 
-from rtsim.pilot.scenes.past import Pasts
+from rtsim.pilot.scenes.past import PastStates
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, no_picture, write
 
@@ -35,7 +35,7 @@ class OrbitScene:
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._name = str(about.get("plant", "moon"))
-        self._pasts = Pasts(_KEPT)
+        self._pasts = PastStates(_KEPT)
         self._extent = 0.0
         self._speed = 0.0
         places = np.random.default_rng(7).random((_STARS, 3))

@@ -44,7 +44,7 @@ class KeptStates:
         return int(times[-1] - times[0]) * (self._most - 1) // (len(times) - 1)
 
 
-class Pasts:
+class PastStates:
     """The past of all plants: from the moment if it has one, else from the pictures so far."""
 
     def __init__(self, most: int = KEPT) -> None:

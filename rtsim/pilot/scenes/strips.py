@@ -12,7 +12,7 @@ import numpy as np
 import pygame
 
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.pilot.scenes.past import Pasts
+from rtsim.pilot.scenes.past import PastStates
 from rtsim.pilot.scenes.scene import SceneMoment, ScenePast, Shown
 from rtsim.pilot.scenes.text import Colour, write
 
@@ -44,7 +44,7 @@ class StripScene:
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
         """``about`` can have the entry ``note``, a text for the beginning of the head line."""
-        self._pasts = Pasts()
+        self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None:
@@ -124,7 +124,7 @@ def draw_strip(
     for share in (0.0, 0.5, 1.0):
         y = area.bottom - 5 - round(share * (area.height - 10))
         pygame.draw.line(surface, RULE, (area.left, y), (area.right - 1, y))
-    for text, y in zip(told_apart(low, high), (area.bottom - 8, area.top + 8), strict=True):
+    for text, y in zip(distinct_texts(low, high), (area.bottom - 8, area.top + 8), strict=True):
         write(surface, text, (area.right + 4, y), 17, FAINT)
     surface.set_clip(area)
     half = 180.0 if strip.signal.unit == "deg" else math.pi
@@ -160,7 +160,7 @@ def scale(values: Vector) -> tuple[float, float]:
     return (lower, upper) if math.isfinite(upper - lower) else (low, high)
 
 
-def told_apart(low: float, high: float) -> tuple[str, str]:
+def distinct_texts(low: float, high: float) -> tuple[str, str]:
     """Return both ends of a scale as texts with as many digits as needed.
 
     The texts differ, and are exact to a twentieth of the difference of the ends.

@@ -122,9 +122,9 @@ class Display:
     def _wait(self) -> None:
         """Draw a message while the first state is missing, because the model is being compiled."""
         self._surface.fill(DARK)
-        if self._helped():
+        if self._help_shown():
             draw_help(self._surface, self._controls.movers)
-        draw_notes(self._surface, [_WAITING, *self._noted()])
+        draw_notes(self._surface, [_WAITING, *self._present_notes()])
         pygame.display.flip()
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Display:
 
     def _warn(self, plants: Mapping[str, Shown], standing: bool) -> tuple[Warned, ...]:
         """Signal the cues by stick and horn; return those that are on."""
-        self._notes_of(self._cueing.news)
+        self._note_all(self._cueing.news)
         flying = self._controls.flying
         return self._cueing.follow(plants, standing, self._devices.rumble, flying, stopwatch())
 
@@ -145,10 +145,10 @@ class Display:
         values = self._controls.update(look, initiated)
         self._telling.stick(values, initiated, stopwatch(), bool(self._controls.lost))
         self._telling.exchange()
-        self._notes_of(self._devices.news)
+        self._note_all(self._devices.news)
 
     def _overlay(self) -> None:
-        notes = self._noted()
+        notes = self._present_notes()
         refusal = self._said.refusal()
         if refusal:
             self.note(f"refused: {refusal}")
@@ -156,7 +156,7 @@ class Display:
         if len(self._done) > 1:
             fps = (len(self._done) - 1) * NS_PER_S / max(1, self._done[-1] - self._done[0])
         draw_strip(self._surface, self._said.integers, self._said.rate, fps, self._frames.dropped)
-        if self._helped():
+        if self._help_shown():
             draw_help(self._surface, self._controls.movers)
         watches = [] if self._telling.flies else [WATCHES]
         draw_notes(self._surface, [*watches, *self._controls.lost, *notes])
@@ -197,12 +197,12 @@ class Display:
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
 
-    def _notes_of(self, news: list[str]) -> None:
+    def _note_all(self, news: list[str]) -> None:
         for text in news:
             self.note(text)
         news.clear()
 
-    def _noted(self) -> list[str]:
+    def _present_notes(self) -> list[str]:
         now = stopwatch()
         return [text for until, text in self._notes if until > now]
 
@@ -217,10 +217,10 @@ class Display:
         return told
 
     def _toggle_help(self) -> None:
-        self._help = not self._helped()
+        self._help = not self._help_shown()
         self._help_until = 0
 
-    def _helped(self) -> bool:
+    def _help_shown(self) -> bool:
         """Whether the help is shown: on request, and at first in a window that moves the stick."""
         until = self._help_until
         flies = bool(self._controls.movers) and self._telling.flies
@@ -279,5 +279,5 @@ class Display:
 
     @property
     def heard(self) -> bool:
-        """Whether the run has read the order of Esc to end."""
+        """Whether the run has read the order to end that Esc gave."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

@@ -18,7 +18,7 @@ from rtsim.pilot.playback import LEAST_RATE, MOST_RATE, Playback
 from rtsim.pilot.scenes.cues import draw_cues
 from rtsim.pilot.scenes.registry import scene_named
 from rtsim.pilot.scenes.scene import COCKPIT, VIEWS, Scene
-from rtsim.pilot.viewer.process import Saving
+from rtsim.pilot.viewer.process import PictureSaver
 from rtsim.pilot.viewer.seekbar import SeekBar
 from rtsim.pilot.viewer.strip import Keys, draw_help, draw_notes
 from rtsim.timing.scheduling import SchedulingRequest, request
@@ -106,7 +106,7 @@ class Player:
         warned = self._cues.look(moment.plants)
         self._scene.draw(self._surface, replace(moment, warned=warned))
         draw_cues(self._surface, warned, self.ns)
-        self._bar.draw(self._surface, self.ns, self._says())
+        self._bar.draw(self._surface, self.ns, self._status_text())
         if self._help:
             draw_help(self._surface, {}, KEYS)
         if due < self._noted:
@@ -116,7 +116,7 @@ class Player:
     def save(self, path: Path) -> None:
         pygame.image.save(self._surface, str(path))
 
-    def _says(self) -> str:
+    def _status_text(self) -> str:
         state = "" if self.playing else ", PAUSED"
         if self.playing and self.done:
             state = ", at the end" if self.rate > 0 else ", at the start"
@@ -212,7 +212,7 @@ def play(
     about = playback.about
     scene = scene_named(str(about.get("scene", "")), about)
     player = Player(surface, scene, playback, frames, rate, within)
-    saving = Saving(window.frames, window.every)
+    saving = PictureSaver(window.frames, window.every)
     drawn = 0
     with request(SchedulingRequest.beside()):  # no garbage collection, exact timers
         while not player.closed:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rtsim.core.clock import WallClock, stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.tag import NS_PER_S
-from rtsim.pilot.child import READY, ends_with_input
+from rtsim.pilot.child import READY, input_closed
 from rtsim.pilot.devices.controls import Controls
 from rtsim.pilot.devices.mapping import Value, read_mapping
 from rtsim.pilot.devices.writing import own_mapping
@@ -44,12 +44,12 @@ _LAST_WORDS = {CLOSED: f"{CLOSED}; Ctrl-C ends the run", UNHEARD: UNHEARD}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Show the window until it is closed or the run ends; return the exit status."""
     with request(SchedulingRequest.window()):  # before SDL starts its threads
-        return _shown(*_arguments(arguments))
+        return _show(*_arguments(arguments))
 
 
-def _shown(path: Path, window: Window) -> int:
+def _show(path: Path, window: Window) -> int:
     """Show the window; return the exit status."""
-    over = ends_with_input()
+    over = input_closed()
     try:
         shared = Shared.open(path)
         why = watch(shared, window, over, lambda: print(READY, flush=True))
@@ -79,7 +79,7 @@ def watch(
     width, height = map(int, window.size.split("x"))
     title = f"rtsim: {exchange.schema.about.get('scenario', '')}"
     surface = open_window(title, window.headless, (width, height))
-    said, saving = RunState(exchange), Saving(window.frames, window.every)
+    said, saving = RunState(exchange), PictureSaver(window.frames, window.every)
     try:
         display = _display(exchange, window, mapping, surface, said)
         ready()
@@ -93,7 +93,7 @@ def watch(
     finally:
         close_window()
     said.look()
-    return _why(display, over.is_set() or bool(said["ended"]), exchange.over)
+    return _end_reason(display, over.is_set() or bool(said["ended"]), exchange.over)
 
 
 def _display(
@@ -123,7 +123,7 @@ def _display(
     )  # fmt: skip
 
 
-def _why(display: Display, ended: bool, over: str) -> str:
+def _end_reason(display: Display, ended: bool, over: str) -> str:
     """Return why the window was closed; ``ended`` is true if the run reported its end."""
     if display.heard:
         return QUIT
@@ -132,7 +132,7 @@ def _why(display: Display, ended: bool, over: str) -> str:
     return UNHEARD if display.quit else CLOSED
 
 
-class Saving:
+class PictureSaver:
     """Saves numbered pictures into a folder, one every ``every`` seconds."""
 
     def __init__(self, folder: Path | None, every: float) -> None:

@@ -11,7 +11,7 @@ from rtsim.pilot.interpolation import Interpolation, StatePair
 from rtsim.pilot.orders import words_to_reason
 from rtsim.pilot.pacing import Durations
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.seat import NOBODY, Seat, newcomer
+from rtsim.pilot.seat import NOBODY, Seat, new_viewer_number
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Exchange
 
 BEAT_NS = NS_PER_S // 10
@@ -25,7 +25,7 @@ class Picture:
         self.latency = Durations()
         """Latencies from reading a device to the end of the first picture that used it, ns."""
         self.interpolation = Durations()
-        """How far the times of the same pictures are before the newest state, ns."""
+        """For the same pictures: how far the time shown is before that of the newest state, ns."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}
         self._between = {name: Interpolation(signals) for name, signals in shared.schema.plants}
         self._pairs: dict[str, StatePair] = {}
@@ -101,18 +101,18 @@ class Telling:
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
         """Whether this viewer has the control authority."""
-        self._shared, self._who, self._clock = shared, newcomer(), clock
+        self._shared, self._who, self._clock = shared, new_viewer_number(), clock
         self._seat = Seat(shared.reader("stick"), clock)
         self._told = b""
         self._told_ns = self._count = 0
-        self._sit()
+        self._hold_authority()
 
     @property
     def ordered(self) -> int:
         """The number of orders of all viewers so far."""
         return self._count
 
-    def _sit(self) -> bool:
+    def _hold_authority(self) -> bool:
         """Take or keep the control authority; return whether this viewer has it.
 
         The records of orders continue those of the viewer before.
@@ -135,7 +135,9 @@ class Telling:
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
         """Write the stick's values if they changed or the keep-alive is due; return if written."""
         bits = values.tobytes()
-        if not self._sit() or (bits == self._told and completed - self._told_ns < BEAT_NS):
+        if not self._hold_authority() or (
+            bits == self._told and completed - self._told_ns < BEAT_NS
+        ):
             return False
         self._told, self._told_ns = bits, completed
         self._stick.integers[:] = (initiated, completed, int(lost), self._who)
@@ -145,7 +147,7 @@ class Telling:
 
     def leave(self) -> None:
         """Release the control authority, so that another viewer can take it at once."""
-        if self._sit():
+        if self._hold_authority():
             self._stick.integers[-1] = NOBODY
             self._stick.publish()
         self.flies = False
@@ -153,7 +155,7 @@ class Telling:
 
     def order(self, kind: int, value: float = 0.0) -> bool:
         """Give an order of :mod:`rtsim.pilot.orders`; return false without control authority."""
-        if not self._sit():
+        if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS
         self._count += 1

@@ -63,7 +63,7 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
             f"the window needs pygame ({error}); type: pip install 'rtsim[pilot]'"
         ) from error
     try:
-        with _spoken_for():
+        with _errors_held_back():
             pygame.display.init()
             driver = pygame.display.get_driver()
             if not hidden and driver in _SCREENLESS:  # SDL uses these drivers without an error
@@ -78,7 +78,7 @@ def open_window(title: str, hidden: bool, size: tuple[int, int] = (WIDTH, HEIGHT
 
 
 @contextmanager
-def _spoken_for() -> Iterator[None]:
+def _errors_held_back() -> Iterator[None]:
     """Hold back the error output of libraries; forward it only if the block succeeds.
 
     If the block fails, :class:`NoWindow` has a better message.  Wayland's message names a variable

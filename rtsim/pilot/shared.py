@@ -254,7 +254,7 @@ class Shared:
         return Writer(self._view[at : at + shape.size], shape)
 
     def reader(self, record: str) -> Reader:
-        """Return a reader of the same records."""
+        """Return a reader of a record; any number of processes may read a record."""
         at, shape = self._places[record]
         return Reader(self._view[at : at + shape.size], shape)
 

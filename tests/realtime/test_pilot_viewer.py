@@ -169,7 +169,7 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("window", "told"),
     [
-        (Window(), "no display for a window.*--headless --frames"),
+        (Window(), "there is no display.*--headless --frames"),
         (Window(headless=True, mapping=Path("none.toml")), r"none\.toml"),
     ],
 )

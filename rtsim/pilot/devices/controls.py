@@ -23,7 +23,7 @@ from rtsim.pilot.devices.mapping import AxisSource, KeySource, Value
 HOLD_NS = NS_PER_S
 FADE_NS = NS_PER_S
 _LONGEST_LOOK_S = 0.1
-"""Between two samples, keys move a value for at most this time, however far apart the samples."""
+"""If two samples are farther apart than this, keys move a value for this time only."""
 
 
 @dataclass(frozen=True)

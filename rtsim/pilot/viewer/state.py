@@ -25,7 +25,7 @@ class Picture:
         self.latency = Durations()
         """Latencies from reading a device to the end of the first picture that used it, ns."""
         self.interpolation = Durations()
-        """For the same pictures: how far the time shown is before that of the newest state, ns."""
+        """Delays by interpolation: how far a picture lags behind the newest state, ns."""
         self._readers = {name: shared.reader(f"plant/{name}") for name, _ in shared.schema.plants}
         self._between = {name: Interpolation(signals) for name, signals in shared.schema.plants}
         self._pairs: dict[str, StatePair] = {}

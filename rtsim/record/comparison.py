@@ -6,7 +6,7 @@
 
 If both tolerances are 0, the two doubles must be equal bit for bit.  NaN equals NaN, and an
 infinity equals itself; compared with any other value they fail at every tolerance.  The difference
-of two signals of kind ``angle`` is taken the short way round, in their unit; quaternions are equal
+of two signals of kind ``angle`` is taken in the shorter direction; quaternions are equal
 up to their sign.
 
 The candidate must reach the end of the baseline; its later rows do not count.  Up to that end both

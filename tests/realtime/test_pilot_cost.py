@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.pilot.flights import seen_as
+from rtsim.pilot.flights import default_scene
 from rtsim.pilot.launching import ViewerProcess, Window
 from rtsim.pilot.loop import Cockpit
 from rtsim.runs.simulation import simulate
@@ -65,7 +65,7 @@ def watched(tmp_path: Path) -> Iterator[Cockpit]:
     with ExitStack() as undo:
         undo.enter_context(witnessed(tmp_path, moves(60.0)))
         scenario = load_scenario("f16-by-hand", {"step": "0.001"})
-        cockpit = undo.enter_context(Cockpit(scenario, "stick", seen_as("f16-by-hand")))
+        cockpit = undo.enter_context(Cockpit(scenario, "stick", default_scene("f16-by-hand")))
         window = Window(headless=True, size="640x360")
         undo.enter_context(ViewerProcess(cockpit.shared.path, window))
         yield cockpit

@@ -109,9 +109,9 @@ def test_a_scene_of_rtsim_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("name", "about", "said"),
     [
-        ("meadow", {}, r"scene meadow \(outside_meadow:Meadow\) cannot be made: KeyError"),
-        ("missing", {}, "cannot be made: AttributeError: module 'outside_meadow'"),
-        ("no-scene", {}, r"is NoScene and has no method draw\(surface, moment\)"),
+        ("meadow", {}, r"scene meadow \(outside_meadow:Meadow\) cannot be created: KeyError"),
+        ("missing", {}, "cannot be created: AttributeError: module 'outside_meadow'"),
+        ("no-scene", {}, r"has no method draw\(surface, moment\); .* is NoScene"),
     ],
 )
 def test_what_is_no_scene_is_said(name: str, about: dict[str, Any], said: str) -> None:

@@ -90,9 +90,9 @@ def test_which_of_several_runs_is_asked(tmp_path: Path) -> None:
     enter(RegisteredRun(os.getpid(), os.getpid(), "ball", str(tmp_path / "none")), VIEWED)
     assert runs(RUNS) == []
     assert "none cannot be opened" in refused("view", "ball")
-    assert "no run 'orbit'; going on: " in refused("view", "orbit")
+    assert "no run 'orbit' is in progress; runs in progress: " in refused("view", "orbit")
     enter(RegisteredRun(os.getppid(), os.getpid(), "orbit", str(tmp_path / "none")), VIEWED)
-    assert "several runs are going on; name one of " in refused("view")
+    assert "several runs are in progress; name one of " in refused("view")
 
 
 def test_help_tells_the_pace_and_the_policy_that_hold() -> None:

@@ -21,8 +21,8 @@ from hitl.building.build import build
 from rtsim.components.controller import PythonController
 from rtsim.core.tag import Tag
 from rtsim.models.f16 import law
-from rtsim.models.f16.law import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
-from rtsim.models.f16.scenario import fly_law
+from rtsim.models.f16.controller import LAW_INPUTS, LAW_OUTPUTS, LAW_PARAMETERS, control_law
+from rtsim.models.f16.scenario import run_control_law
 
 Rows = NDArray[np.float64]
 FILE = Path(__file__).resolve().parents[2] / "firmware" / "core" / "f16_control.toml"
@@ -160,7 +160,7 @@ def test_the_translation_is_the_design_bit_for_bit() -> None:
 def test_the_translation_is_the_compiled_design_bit_for_bit() -> None:
     inputs = envelope(12, 10_000)
     compiled = PythonController(
-        fly_law, LAW_INPUTS, LAW_OUTPUTS, parameters=LAW_PARAMETERS, compile=True
+        run_control_law, LAW_INPUTS, LAW_OUTPUTS, parameters=LAW_PARAMETERS, compile=True
     )
     expected = np.zeros((len(inputs), LAW_OUTPUTS.size))
     for step, row in enumerate(inputs):

@@ -31,7 +31,7 @@ PID_PARAMETERS = Signals(
 PID_MEMORY = Signals("integrated", "derived", "previous_measurement", "previous_command", "started")
 
 
-def pid_law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+def pid_step(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Compute the command; the step function of the controller.
 
     ``u`` (2,) is ``PID_INPUTS``, ``s`` (5,) is ``PID_MEMORY``, ``p`` (10,) is ``PID_PARAMETERS``
@@ -66,7 +66,7 @@ def pid_controller(
 ) -> PythonController:
     """Return the reference controller in Python; ``values`` are parameters by name."""
     return PythonController(
-        pid_law,
+        pid_step,
         PID_INPUTS,
         PID_OUTPUTS,
         parameters=PID_PARAMETERS,

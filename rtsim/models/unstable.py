@@ -29,7 +29,7 @@ UNSTABLE = Model(
 )
 
 
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+def control(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Compute the force from proportional, derivative and summed feedback; ``s`` is the sum."""
     y[0] = -(p[0] * u[0] + p[1] * u[1]) - s[0]
     s[0] += p[2] * u[0]
@@ -38,7 +38,7 @@ def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: 
 def controller() -> PythonController:
     """Return the sampled controller with gains 8, 4 and 1/2."""
     return PythonController(
-        law,
+        control,
         inputs=Signals("x [m]", "v [m/s]"),
         outputs=Signals("force [N/kg]"),
         memory=Signals("sum [N/kg]"),

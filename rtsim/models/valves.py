@@ -37,7 +37,7 @@ TANK = Model(
 )
 
 
-def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
+def control(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Open the valve when the pressure exceeds the limit, and keep it open."""
     if u[0] >= p[0]:
         s[0] = 1.0
@@ -46,7 +46,7 @@ def law(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: 
 
 def _valve(name: str) -> PythonController:
     return PythonController(
-        law,
+        control,
         inputs=Signals("pressure [bar]"),
         outputs=Signals("open [1]"),
         memory=Signals("latched [1]"),

@@ -107,7 +107,7 @@ class Events:
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:
-        """Return the clauses that timers, or ``guards``, may trigger, in their order."""
+        """Return, in order, the clauses that timers or any of ``guards`` can trigger."""
         out: list[Node] = []
         for node in self._of.order:
             if node[0].startswith("@") and self._may_happen(node, source, set(out), guards):

@@ -1,4 +1,4 @@
-"""The instants at which events occur, as far as timers determine them."""
+"""Check that events occur at the instants at which blocks need them."""
 
 from __future__ import annotations
 

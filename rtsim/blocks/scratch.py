@@ -11,7 +11,7 @@ from rtsim.equations.compiling import when_compiling
 from rtsim.equations.numba_private import value_of
 
 MOST = 4096
-"""Most elements (32 kB) on the stack, which has a few MB; longer vectors are allocated."""
+"""Maximum number of elements on the stack (32 kB); longer vectors are allocated on the heap."""
 
 
 def scratch(size: int) -> Vector:

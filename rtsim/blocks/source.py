@@ -26,7 +26,7 @@ from rtsim.equations.compiling import compiled
 from rtsim.equations.source_hash import source_hash
 
 LINES = 60
-"""Most lines of one piece."""
+"""Maximum number of lines in one piece."""
 _SET = re.compile(r"\s*([A-Za-z_]\w*) = ")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -25,7 +25,7 @@ from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag, to_ns
 from rtsim.discrete.waiting import WatchedProcess
 
 MOST_EVENTS = 1_000_000
-"""Most events at one instant; more are a Zeno error."""
+"""Maximum number of events at one instant; more are a Zeno error."""
 _EXACT_S = 1e6
 """Below this, one product and one rounding convert a float in s to the exact ns."""
 

@@ -18,7 +18,7 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
 
 MOST_BYTES = 256 << 20
-"""Most bytes of the log."""
+"""Maximum size of the log, bytes."""
 SAMPLED = -1
 """The index of a row of inputs and parameters, which is written when one of them changed."""
 

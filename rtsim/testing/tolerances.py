@@ -151,6 +151,7 @@ def _ladder(start: float, factor: float, finest: float) -> tuple[float, ...]:
     if rungs < RUNGS:
         raise ScenarioError(
             f"start = {start}, factor = {factor}, finest = {finest}: at least {RUNGS} "
-            f"tolerances are needed, and this range has {rungs}; give finest={start / factor**2:.10g} or less"
+            f"tolerances are needed, and this range has {rungs}; give "
+            f"finest={start / factor**2:.10g} or less"
         )
     return tuple(start / factor**k for k in range(rungs))

@@ -1,7 +1,7 @@
 """Checks with which users verify their own models.
 
-Each check raises :class:`AssertionError` with the found and the allowed value.  The probability
-that a check of a random output fails for a correct model is an argument.
+Each check raises :class:`AssertionError` with the found and the allowed value.  A check of a random
+output has an argument ``chance``: the probability that the check fails for a correct model.
 """
 
 from __future__ import annotations

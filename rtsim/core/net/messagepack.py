@@ -21,12 +21,12 @@ _TYPES = {FLOATS: np.dtype("<f8"), INTEGERS: np.dtype("<i8")}
 _FIXED = dict.fromkeys((0xC0, 0xC2, 0xC3), 0)
 _FIXED |= {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
 _FIXED |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
-"""First byte: number of bytes that follow, including the type byte of an extension."""
+"""By first byte of a value: number of bytes that follow, with the type byte of an extension."""
 _BYTES = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _BYTES |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-"""First byte: size of the length field in bytes, and size of the type field."""
+"""By first byte of a value: number of bytes of its length field and of its type field."""
 _ITEMS = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-"""First byte: size of the count field in bytes, and number of values per entry."""
+"""By first byte of a value: number of bytes of its count field, and of values per entry."""
 
 
 class EncodingError(RtsimError):

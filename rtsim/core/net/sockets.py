@@ -186,7 +186,7 @@ class Broadcast:
             raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """Publish a message; False, and sent to no subscriber, if a subscriber is too slow."""
+        """Publish a message; if a subscriber is too slow, send to none and return False."""
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
         except zmq.ZMQError:

@@ -24,7 +24,7 @@ class Statement:
 
 @lru_cache(maxsize=4096)
 def statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of ``text``; raises :class:`ModelError` if it is not Python."""
+    """Return the statements of ``text``; raises :class:`ModelError` for invalid Python."""
     try:
         trees = ast.parse(text).body
     except SyntaxError as error:

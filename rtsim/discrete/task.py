@@ -1,7 +1,7 @@
 """Processes as a task of the run: it reacts at their next event, and to messages and guards.
 
-All events of the processes at one ns that are known at a microstep are one reaction.  SimPy orders
-them; the rest of the run sees only the final values.
+One reaction processes all events at one ns that are known at its microstep, in SimPy's order.  The
+rest of the run sees only the values after the reaction.
 """
 
 from __future__ import annotations

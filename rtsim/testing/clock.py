@@ -29,8 +29,8 @@ class Wait:
 class FakeClock:
     """A paced clock that a test controls: its time advances by :meth:`advance` and in waits.
 
-    - ``late`` are the wake-up latencies [ns] of the waits that do wait; after the last one they
-      are 0.
+    - ``late`` lists wake-up latencies [ns], one for each wait that does not return at once; further
+      waits have a latency of 0.
     - :meth:`advance` simulates computing time.
     - :meth:`call_at` runs an action during a wait, such as ``wake.set``.
     - ``waits`` lists all waits.

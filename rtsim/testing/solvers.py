@@ -87,7 +87,7 @@ def check_order(solver: Solver, *, compile: bool = True) -> None:
         found.append(error)
         steps *= 2
     assert len(found) > 1, (
-        f"{solver.name}: the order cannot be observed, because the errors {found} are rounding"
+        f"{solver.name}: the order cannot be observed, because errors {found} are rounding errors"
     )
     observed = math.log2(found[-2] / found[-1])
     assert abs(observed - solver.order) < _OFF, (

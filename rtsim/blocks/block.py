@@ -110,7 +110,7 @@ class Block:
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002
-        """Return the wires at its outputs, by port, as far as ``wires`` at its inputs decide."""
+        """Return the wires at the outputs, by port, that ``wires`` at the inputs determine."""
         return {
             port.name: Wire(port.kind, port.size, port.unit)
             for port in self.outputs

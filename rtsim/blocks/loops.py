@@ -15,8 +15,8 @@ def algebraic_loop(path: Sequence[str]) -> ScenarioError:
     """Return the error that names a loop; ``path`` is in the direction of the signals."""
     return ScenarioError(
         f"algebraic loop: {' -> '.join((*path, path[0]))}: each value needs the previous one at "
-        "the same instant. Insert an Integrator or a TransferFunction (a small lag), in a sampled "
-        "loop a UnitDelay or a ZeroOrderHold, or solve the equations for one value by hand"
+        "the same instant. Insert an Integrator or a TransferFunction (a small lag). In a sampled "
+        "loop, insert a UnitDelay or a ZeroOrderHold. Or solve the equations for one value by hand"
     )
 
 

@@ -55,7 +55,7 @@ class ControllerError(RtsimError):
     """A controller stopped, did not answer or answered wrongly."""
 
     environment: bool = False
-    """True if the host failed, for example without memory, and the controller did not."""
+    """True if the host caused the failure, for example because it had no memory left."""
 
 
 class LatencyError(RtsimError):

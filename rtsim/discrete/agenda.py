@@ -1,4 +1,4 @@
-"""A SimPy environment on the simulated time of a run: whole ns inside, seconds in its methods.
+"""A SimPy environment with the simulated time of a run; its methods use s, the time is in whole ns.
 
 SimPy provides processes, resources, stores, priorities, pre-emption and interrupts.  The effects of
 processes on the rest of the run are collected in a list, which the task applies.

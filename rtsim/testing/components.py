@@ -63,7 +63,7 @@ class _Checked:
         return out
 
     def check_description(self) -> None:
-        """Check that describe() returns plain data, equal for equal components and after build."""
+        """Check that describe() returns equal plain data for equal components, and after build."""
         scenario = self.scenario()
         before = _plain(f"describe() of {self.name}", scenario.part(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"

@@ -1,4 +1,4 @@
-"""Check that a scenario is deterministic; for components of users."""
+"""Check that a scenario is deterministic; users call this check on their own components."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_the_start_alone_is_no_comparison(tmp_path: Path) -> None:
 def test_the_arguments_are_checked() -> None:
     with pytest.raises(UnknownName, match="did you mean"):
         load_scenario("f16", {"case": "13.11"})
-    with pytest.raises(RecordingError, match="not an F-16 check case"):
+    with pytest.raises(RecordingError, match="not of an F-16 check case"):
         compare_with_nasa(trace_of(load_scenario("orbit")))
     odd = trace_of(load_scenario("f16", {"case": "11", "step": "0.03", "until": "20"}))
     with pytest.raises(RecordingError, match="step that divides"):

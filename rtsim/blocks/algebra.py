@@ -170,7 +170,7 @@ class Expression(Memoryless):
         self.inputs = _inputs([a for a in self.arguments if a != "t"], 1)
         if not self.inputs:
             raise ScenarioError(
-                f"the function {self._name} of an Expression has no argument beside t; add an input"
+                f"the function {self._name} of an Expression has no argument except t; add one"
             )
 
     @property

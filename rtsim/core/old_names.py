@@ -1,4 +1,4 @@
-"""Imports of modules by the names that they had up to version 0.1, with a warning.
+"""Import modules by the names that they had up to version 0.1, with a warning.
 
 An old name is removed in the second minor version after the rename (CHANGELOG.md).
 """
@@ -36,6 +36,7 @@ _RENAMED = {
     "rtsim.inlets": "rtsim.components.external_inputs",
     "rtsim.instant": "rtsim.engine.microsteps",
     "rtsim.models.earth": "rtsim.equations.earth",
+    "rtsim.models.f16.law": "rtsim.models.f16.controller",
     "rtsim.record.tape": "rtsim.record.memory_recorder",
     "rtsim.resuming": "rtsim.runs.resume",
     "rtsim.scene": "rtsim.scenario.shown",
@@ -46,7 +47,7 @@ _NEW = _RENAMED | {
 
 
 def new_name(name: str) -> str | None:
-    """The present name of a module; ``None`` if ``name`` is not an old name."""
+    """Return the present name of a module; ``None`` if ``name`` is not an old name."""
     if name in _NEW:
         return _NEW[name]
     package, _, module = name.rpartition(".")
@@ -54,9 +55,9 @@ def new_name(name: str) -> str | None:
 
 
 def names_moved(module: str, to: Mapping[str, str]) -> Callable[[str], object]:
-    """``__getattr__`` of a module from which some names have moved to others; a use warns.
+    """Return a ``__getattr__`` for a module from which names have moved; a use of one warns.
 
-    ``to`` gives for each such name the module that has it now.
+    ``to`` gives for each moved name the module that has it now.
     """
 
     def get(name: str) -> object:

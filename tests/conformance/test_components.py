@@ -273,12 +273,15 @@ class NotPlain(Counter):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (WithForgetful, "goes on from a saved state is not the whole run: messages/component"),
+        (
+            WithForgetful,
+            "continues from a saved state differs from the whole run in messages/component",
+        ),
         (Sharing, "two builds of component share the vector of their port"),
-        (Unlike, r"the port of component has total, and signals\(\) has sum"),
+        (Unlike, r"the port of component has total, but signals\(\) has sum"),
         (NotLive, r"component.gain is settable with live=False, and build\(\) returned a"),
-        (Address, r"describe\(\) of component differs between two that were made alike"),
-        (NotPlain, r"describe\(\) of component is no plain data"),
+        (Address, r"describe\(\) of component differs between two equal components"),
+        (NotPlain, r"describe\(\) of component is not plain data"),
     ],
 )
 def test_the_suite_says_what_is_wrong(kind: type[Counter], words: str) -> None:

@@ -253,10 +253,10 @@ class Backwards(Remote):
     ("kind", "words"),
     [
         (Keeping, r"copy the inputs in send\(\)"),
-        (Forgetful, r"save\(\) has to keep all that a run changes"),
+        (Forgetful, r"save\(\) must include all its memory"),
         (Wide, r"return a vector of shape \(1,\): y"),
-        (Shared, "two fresh controllers answer the same inputs differently"),
-        (Backwards, "sent, begun, ended and received are in order"),
+        (Shared, "two new controllers answer the same inputs differently"),
+        (Backwards, "expected sent <= received and begun <= ended"),
     ],
 )
 def test_the_suite_says_what_is_wrong(kind: Any, words: str) -> None:
@@ -265,5 +265,5 @@ def test_the_suite_says_what_is_wrong(kind: Any, words: str) -> None:
 
 
 def test_a_table_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"inputs of shape \(3, 2\); give \(k, 1\)"):
+    with pytest.raises(ScenarioError, match=r"inputs have shape \(3, 2\); give shape \(k, 1\)"):
         controllers.check_controller(Remote, inputs=np.zeros((3, 2)))

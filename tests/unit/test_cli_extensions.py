@@ -131,7 +131,7 @@ def test_a_repr_that_changes_from_run_to_run_fails_the_check() -> None:
         def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
             return (1,)
 
-    with pytest.raises(AssertionError, match="make the class a dataclass, or write __repr__"):
+    with pytest.raises(AssertionError, match="make the class a dataclass, or define __repr__"):
         check_latency(Plain())
 
 

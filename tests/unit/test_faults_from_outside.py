@@ -301,9 +301,9 @@ class Idle(LineFault):
 @pytest.mark.parametrize(
     ("kind", "entries", "said"),
     [
-        (Forgetful, {"step": 0.003}, "goes on from a checkpoint ends otherwise"),
+        (Forgetful, {"step": 0.003}, "from a checkpoint ends in another state"),
         (Counting, {}, "counting: two runs differ"),
-        (Idle, {}, "idle did nothing to 18 bytes"),
+        (Idle, {}, "idle reported no event for 18 bytes"),
     ],
 )
 def test_the_checks_find_a_broken_kind(

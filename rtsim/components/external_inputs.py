@@ -1,8 +1,8 @@
-"""Outside inputs: what a person, a device or a network decides while a run goes on.
+"""External inputs: signals that a person, a device or a network decides during a run.
 
-An inlet is read at each tag; what it says then is latched, recorded with the tag, and fed from the
-recording in a replay.  It never makes a tag of its own, unless it is declared an event input (an
-edge on a rig's pin), which interrupts the wait and inserts one.
+rtsim reads an external input at each tag, holds the value until the next tag, and records it.  A
+replay feeds the recorded values.  An external input does not make a tag of its own, except an event
+input (for example an edge on a rig's pin): that interrupts the wait and inserts a tag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rtsim.core.signals import Signals, Vector
 
 
 class InputDevice(Protocol):
-    """What stands behind an inlet; asked once at each tag, must not block.
+    """What stands behind an external input; asked once at each tag, must not block.
 
     One with an attribute ``stamps`` has these recorded with each of its values; see
     :attr:`ExternalInput.stamps`.

@@ -17,7 +17,7 @@ from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 
 Source = str | float
-"""Where an input comes from: ``"part.signal"``, or a constant."""
+"""Where an input comes from: ``"component.signal"``, or a constant."""
 
 
 @dataclass(eq=False)
@@ -94,11 +94,11 @@ def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> 
     """Raise :class:`ScenarioError` for an input that nothing is wired to, unless it is optional."""
     missing = [s.name for s in signals if s.name not in sources and not s.optional]
     if missing:
-        given = ", ".join(f"{name!r}: 'part.signal'" for name in missing)
+        given = ", ".join(f"{name!r}: 'component.signal'" for name in missing)
         raise ScenarioError(
-            f"nothing is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, with a "
-            "number in the place of 'part.signal' for what stays the same, or declare that it may "
-            f"be left out: Signal({missing[0]!r}, optional=True)"
+            f"no source is wired to {', '.join(missing)} of {owner}; give inputs={{{given}}}, "
+            "or a number for a constant input, or declare the input optional: "
+            f"Signal({missing[0]!r}, optional=True)"
         )
 
 
@@ -129,12 +129,12 @@ def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
 def resolve(
     source: str, ports: Mapping[str, SignalPort], wanted_by: str
 ) -> tuple[SignalPort, slice]:
-    """The port and the place in it that ``"part.signal"`` names."""
+    """The port and the place in it that ``"component.signal"`` names."""
     part, dot, signal = source.partition(".")
     if not dot:
-        raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'part.signal'")
+        raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'component.signal'")
     if part not in ports:
-        raise UnknownName("part", part, sorted(ports), wanted_by)
+        raise UnknownName("component", part, sorted(ports), wanted_by)
     if signal not in ports[part].signals:
         raise UnknownName("signal", signal, ports[part].signals.names, f"{part} ({wanted_by})")
     return ports[part], ports[part].signals.slice(signal)

@@ -96,14 +96,14 @@ class Executive:
         kept, desk = self.checkpoints, self.desk
         if kept is not None and system.ns >= kept.next_ns:  # who compares looks at the start too
             kept.observe(system.ns)
-        ahead = not (paced or coupled or system.inlets or self._publisher or desk) and (
+        ahead = not (paced or coupled or system.external_inputs or self._publisher or desk) and (
             len(system.plants) == 1 and self.until_ns < 2**53
         )
         if desk is not None:
             desk.begin(system.ns)
             if desk.quitting:
                 return
-        looks = bool(system.inlets) or desk is not None
+        looks = bool(system.external_inputs) or desk is not None
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
             discrete = system.next_discrete_ns(self.until_ns)
             if ahead:

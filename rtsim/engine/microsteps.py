@@ -96,7 +96,7 @@ class Microsteps:
         system = self._system
         if discrete and system.take_inserted(ns):
             self._trace.event(tag, INSERTED, "wake", "", {})
-        if system.inlets:
+        if system.external_inputs:
             self._latch(tag)
         if system.postponed:
             postponed, system.postponed = system.postponed, []
@@ -151,23 +151,24 @@ class Microsteps:
         self._happened.clear()
 
     def _latch(self, tag: Tag) -> None:
-        for inlet in self._system.inlets:
+        for external in self._system.external_inputs:
             try:
-                value = inlet.read(tag.ns)
+                value = external.read(tag.ns)
             except BaseException as error:
-                blame(f"the device of input {inlet.name}", tag, error)
+                blame(f"the device of input {external.name}", tag, error)
             if value is None:
                 continue
-            inlet.signals.check(value, f"input {inlet.name}")
+            external.signals.check(value, f"input {external.name}")
             if not np.isfinite(value).all():
                 raise ScenarioError(
-                    f"input {inlet.name} gave {value} at {tag}; its device must give finite values"
+                    f"input {external.name} gave {value} at {tag}; "
+                    "its device must give finite values"
                 )
-            self._system.ports[inlet.name].put(value)
-            self._trace.inlet(inlet.name, tag, value)
-            if inlet.stamped:
-                self._trace.stamps(inlet.name, tag, inlet.stamps)
-            self._wrote(inlet.name)
+            self._system.ports[external.name].put(value)
+            self._trace.external_input(external.name, tag, value)
+            if external.stamped:
+                self._trace.stamps(external.name, tag, external.stamps)
+            self._wrote(external.name)
 
     def _apply_changes(self, tag: Tag, changes: list[Change]) -> None:
         for change in changes:

@@ -83,12 +83,12 @@ class System:
     tasks: list[Task]
     """In reaction order: by declared order, then priority, then name."""
     controllers: list[ControllerTask]
-    inlets: list[ExternalInput]
+    external_inputs: list[ExternalInput]
     bus: Bus
     streams: RandomStreams
     changes: list[Change]
     changeable: dict[str, Changeable] = field(default_factory=dict)
-    """What can change while the run goes on, by ``part.name``."""
+    """What can change while the run goes on, by ``component.name``."""
     triggers: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tasks that react when a message of a topic arrives."""
     listeners: dict[str, list[MessageListener]] = field(default_factory=dict)
@@ -228,8 +228,8 @@ class System:
             plant.restore(saved["plants"][plant.name])
         for task in self.tasks:
             task.restore(saved["tasks"][task.name])
-        for inlet in self.inlets:
-            inlet.go_to(self.ns)
+        for external in self.external_inputs:
+            external.go_to(self.ns)
         self.inserted = list(saved["inserted"])
         self.postponed = [self._postponed(*row) for row in saved["postponed"]]
         self.bus.restore(saved["bus"])

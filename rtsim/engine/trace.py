@@ -62,12 +62,13 @@ class Trace:
             self._topic(name, topic.source, topic.signals)
         for task in system.controllers:
             self._topic(request_topic(task.name), "sampling", task.controller.inputs)
-        self._inlets = {
-            i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals) for i in system.inlets
+        self._external_inputs = {
+            i.name: recorder.track(f"inputs/{i.name}", ("step",), i.signals)
+            for i in system.external_inputs
         }
         self._stamped = {
             i.name: recorder.track(f"stamps/{i.name}", _STAMPED, Signals(), NOT_DETERMINISTIC)
-            for i in system.inlets
+            for i in system.external_inputs
             if i.stamped
         }
         self._timing = (
@@ -98,7 +99,7 @@ class Trace:
 
     def position(self) -> dict[str, int]:
         """Rows so far of each track that a replay makes again."""
-        tracks = (*self._plants.values(), *self._topics.values(), *self._inlets.values())
+        tracks = (*self._plants.values(), *self._topics.values(), *self._external_inputs.values())
         return {track.name: track.rows for track in tracks}
 
     def _topic(self, name: str, source: str, signals: Signals) -> None:
@@ -142,8 +143,8 @@ class Trace:
             self.tally.add(f"measured/{controller}", stamps[-1] - stamps[0])
         self._measured[controller].append(tag.ns, (tag.step, *stamps))
 
-    def inlet(self, name: str, tag: Tag, values: Vector) -> None:
-        self._inlets[name].append(tag.ns, (tag.step,), values)
+    def external_input(self, name: str, tag: Tag, values: Vector) -> None:
+        self._external_inputs[name].append(tag.ns, (tag.step,), values)
 
     def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
         """When an input was read from its device, decoded and latched (ns of the stopwatch)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Flyable:
-    """``scenario`` as ``rtsim run`` knows it; ``stick`` its inlet, or its only one."""
+    """``scenario`` as ``rtsim run`` knows it; ``stick`` its external input, or its only one."""
 
     scenario: str
     stick: str = ""

@@ -27,8 +27,8 @@ from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
 from rtsim.pilot.stick import SharedStick
 from rtsim.scenario.component import readable
-from rtsim.scenario.parts import ExternalInputPart, PlantPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
 from rtsim.timing.pacing import Pacer
 
 _RUN_NS = 5_000_000
@@ -210,7 +210,7 @@ class PilotInbox(Inbox):
 def window_of(scenario: Scenario) -> dict[str, Any]:
     """What a window is told of the scene; :class:`UnknownName` for a plant that is none."""
     shown = scenario.presentation.window()
-    plants = [name for name, part in scenario.parts.items() if isinstance(part, PlantPart)]
+    plants = list(scenario.of(PlantComponent))
     if "plant" in shown and shown["plant"] not in plants:
         raise UnknownName("plant", str(shown["plant"]), sorted(plants), f"scene {shown['scene']}")
     return shown
@@ -219,8 +219,9 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 class Cockpit:
     """All that a run shares with its viewers; a context that removes it at the end.
 
-    ``stick`` is the inlet that the person moves, or none.  Give :attr:`pictures` and :attr:`inbox`
-    to :func:`rtsim.runs.simulation.simulate`, and :attr:`shared`'s path to the viewer.
+    ``stick`` is the external input that the person moves, or none.  Give :attr:`pictures` and
+    :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the
+    viewer.
     """
 
     def __init__(
@@ -230,11 +231,11 @@ class Cockpit:
         about: dict[str, Any] | None = None,
         beside: Inbox | None = None,
     ) -> None:
-        part = scenario.of(ExternalInputPart).get(stick)
-        signals = Signals() if part is None else part.inlet.signals
+        part = scenario.of(ExternalInputComponent).get(stick)
+        signals = Signals() if part is None else part.external_input.signals
         plants = tuple(
-            (name, readable(plant, scenario.parts))
-            for name, plant in sorted(scenario.of(PlantPart).items())
+            (name, readable(plant, scenario.components))
+            for name, plant in sorted(scenario.of(PlantComponent).items())
         )
         cues = [cue.to_plain() for cue in checked(scenario.cues, dict(plants))]
         about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
@@ -242,7 +243,9 @@ class Cockpit:
         self.stick: SharedStick | None = None
         if part is not None:
             self.stick = SharedStick(self.shared.reader("stick"), signals)
-            part.inlet = ExternalInput(stick, signals, self.stick, part.inlet.wake)
+            part.external_input = ExternalInput(
+                stick, signals, self.stick, part.external_input.wake
+            )
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}
         self.pictures = Pictures(writers, self.stick)
         self.figures = LoopFigures(self.stick, self.shared.reader("viewer"))

@@ -54,7 +54,7 @@ class Playback:
         )
 
     def _stick(self, ns: int) -> dict[str, float]:
-        """What stood at the inlets."""
+        """What stood at the external inputs."""
         out: dict[str, float] = {}
         for track in self._inputs:
             row = int(np.searchsorted(track.ns, ns, side="right")) - 1

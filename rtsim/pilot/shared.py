@@ -57,7 +57,7 @@ RUN = (
 STICK = ("initiated", "completed", "lost", "who")
 """When the device was read and when that was decoded (ns of the stopwatch), whether a device is
 gone and the values are held or safe ones, and which viewer says so (:mod:`rtsim.pilot.seat`).  Its
-floats are the inlet's values."""
+floats are the external input's values."""
 VIEWER = ("wall", "frames", "dropped", "interval_p99", "pictures", "picture_median", "picture_p95",
           "picture_max", "interpolation_median", "interpolation_p95",
           "interpolation_max")  # fmt: skip

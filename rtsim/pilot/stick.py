@@ -1,4 +1,4 @@
-"""The stick as a device of an inlet: what the viewer says of it, bounded, and safe in silence."""
+"""The stick as the device of an external input: what the viewer says of it, within bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SANE_NS = 10 * NS_PER_S
 
 
 class SharedStick:
-    """What the person does, as a device of an inlet; see
+    """What the person does, as a device of an external input; see
     :class:`rtsim.components.external_inputs.InputDevice`.
 
     A viewer that falls silent - closed, hung, killed - leaves the stick where it was, and from

@@ -77,7 +77,7 @@ class Progress:
 class FedInputs:
     """What a replay takes from a recording instead of from external sources."""
 
-    inlets: Mapping[str, ExternalInput] = field(default_factory=dict)
+    external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs inserted."""
@@ -208,7 +208,9 @@ def _lost(
 
 
 def _build(scenario: Scenario, seed: int, compile: Compilation, fed: FedInputs) -> System:
-    system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
+    system = scenario.build(
+        seed, compile=compile, external_inputs=fed.external_inputs, controllers=fed.controllers
+    )
     system.inserted = sorted(fed.inserted)
     if system.faults is not None and fed.events is not None:
         system.faults.feed(fed.events)

@@ -35,7 +35,7 @@ class Builder:
         changes: Sequence[tuple[int, str, object]],
         seed: int,
         compile: Compilation,
-        inlets: Mapping[str, ExternalInput],
+        external_inputs: Mapping[str, ExternalInput],
         controllers: Mapping[str, Controller],
         faults: Sequence[Fault] = (),
     ) -> None:
@@ -50,7 +50,7 @@ class Builder:
             seed,
             self.streams,
             compile,
-            inlets,
+            external_inputs,
             controllers,
             self.before,
             self.faults,
@@ -60,7 +60,7 @@ class Builder:
         self.plants: dict[str, Plant] = {}
         self.tasks: list[Task] = []
         self.controllers: dict[str, ControllerTask] = {}
-        self.inlets: list[ExternalInput] = []
+        self.external_inputs: list[ExternalInput] = []
         self.wirings: dict[str, Wiring] = {}
         self.listening: dict[str, tuple[MessageListener, Sequence[str]]] = {}
         self.triggers: dict[str, Sequence[str]] = {}
@@ -91,7 +91,7 @@ class Builder:
             ports=self.ports,
             tasks=reaction_order(self.tasks, self.orders),
             controllers=[self.controllers[n] for n in sorted(self.controllers)],
-            inlets=self.inlets,
+            external_inputs=self.external_inputs,
             bus=self.bus,
             streams=self.streams,
             changes=self._changes(self.site.changeable),
@@ -116,7 +116,7 @@ class Builder:
         if built.controller is not None:
             self.controllers[name] = built.controller
         if built.external is not None:
-            self.inlets.append(built.external)
+            self.external_inputs.append(built.external)
         if built.listener is not None:
             self.listening[name] = (built.listener, built.hears)
         if built.triggers:
@@ -133,9 +133,9 @@ class Builder:
         return faults
 
     def _wake(self) -> Wake | None:
-        wakes = {id(i.wake): i.wake for i in self.inlets if i.wake is not None}
+        wakes = {id(i.wake): i.wake for i in self.external_inputs if i.wake is not None}
         if len(wakes) > 1:
-            names = ", ".join(i.name for i in self.inlets if i.wake is not None)
+            names = ", ".join(i.name for i in self.external_inputs if i.wake is not None)
             raise ScenarioError(f"event inputs {names} have several wakes; give them one Wake()")
         return next(iter(wakes.values()), None)
 

@@ -84,7 +84,7 @@ class Site:
     seed: int
     streams: RandomStreams
     compile: Compilation
-    inlets: Mapping[str, ExternalInput]
+    external_inputs: Mapping[str, ExternalInput]
     """What takes the place of inputs from outside: in a replay."""
     controllers: Mapping[str, Controller]
     """What takes the place of controllers: in a replay."""
@@ -124,7 +124,7 @@ class Site:
 
     def external(self, own: ExternalInput) -> ExternalInput:
         """``own``, or what says again what was recorded of it."""
-        return self.inlets.get(own.name, own)
+        return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: Controller) -> Controller:
         """What runs as controller ``name``: a fresh one like ``own``, or what a replay gives."""
@@ -224,9 +224,11 @@ class Others:
         """The signal that ``source`` names as ``"component.signal"``; errors name ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
-            raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'part.signal'")
+            raise ScenarioError(
+                f"{wanted_by}: {source!r} names no signal; write 'component.signal'"
+            )
         if name not in self._components:
-            raise UnknownName("part", name, sorted(self._components), wanted_by)
+            raise UnknownName("component", name, sorted(self._components), wanted_by)
         known = readable(self._components[name], self._components, self._asked)
         if signal not in known:
             raise UnknownName("signal", signal, known.names, f"{name} ({wanted_by})")

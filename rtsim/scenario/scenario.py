@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel
 from rtsim.components.ports import Source
 from rtsim.core.clock import Wake
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ScenarioError
+from rtsim.core.old_names import OldName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, to_ns
 from rtsim.discrete import Processes
@@ -29,28 +30,24 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.model import Model
 from rtsim.scenario.builder import Builder
-from rtsim.scenario.component import Component, Settable, Values, check_component
-from rtsim.scenario.controller_part import ControllerPart, taking_over
-from rtsim.scenario.parts import (
-    ExternalInputPart,
-    NoisePart,
-    PlantPart,
-    ProcessesPart,
-    SensorPart,
-    SourcePart,
+from rtsim.scenario.component import Values
+from rtsim.scenario.controller_component import ControllerComponent, taking_over
+from rtsim.scenario.named_components import NamedComponents
+from rtsim.scenario.shown import Presented
+from rtsim.scenario.standard_components import (
+    ExternalInputComponent,
+    NoiseComponent,
+    PlantComponent,
+    ProcessesComponent,
+    SensorComponent,
+    SourceComponent,
     check_plant,
     stated,
 )
-from rtsim.scenario.shown import Presented
 from rtsim.solve import Solver, solver_named
 
-C = TypeVar("C", bound=Component)
 
-RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "stamps"))
-"""Names that recordings use themselves."""
-
-
-class Scenario(Presented):
+class Scenario(NamedComponents, Presented):
     """One experiment; ``build`` makes a fresh system of it as often as wanted.
 
     ``assumptions`` and ``limits`` are stated in every recording, with those of its models.
@@ -64,13 +61,12 @@ class Scenario(Presented):
         assumptions: Sequence[str] = (),
         limits: Sequence[str] = (),
     ) -> None:
-        self.name = name
+        super().__init__(name)
         self.until_ns = to_ns(until, "until")
         if self.until_ns <= 0:
             raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
         self.assumptions = tuple(assumptions)
         self.limits = tuple(limits)
-        self.parts: dict[str, Component] = {}
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
@@ -80,7 +76,7 @@ class Scenario(Presented):
     def copy(self) -> Scenario:
         """One that can be changed by itself; models, laws and devices are the same objects."""
         out = copy(self)
-        out.parts = {name: part.copy() for name, part in self.parts.items()}
+        out.components = {name: part.copy() for name, part in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
         out.origin = deepcopy(self.origin)
         return out
@@ -102,11 +98,14 @@ class Scenario(Presented):
         update_offset: Duration = 0,
         priority: int = 0,
     ) -> None:
-        """A model, its solver and its step (s); ``inputs``: name to ``"part.signal"`` or number."""
+        """Declare a plant: a model with its solver and its step (s).
+
+        ``inputs`` gives for each input of the model ``"component.signal"`` or a number.
+        """
         check_plant(name, model, solver, update_period)
         self.add(
             name,
-            PlantPart(
+            PlantComponent(
                 model,
                 Period.of(step),
                 solver_named(solver),
@@ -145,7 +144,7 @@ class Scenario(Presented):
             raise ScenarioError(f"controller {name}: give either period= or on=, one of the two")
         self.add(
             name,
-            ControllerPart(
+            ControllerComponent(
                 controller,
                 None if period is None else Period.of(period),
                 to_ns(offset),
@@ -174,7 +173,9 @@ class Scenario(Presented):
         handed on.  ``latency`` (s, or measured) is what it is allowed to answer in; what is not
         given stays.
         """
-        part = self.controller_part(name, f"{name} is not a controller; nothing can take its place")
+        part = self.controller_component(
+            name, f"{name} is not a controller; nothing can take its place"
+        )
         part.controller = taking_over(name, part.controller, controller)
         if latency is not None:
             part.compute = allowing(latency)
@@ -189,7 +190,7 @@ class Scenario(Presented):
     def allow(self, name: str, latency: Allowed) -> None:
         """Controller ``name`` answers ``latency`` (s, or measured) after it sampled its inputs."""
         problem = f"{name} is not a controller; it computes nothing that takes time"
-        self.controller_part(name, problem).compute = allowing(latency)
+        self.controller_component(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
 
     def sensor(
@@ -202,11 +203,11 @@ class Scenario(Presented):
         transport: LatencyModel = ZERO,
         priority: int = 0,
     ) -> None:
-        """Samples ``{signal: "part.signal"}`` each ``period`` s and sends it as a message.
+        """Samples ``{signal: "component.signal"}`` each ``period`` s and sends it as a message.
 
         Units and kinds are those of what it samples.
         """
-        part = SensorPart(dict(sources), Period.of(period), to_ns(offset), priority, transport)
+        part = SensorComponent(dict(sources), Period.of(period), to_ns(offset), priority, transport)
         self.add(name, part)
 
     def noise(
@@ -219,11 +220,11 @@ class Scenario(Presented):
         mean: float = 0.0,
     ) -> None:
         """White noise held over each ``period`` s: N(mean, deviation^2 / period)."""
-        self.add(name, NoisePart(signals, mean, deviation, Period.of(period)))
+        self.add(name, NoiseComponent(signals, mean, deviation, Period.of(period)))
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> None:
         """Named values, such as an autopilot's commands, that :meth:`at` changes."""
-        self.add(name, SourcePart(signals, dict(values or {})))
+        self.add(name, SourceComponent(signals, dict(values or {})))
 
     def processes(
         self,
@@ -240,41 +241,18 @@ class Scenario(Presented):
 
         Their outputs and each topic of theirs are messages, ``transport`` on the way.
         """
-        part = ProcessesPart(
+        part = ProcessesComponent(
             processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
         )
         self.add(name, part)
 
-    def inlet(
+    def external_input(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> None:
         """An outside input: latched at each tag, recorded, fed again in a replay."""
-        self.add(name, ExternalInputPart(ExternalInput(name, signals, device, wake)))
+        self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
 
-    def add(self, name: str, component: Component) -> None:
-        """A component of any kind, such as one of your own (``docs/extending-components.md``)."""
-        if name in RESERVED:
-            raise ScenarioError(f"{name} is a track of every recording; call the part otherwise")
-        if not name.isidentifier():
-            raise ScenarioError(f"part name {name!r} is not an identifier; use letters, digits, _")
-        if name in self.parts:
-            raise ScenarioError(f"part {name} is declared twice")
-        check_component(name, component)
-        self.parts[name] = component
-        for other, companion in component.companions(name).items():
-            self.add(other, companion)
-
-    def of(self, kind: type[C]) -> dict[str, C]:
-        """The components of one class, by name in the order of their declaration."""
-        return {name: part for name, part in self.parts.items() if isinstance(part, kind)}
-
-    def controller_part(self, name: str, problem: str) -> ControllerPart:
-        """Controller ``name`` as declared; raises ``problem`` where it is no controller."""
-        controllers = self.of(ControllerPart)
-        if name not in controllers:
-            self.part(name)
-            raise ScenarioError(problem)
-        return controllers[name]
+    inlet = OldName("external_input")
 
     # -- relations and settings ------------------------------------------------------------------
 
@@ -284,15 +262,15 @@ class Scenario(Presented):
         Only within one process: an answer that takes no time arrives in the same microstep.
         """
         for name in names:
-            self.controller_part(name, f"order() takes controllers; {name} is not one")
+            self.controller_component(name, f"order() takes controllers; {name} is not one")
         self._orders.extend(pairwise(names))
 
     def at(self, time: Duration, target: str, value: object) -> None:
-        """At ``time`` s, ``part.name`` (a source's value, a parameter) becomes ``value``."""
+        """At ``time`` s, ``component.name`` (a source's value, a parameter) becomes ``value``."""
         ns = to_ns(time, "time of a change")
         if ns < 0:
             raise ScenarioError(f"change of {target} at {time!r} s is before the start")
-        if not self._layout_of(target).live:
+        if not self.settable_of(target).live:
             raise ScenarioError(
                 f"{target} cannot change while running: parameters and a source's values can; "
                 "wire the input to a source, and change that"
@@ -318,28 +296,14 @@ class Scenario(Presented):
         self._faults = gather(given)
 
     def set(self, target: str, value: object) -> None:
-        """``part.name`` starts as ``value``: a parameter, an initial state, a source's value."""
-        values, signals, _ = self._layout_of(target)
+        """Set the initial value of ``"component.name"``.
+
+        This is a parameter, a state or a value of a source.
+        """
+        values, signals, _ = self.settable_of(target)
         name = target.partition(".")[2]
         signals.initial({name: value})
         values[name] = value
-
-    def part(self, name: str) -> Component:
-        if name not in self.parts:
-            raise UnknownName("part", name, sorted(self.parts), f"scenario {self.name}")
-        return self.parts[name]
-
-    def _layout_of(self, target: str) -> Settable:
-        """Where the declared value of ``part.name`` is kept, and the signals that name it."""
-        part_name, dot, name = target.partition(".")
-        if not dot:
-            raise ScenarioError(f"{target!r} names no value; write 'part.name'")
-        choices = self.part(part_name).settable()
-        for choice in choices:
-            if name in choice.signals:
-                return choice
-        known = [n for choice in choices for n in choice.signals.names]
-        raise UnknownName("value", name, known, part_name)
 
     # -- building --------------------------------------------------------------------------------
 
@@ -348,32 +312,32 @@ class Scenario(Presented):
         seed: int = 0,
         *,
         compile: Compilation = True,
-        inlets: Mapping[str, ExternalInput] | None = None,
+        external_inputs: Mapping[str, ExternalInput] | None = None,
         controllers: Mapping[str, Controller] | None = None,
     ) -> System:
         """A fresh system, every part at its start.
 
-        ``inlets`` and ``controllers`` take the place of declared ones in a replay.
+        ``external_inputs`` and ``controllers`` take the place of declared ones in a replay.
         """
         return Builder(
-            self.parts,
+            self.components,
             self._orders,
             self._changes,
             seed,
             compile,
-            inlets or {},
+            external_inputs or {},
             controllers or {},
             self._faults,
         ).system()
 
     def functions(self) -> list[Any]:
         """Every function that the run computes with, for the fingerprint."""
-        parts = [part for _, part in sorted(self.parts.items())]
+        parts = [part for _, part in sorted(self.components.items())]
         return [function for part in parts for function in part.functions()]
 
     def describe(self) -> dict[str, Any]:
         """The scenario as plain data, for the recording."""
-        parts = dict(sorted(self.parts.items()))
+        parts = dict(sorted(self.components.items()))
         valid = [part.validity() for part in parts.values()]
         return {
             "name": self.name,

@@ -120,7 +120,7 @@ class Presented:
 
 @dataclass(frozen=True)
 class Body:
-    """A rigid body and the signals, ``"part.signal"``, that place it.
+    """A rigid body and the signals, ``"component.signal"``, that place it.
 
     Position: ``geodetic`` (latitude, longitude, altitude) or ``north_east_down``.  Attitude:
     ``euler`` (roll, pitch, yaw) or ``quaternion`` (scalar first), each from local north-east-down

@@ -65,7 +65,7 @@ class _Checked:
     def check_description(self) -> None:
         """Plain data, the same for two that were made alike, and untouched by a build."""
         scenario = self.scenario()
-        before = _plain(f"describe() of {self.name}", scenario.part(self.name).describe())
+        before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
         again = _plain(f"describe() of {self.name}", self.make().describe())
         assert before == again, (
@@ -73,7 +73,7 @@ class _Checked:
             f"{again}; leave out what is not declared, such as an address or a time"
         )
         scenario.build().close()
-        after = scenario.part(self.name).describe()
+        after = scenario.component(self.name).describe()
         assert before == after, (
             f"build() changed what describe() of {self.name} says: {before}, {after}; keep what "
             "belongs to one run in what build() returns"
@@ -93,7 +93,7 @@ class _Checked:
     def check_settable(self) -> None:
         """Each value can be set; a live one can change during a run, any other cannot."""
         scenario = self.scenario()
-        for values, signals, live in scenario.part(self.name).settable():
+        for values, signals, live in scenario.component(self.name).settable():
             for signal in signals:
                 target = f"{self.name}.{signal.name}"
                 value = declared_values(signals, values)[signal.name]
@@ -109,7 +109,7 @@ class _Checked:
     def check_built(self) -> None:
         """Its port has the signals that it declares; two builds share no vector."""
         scenario = self.scenario()
-        component = scenario.part(self.name)
+        component = scenario.component(self.name)
         one, other = scenario.build(), scenario.build()
         one.close()
         other.close()
@@ -118,7 +118,7 @@ class _Checked:
             f"build() of {self.name} returned no port; return Built(port=SignalPort(...)), of no "
             "signals where nothing can be read of it"
         )
-        signals = readable(component, scenario.parts)
+        signals = readable(component, scenario.components)
         assert declared.signals.to_json() == signals.to_json(), (
             f"the port of {self.name} has {', '.join(declared.signals.names) or 'no signals'}, and "
             f"signals() has {', '.join(signals.names) or 'none'}; return the same from both"

@@ -173,7 +173,7 @@ def test_a_controller_of_the_wrong_length_is_named() -> None:
 
 def bad_reference(part: str, **inputs: str) -> Scenario:
     scenario = unstable()
-    scenario.parts[part].inputs.update(inputs)  # type: ignore[attr-defined]
+    scenario.components[part].inputs.update(inputs)  # type: ignore[attr-defined]
     return scenario
 
 
@@ -190,7 +190,7 @@ def bad_reference(part: str, **inputs: str) -> Scenario:
             UnknownName,
             "did you mean plant",
         ),
-        (lambda: bad_reference("controller", x="plant").build(), ScenarioError, "part.signal"),
+        (lambda: bad_reference("controller", x="plant").build(), ScenarioError, "component.signal"),
         (
             lambda: bad_reference("plant", forces="plant.x").build(),
             UnknownName,

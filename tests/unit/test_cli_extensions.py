@@ -159,7 +159,7 @@ def test_a_solver_from_outside_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert solver_named("mine") == Renamed()
 
     def falling(solver: str) -> Scenario:
-        known = ball().parts["ball"]
+        known = ball().components["ball"]
         out = Scenario("falling", until=1)
         out.plant("ball", known.model, step=0.01, solver=solver)  # type: ignore[attr-defined]
         return out

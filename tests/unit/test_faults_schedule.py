@@ -274,7 +274,7 @@ def test_all_comparisons_have_to_hold() -> None:
         ("p.x > 1 and", "neither a number nor|is no comparison"),
         ("p.x = 1", "is no comparison"),
         ("1 > 2", "'1 > 2' compares two numbers"),
-        ("p.x > nan", "'nan' is neither a number nor part.signal"),
+        ("p.x > nan", "'nan' is neither a number nor component.signal"),
         ("p.x > 1e999", "'1e999' is neither"),
         ("x > 1", "'x' is neither"),
         ("p.x.y > 1", "'p.x.y' is neither"),

@@ -123,7 +123,7 @@ def with_device(kind: type[BaseException]) -> Scenario:
 
     out = Scenario("told", until=1)
     out.plant("box", Model("m", ONE, falls), step=0.1)
-    out.inlet("helm", Signals("y"), Device())
+    out.external_input("helm", Signals("y"), Device())
     return out
 
 

@@ -205,7 +205,7 @@ def test_a_run_goes_on_from_where_it_was_saved(script: dict[int, list[Said]], at
 
     def made() -> Scenario:
         scenario = scenario_of(script, "hold", "hold", 5)
-        part = scenario.part("c")
+        part = scenario.component("c")
         part.controller = Kept(script)  # type: ignore[attr-defined]
         return scenario
 

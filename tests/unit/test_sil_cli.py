@@ -26,7 +26,7 @@ def two() -> Scenario:
     out = scenario(until=1.0)
     out.plant("other", MOTOR, step=0.002, inputs={"voltage": "second.voltage"})
     inputs = {"setpoint": "wanted.speed", "speed": "other.speed"}
-    design = out.part("controller").controller
+    design = out.component("controller").controller
     out.controller("second", design, period=0.02, inputs=inputs)
     return out
 """

@@ -43,7 +43,7 @@ def fly(t, x, z, u, p, dx):
 
 def scenario():
     out = Scenario("stick", until=1)
-    out.inlet("stick", Signals("u [1]"), Stick())
+    out.external_input("stick", Signals("u [1]"), Stick())
     out.noise("gust", Signals("u [1]"), deviation=0.1, period=0.03)
     plant = Model("plant", Signals("x [1]"), fly, inputs=Signals("u [1]", "g [1]"))
     out.plant("plant", plant, step=0.01, inputs={"u": "stick.u", "g": "gust.u"})
@@ -57,7 +57,7 @@ def test_a_flight_with_late_and_dead_answers_is_flown_again_from_any_moment(name
     """Answers under way, given up, discarded, dead or never sent, at each cut."""
     script, failure, late, allowed_ms, _ = RUNS[name]
     scenario = scenario_of(script, failure, late, allowed_ms)
-    scenario.part("c").controller = Kept(script)  # type: ignore[attr-defined]
+    scenario.component("c").controller = Kept(script)  # type: ignore[attr-defined]
     recorder, ring = MemoryRecorder(), Ring(1)
     taking = Taking(ring, at=[f"{at}/1000" for at in range(2, 59, 5)])
     failed = False

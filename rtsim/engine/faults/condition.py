@@ -4,7 +4,7 @@
 
     condition  = comparison { "and" comparison }
     comparison = operand ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) operand
-    operand    = number | part.signal
+    operand    = number | component.signal
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXAMPLE = "write it as 'f16.altitude_msl > 3000', several joined by 'and'"
 _LONGEST = 500
 
 Operand = float | str
-"""A number, or ``part.signal``."""
+"""A number, or ``component.signal``."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _operand(text: str) -> Operand:
         return float(text)
     if _SIGNAL.match(text):
         return text
-    raise ScenarioError(f"{text!r} is neither a number nor part.signal; {_EXAMPLE}")
+    raise ScenarioError(f"{text!r} is neither a number nor component.signal; {_EXAMPLE}")
 
 
 def _bound(

@@ -100,7 +100,7 @@ class Installer(Places):
             signals = sampled.signals
         else:
             if fault.part not in self._ports:
-                raise UnknownName("part", fault.part, sorted(self._ports))
+                raise UnknownName("component", fault.part, sorted(self._ports))
             signals = self._ports[fault.part].signals
             if not _names(signals, fault.signal):
                 known = [*(sampled.signals.names if sampled else ()), *signals.names]

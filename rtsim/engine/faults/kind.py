@@ -184,6 +184,6 @@ def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
     """
     part, dot, signal = where.partition(".")
     if not dot or not part.isidentifier() or not signal:
-        text = f"where = {where!r}; {kind.name} is at part.{what}: {kind.wanted()}"
+        text = f"where = {where!r}; {kind.name} is at component.{what}: {kind.wanted()}"
         raise FaultError.of("where", text)
     return signal

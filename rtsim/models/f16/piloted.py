@@ -56,7 +56,7 @@ def scenario(
     altitude_ft: float = 1500.0,
     speed_kt: float = 300.0,
 ) -> Scenario:
-    """Trimmed on the way to a runway 9 km ahead; the law at ``rate`` Hz, the stick an inlet."""
+    """Trimmed on the way to a runway 9 km ahead; the law at ``rate`` Hz, an external stick."""
     latitude, longitude, course = RUNWAY
     along = -_BEFORE_M / _EARTH_M
     found = trim(
@@ -90,7 +90,7 @@ def scenario(
             for s in STICK
         )
     )
-    out.inlet("stick", signals, Untouched())
+    out.external_input("stick", signals, Untouched())
     out.show(STALL, scene="f16", plant="f16")
     period = exact_seconds(rate, "rate")
     law = PythonController(

@@ -17,6 +17,7 @@ from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Source
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ScenarioError
+from rtsim.core.old_names import names_replaced
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.discrete import Processes
@@ -33,9 +34,17 @@ from rtsim.scenario.component import (
 )
 from rtsim.solve import SOLVERS, Solver
 
+__getattr__ = names_replaced(
+    __name__,
+    {
+        f"{kind}Part": f"{kind}Component"
+        for kind in ("Plant", "Sensor", "Noise", "Source", "ExternalInput", "Processes", "Topic")
+    },
+)
+
 
 @dataclass
-class PlantPart(Component):
+class PlantComponent(Component):
     """What was declared of a plant."""
 
     kind = "plant"
@@ -144,7 +153,7 @@ class _Plain(Component):
 
 
 @dataclass
-class SensorPart(_Plain):
+class SensorComponent(_Plain):
     """What was declared of a sensor: its signals are those of its sources, under its own names."""
 
     kind = "sensor"
@@ -185,7 +194,7 @@ class SensorPart(_Plain):
 
 
 @dataclass
-class NoisePart(_Plain):
+class NoiseComponent(_Plain):
     """What was declared of a noise."""
 
     kind = "noise"
@@ -212,7 +221,7 @@ class NoisePart(_Plain):
 
 
 @dataclass
-class SourcePart(_Plain):
+class SourceComponent(_Plain):
     """Named values that only scheduled changes write."""
 
     kind = "source"
@@ -235,30 +244,32 @@ class SourcePart(_Plain):
 
 
 @dataclass
-class ExternalInputPart(_Plain):
+class ExternalInputComponent(_Plain):
     """What was declared of an outside input."""
 
     kind = "inlet"
 
-    inlet: ExternalInput
+    external_input: ExternalInput
 
     @property
     def external(self) -> ExternalInput:
-        return self.inlet
+        return self.external_input
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
-        return self.inlet.signals
+        return self.external_input.signals
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": self.kind, "signals": self.inlet.signals.to_json()}
+        return {"kind": self.kind, "signals": self.external_input.signals.to_json()}
 
     def build(self, name: str, site: Site) -> Built:
-        inlet = site.external(self.inlet)
-        return Built(SignalPort(name, inlet.signals, inlet.signals.initial()), external=inlet)
+        external = site.external(self.external_input)
+        return Built(
+            SignalPort(name, external.signals, external.signals.initial()), external=external
+        )
 
 
 @dataclass
-class ProcessesPart(Component):
+class ProcessesComponent(Component):
     """What was declared of processes."""
 
     kind = "processes"
@@ -288,7 +299,7 @@ class ProcessesPart(Component):
     def companions(self, name: str) -> Mapping[str, Component]:
         """A topic for each kind of message that they send."""
         messages = self.processes.messages
-        return {topic: TopicPart(name, s, self.transport) for topic, s in messages.items()}
+        return {topic: TopicComponent(name, s, self.transport) for topic, s in messages.items()}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -323,7 +334,7 @@ class ProcessesPart(Component):
 
 
 @dataclass
-class TopicPart(_Plain):
+class TopicComponent(_Plain):
     """A topic on which processes send."""
 
     kind = "topic"

@@ -23,6 +23,7 @@ from rtsim.components.protocols import (
     values_of,
 )
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.old_names import names_replaced
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Period
 from rtsim.engine.system import Changeable
@@ -38,9 +39,11 @@ from rtsim.scenario.component import (
 
 A = TypeVar("A", bound=Assignable)
 
+__getattr__ = names_replaced(__name__, {"ControllerPart": "ControllerComponent"})
+
 
 @dataclass
-class ControllerPart(Component):
+class ControllerComponent(Component):
     """What was declared of a controller."""
 
     kind = "controller"
@@ -70,7 +73,7 @@ class ControllerPart(Component):
             return [Settable(controller.values, controller.parameters, live=True), wired]
         return [wired]
 
-    def copy(self) -> ControllerPart:
+    def copy(self) -> ControllerComponent:
         out = super().copy()
         if isinstance(out.controller, Tunable):
             out.controller = with_values(out.controller, out.controller.values)

@@ -1,7 +1,7 @@
 """Scenario: plants, controllers and the links between them, declared by name.
 
-Parts may be declared in any order: names and declared priorities decide what comes first, never
-the order of the lines.
+Components can be declared in any order: a run depends on their names and priorities, and not on the
+order of the lines.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ from rtsim.solve import Solver, solver_named
 
 
 class Scenario(NamedComponents, Presented):
-    """One experiment; ``build`` makes a fresh system of it as often as wanted.
+    """One experiment: its components, their links, and what changes during a run.
 
-    ``assumptions`` and ``limits`` are stated in every recording, with those of its models.
+    :meth:`build` makes a new system each time.  ``until``: end of a run, s.  ``assumptions`` and
+    ``limits`` are sentences for every recording, next to those of the models.
     """
 
     def __init__(
@@ -64,24 +65,24 @@ class Scenario(NamedComponents, Presented):
         super().__init__(name)
         self.until_ns = to_ns(until, "until")
         if self.until_ns <= 0:
-            raise ScenarioError(f"until = {until!r} s; a run must last longer than 0 s")
+            raise ScenarioError(f"until is {until!r} s, but a run must last longer than 0 s")
         self.assumptions = tuple(assumptions)
         self.limits = tuple(limits)
         self._orders: list[tuple[str, str]] = []
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
         self.origin: dict[str, Any] = {}
-        """Where it was loaded from, so that a replay can load it again."""
+        """The file or name that the scenario was loaded from; a replay loads it again."""
 
     def copy(self) -> Scenario:
-        """One that can be changed by itself; models, laws and devices are the same objects."""
+        """Return a copy that can be changed alone; it shares models, controllers and devices."""
         out = copy(self)
-        out.components = {name: part.copy() for name, part in self.components.items()}
+        out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
         out.origin = deepcopy(self.origin)
         return out
 
-    # -- parts ---------------------------------------------------------------------------------
+    # -- components ----------------------------------------------------------------------------
 
     def plant(
         self,
@@ -134,14 +135,15 @@ class Scenario(NamedComponents, Presented):
         priority: int = 0,
         on: Sequence[str] = (),
     ) -> None:
-        """A controller sampled each ``period`` s, or whenever a message of a topic in ``on`` comes.
+        """Declare a controller that samples its inputs every ``period`` s.
 
-        Its answer leaves ``compute`` after the sample and has its effect ``transport`` later.
-        ``late``: what follows an answer that is not there (hold, fail, stretch); ``failure``: what
-        follows a controller that died or lied (end the run, or hold its last outputs).
+        With ``on`` it samples when a message of one of these topics arrives.  Its answer leaves
+        ``compute`` after the sample and arrives ``transport`` later.  ``late``: what happens if the
+        answer is late ("hold", "fail" or "stretch").  ``failure``: what happens if the controller
+        fails or gives invalid outputs ("end" the run, or "hold" the last outputs).
         """
         if (period is None) == (not on):
-            raise ScenarioError(f"controller {name}: give either period= or on=, one of the two")
+            raise ScenarioError(f"controller {name}: give either period= or on=, and not both")
         self.add(
             name,
             ControllerComponent(
@@ -167,29 +169,29 @@ class Scenario(NamedComponents, Presented):
         late: str | None = None,
         failure: str | None = None,
     ) -> None:
-        """Another controller in the place of ``name``, such as the C of a design.
+        """Replace controller ``name`` by ``controller``, for example a design by its C code.
 
-        Its signals must be those of the one before, in any order; parameters that both have are
-        handed on.  ``latency`` (s, or measured) is what it is allowed to answer in; what is not
-        given stays.
+        Both must have the same signals, in any order.  The new controller takes over the values of
+        parameters that both have.  ``latency``: the time in which it must answer, s or measured.
+        Arguments that are not given stay as declared.
         """
-        part = self.controller_component(
+        component = self.controller_component(
             name, f"{name} is not a controller; nothing can take its place"
         )
-        part.controller = taking_over(name, part.controller, controller)
+        component.controller = taking_over(name, component.controller, controller)
         if latency is not None:
-            part.compute = allowing(latency)
-        part.late = part.late if late is None else late
-        part.failure = part.failure if failure is None else failure
+            component.compute = allowing(latency)
+        component.late = component.late if late is None else late
+        component.failure = component.failure if failure is None else failure
         self.origin.setdefault("replaced", {})[name] = {
             "latency": None if latency is None else to_plain(latency),
-            "late": part.late,
-            "failure": part.failure,
+            "late": component.late,
+            "failure": component.failure,
         }
 
     def allow(self, name: str, latency: Allowed) -> None:
-        """Controller ``name`` answers ``latency`` (s, or measured) after it sampled its inputs."""
-        problem = f"{name} is not a controller; it computes nothing that takes time"
+        """Let controller ``name`` answer ``latency`` (s, or measured) after it samples."""
+        problem = f"{name} is not a controller, so it has no latency of computation"
         self.controller_component(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
 
@@ -203,12 +205,15 @@ class Scenario(NamedComponents, Presented):
         transport: LatencyModel = ZERO,
         priority: int = 0,
     ) -> None:
-        """Samples ``{signal: "component.signal"}`` each ``period`` s and sends it as a message.
+        """Declare a sensor that samples ``sources`` every ``period`` s and sends a message.
 
-        Units and kinds are those of what it samples.
+        ``sources`` gives ``"component.signal"`` for each signal of the sensor.  A signal has the
+        unit and the kind of its source.
         """
-        part = SensorComponent(dict(sources), Period.of(period), to_ns(offset), priority, transport)
-        self.add(name, part)
+        component = SensorComponent(
+            dict(sources), Period.of(period), to_ns(offset), priority, transport
+        )
+        self.add(name, component)
 
     def noise(
         self,
@@ -219,11 +224,11 @@ class Scenario(NamedComponents, Presented):
         period: Duration | Period,
         mean: float = 0.0,
     ) -> None:
-        """White noise held over each ``period`` s: N(mean, deviation^2 / period)."""
+        """Declare white noise, constant over each ``period`` s: N(mean, deviation^2 / period)."""
         self.add(name, NoiseComponent(signals, mean, deviation, Period.of(period)))
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> None:
-        """Named values, such as an autopilot's commands, that :meth:`at` changes."""
+        """Declare named values that :meth:`at` changes, for example commands of an autopilot."""
         self.add(name, SourceComponent(signals, dict(values or {})))
 
     def processes(
@@ -237,19 +242,23 @@ class Scenario(NamedComponents, Presented):
         transport: LatencyModel = ZERO,
         priority: int = 0,
     ) -> None:
-        """Discrete events (SimPy) in this run; ``on``: topics and ``"plant.guard"`` they wait for.
+        """Declare discrete-event processes (SimPy).
 
-        Their outputs and each topic of theirs are messages, ``transport`` on the way.
+        ``on``: the topics and guards (``"plant.guard"``) that they wait for.  Their outputs and
+        topics are messages, which arrive ``transport`` later.
         """
-        part = ProcessesComponent(
+        component = ProcessesComponent(
             processes, dict(inputs or {}), dict(parameters or {}), tuple(on), transport, priority
         )
-        self.add(name, part)
+        self.add(name, component)
 
     def external_input(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> None:
-        """An outside input: latched at each tag, recorded, fed again in a replay."""
+        """Declare an external input: read at each tag, recorded, and fed again in a replay.
+
+        ``wake`` makes it an event input, which can insert a tag.
+        """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
 
     inlet = OldName("external_input")
@@ -257,42 +266,45 @@ class Scenario(NamedComponents, Presented):
     # -- relations and settings ------------------------------------------------------------------
 
     def order(self, *names: str) -> None:
-        """These react one after the other in a microstep, each seeing the answer of those before.
+        """Let the controllers ``names`` react one after the other in a microstep.
 
-        Only within one process: an answer that takes no time arrives in the same microstep.
+        Each controller receives the answers of the earlier ones in the same microstep, if these
+        answers take no time and no other process computes them.
         """
         for name in names:
             self.controller_component(name, f"order() takes controllers; {name} is not one")
         self._orders.extend(pairwise(names))
 
     def at(self, time: Duration, target: str, value: object) -> None:
-        """At ``time`` s, ``component.name`` (a source's value, a parameter) becomes ``value``."""
+        """Change ``"component.name"``, a parameter or a source, to ``value`` at ``time`` s."""
         ns = to_ns(time, "time of a change")
         if ns < 0:
             raise ScenarioError(f"change of {target} at {time!r} s is before the start")
         if not self.settable_of(target).live:
             raise ScenarioError(
-                f"{target} cannot change while running: parameters and a source's values can; "
-                "wire the input to a source, and change that"
+                f"{target} cannot change during a run; parameters and values of sources can. "
+                "To change an input, wire it to a source and change the source"
             )
         if any((ns, target) == (other, name) for other, name, _ in self._changes):
-            raise ScenarioError(f"{target} is changed twice at {time!r} s; which is meant?")
+            raise ScenarioError(
+                f"{target} is changed twice at {time!r} s; remove one of the changes"
+            )
         self._changes.append((ns, target, value))
 
     def faults(self, *given: Given) -> None:
-        """What goes wrong on purpose: fault files, or the entries of faults as dicts.
+        """Inject faults from fault files, or from dicts with the entries of a fault.
 
-        ``docs/faults.md`` has the entries.  Raises :class:`FaultError`.
+        ``docs/faults.md`` describes the entries.  Raises :class:`FaultError`.
         """
         self._faults = all_different((*self._faults, *gather(given)))
 
     @property
     def declared_faults(self) -> tuple[Fault, ...]:
-        """Checked by themselves; whether they fit the parts is known when it is built."""
+        """The declared faults.  Each is valid; :meth:`build` checks that the components exist."""
         return self._faults
 
     def only_faults(self, *given: Given) -> None:
-        """These, and none that were declared before: a replay flies with the recorded ones."""
+        """Declare these faults instead of all earlier ones; a replay declares the recorded ones."""
         self._faults = gather(given)
 
     def set(self, target: str, value: object) -> None:
@@ -314,10 +326,12 @@ class Scenario(NamedComponents, Presented):
         compile: Compilation = True,
         external_inputs: Mapping[str, ExternalInput] | None = None,
         controllers: Mapping[str, Controller] | None = None,
+        inserted: Sequence[int] = (),
     ) -> System:
-        """A fresh system, every part at its start.
+        """Return a new system with every component in its initial state.
 
-        ``external_inputs`` and ``controllers`` take the place of declared ones in a replay.
+        In a replay ``external_inputs`` and ``controllers`` replace the declared ones by name, and
+        ``inserted`` are the tags (ns) that event inputs inserted into the recorded run.
         """
         return Builder(
             self.components,
@@ -328,24 +342,25 @@ class Scenario(NamedComponents, Presented):
             external_inputs or {},
             controllers or {},
             self._faults,
+            inserted,
         ).system()
 
     def functions(self) -> list[Any]:
-        """Every function that the run computes with, for the fingerprint."""
-        parts = [part for _, part in sorted(self.components.items())]
-        return [function for part in parts for function in part.functions()]
+        """Return every function that computes the run, for the fingerprint."""
+        components = [component for _, component in sorted(self.components.items())]
+        return [function for component in components for function in component.functions()]
 
     def describe(self) -> dict[str, Any]:
-        """The scenario as plain data, for the recording."""
-        parts = dict(sorted(self.components.items()))
-        valid = [part.validity() for part in parts.values()]
+        """Return the scenario as plain data, for the recording."""
+        components = dict(sorted(self.components.items()))
+        valid = [component.validity() for component in components.values()]
         return {
             "name": self.name,
             "until": self.until_ns,
             "origin": self.origin,
             "assumptions": stated(self.assumptions, [v.assumptions for v in valid]),
             "limits": stated(self.limits, [v.limits for v in valid]),
-            "parts": {name: part.describe() for name, part in parts.items()},
+            "parts": {name: component.describe() for name, component in components.items()},
             "order": [list(pair) for pair in sorted(self._orders)],
             "changes": [
                 {"ns": ns, "target": target, "value": np.asarray(value, dtype=float).tolist()}

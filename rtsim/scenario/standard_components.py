@@ -1,7 +1,7 @@
-"""The kinds of components that rtsim ships: what a scenario declares of each, and how it is built.
+"""The kinds of components that come with rtsim, except controllers.
 
-A kind of your own is a class like these (:class:`rtsim.scenario.component.Component`); it needs no
-change here.
+A kind of your own is a class like these, derived from :class:`rtsim.scenario.component.Component`,
+in a module of your own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __getattr__ = names_replaced(
 
 @dataclass
 class PlantComponent(Component):
-    """What was declared of a plant."""
+    """A plant as declared: its model, solver, step and values."""
 
     kind = "plant"
 
@@ -124,29 +124,32 @@ class PlantComponent(Component):
 
 
 MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}
-"""What solvers of other tools are called here."""
+"""Names of solvers in other tools, with their names in rtsim."""
 
 
 def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
-    """Raise :class:`ScenarioError` for what is no model, or no solver."""
+    """Raise :class:`ScenarioError` if ``model`` is not a model or ``solver`` is not a solver."""
     if not isinstance(model, Model):
         ready = callable(getattr(model, "model", None)) and not isinstance(model, type)
         remedy = "give its .model()" if ready else "give a Model"
         raise ScenarioError(f"plant {name} is a {type(model).__name__}; {remedy}")
     if model.update is not None and update_period is None:
-        raise ScenarioError(f"plant {name}: {model.name} has an update; give update_period=")
+        raise ScenarioError(
+            f"plant {name}: model {model.name} has an update function; give update_period="
+        )
     if isinstance(solver, type):
         raise ScenarioError(
-            f"solver of plant {name} is the class {solver.__name__}; write {solver.__name__}()"
+            f"solver of plant {name} is the class {solver.__name__}; give an object: "
+            f"{solver.__name__}()"
         )
     if isinstance(solver, str) and solver not in SOLVERS and solver.lower() in MEANT:
         raise ScenarioError(
-            f"plant {name}: what others call {solver} is {MEANT[solver.lower()]} here; give that"
+            f"plant {name}: solver {solver} is called {MEANT[solver.lower()]} in rtsim; use that"
         )
 
 
 class _Plain(Component):
-    """One without functions of a user's."""
+    """A component without functions of the user."""
 
     def functions(self) -> list[Any]:
         return []
@@ -154,7 +157,7 @@ class _Plain(Component):
 
 @dataclass
 class SensorComponent(_Plain):
-    """What was declared of a sensor: its signals are those of its sources, under its own names."""
+    """A sensor as declared; its signals are those of its sources, with the sensor's names."""
 
     kind = "sensor"
 
@@ -165,7 +168,7 @@ class SensorComponent(_Plain):
     transport: LatencyModel
 
     def signals(self, others: Others) -> Signals:
-        """Units and kinds are those of what it samples."""
+        """Return its signals, each with the unit and the kind of its source."""
         sampled = [
             (name, others.signal(source, f"sensor signal {name}"))
             for name, source in sorted(self.sources.items())
@@ -195,7 +198,7 @@ class SensorComponent(_Plain):
 
 @dataclass
 class NoiseComponent(_Plain):
-    """What was declared of a noise."""
+    """A noise as declared."""
 
     kind = "noise"
 
@@ -222,7 +225,7 @@ class NoiseComponent(_Plain):
 
 @dataclass
 class SourceComponent(_Plain):
-    """Named values that only scheduled changes write."""
+    """A source as declared: named values that only scheduled changes and commands change."""
 
     kind = "source"
 
@@ -245,7 +248,7 @@ class SourceComponent(_Plain):
 
 @dataclass
 class ExternalInputComponent(_Plain):
-    """What was declared of an outside input."""
+    """An external input as declared."""
 
     kind = "inlet"
 
@@ -270,7 +273,7 @@ class ExternalInputComponent(_Plain):
 
 @dataclass
 class ProcessesComponent(Component):
-    """What was declared of processes."""
+    """Discrete-event processes as declared."""
 
     kind = "processes"
 
@@ -297,7 +300,7 @@ class ProcessesComponent(Component):
         return [self.processes.setup]
 
     def companions(self, name: str) -> Mapping[str, Component]:
-        """A topic for each kind of message that they send."""
+        """Return a topic for each kind of message that the processes send."""
         messages = self.processes.messages
         return {topic: TopicComponent(name, s, self.transport) for topic, s in messages.items()}
 
@@ -314,7 +317,7 @@ class ProcessesComponent(Component):
         }
 
     def build(self, name: str, site: Site) -> Built:
-        from rtsim.discrete.task import ProcessesTask  # and SimPy, where somebody needs it
+        from rtsim.discrete.task import ProcessesTask  # imports SimPy, which few scenarios need
 
         processes, outputs = self.processes, self.processes.outputs
         wiring = site.wiring(processes.inputs.initial(), processes.inputs, self.inputs, name)
@@ -335,7 +338,7 @@ class ProcessesComponent(Component):
 
 @dataclass
 class TopicComponent(_Plain):
-    """A topic on which processes send."""
+    """A topic on which processes send messages."""
 
     kind = "topic"
 
@@ -357,5 +360,5 @@ class TopicComponent(_Plain):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """A scenario's assumptions or limits and ``theirs``, those of its components, each once."""
+    """Return the assumptions (or limits) of a scenario and of its components, each one once."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))

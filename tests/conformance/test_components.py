@@ -194,9 +194,9 @@ def test_companions_are_added_with_it() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (3.0, "it is a float, which is no component; give an object of a class that derives from"),
-        (Counter, r"component it is the class Counter; write Counter\(\.\.\.\)"),
-        (BALL, "it is a Model, which is no component"),
+        (3.0, "it is a float, not a component; give an object of a class that derives from"),
+        (Counter, r"component it is the class Counter; give an object: Counter\(\.\.\.\)"),
+        (BALL, "it is a Model, not a component"),
     ],
 )
 def test_what_is_no_component_is_refused(given: Any, words: str) -> None:
@@ -219,7 +219,7 @@ class Misnamed(Counter):
     ("kind", "words"),
     [
         (Nothing, r"build\(\) of count returned a NoneType; return rtsim.scenario.Built"),
-        (Misnamed, r"build\(\) of count made the port count_; name it count"),
+        (Misnamed, r"build\(\) of count returned a port called count_; call it count"),
     ],
 )
 def test_what_build_returns_is_checked(kind: type[Counter], words: str) -> None:

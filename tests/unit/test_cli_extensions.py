@@ -120,7 +120,7 @@ def test_a_model_by_name_on_the_command_line(two: None) -> None:  # noqa: ARG001
 
 
 def test_what_makes_no_model_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="expected a class or function that makes a model"):
+    with pytest.raises(ScenarioError, match="expected a class or a function that makes a model"):
         LATENCY_MODELS.add("number", 3)  # type: ignore[arg-type]
 
 

@@ -50,7 +50,7 @@ def one_by_a_helper(t: Any, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: AR
 
 @pytest.mark.parametrize("law", [one_only, twice, one_by_a_helper], ids=lambda f: f.__name__)
 def test_an_output_that_is_never_written(law: Callable[..., None]) -> None:
-    with pytest.raises(ControllerError, match=r"never writes its output valve: write y\[1\]"):
+    with pytest.raises(ControllerError, match=r"never writes its output valve; write y\[1\]"):
         steered(law).build(compile=False)
 
 

@@ -99,7 +99,7 @@ def test_an_event_input_that_was_latched_at_a_grid_tag_cuts_nothing_in_replay() 
 def test_several_wakes_are_refused() -> None:
     scenario = pinned(Edge())
     scenario.external_input("other", U, Edge(), wake=Wake())
-    with pytest.raises(ScenarioError, match="event inputs other, pin have several wakes"):
+    with pytest.raises(ScenarioError, match="event inputs other, pin have different Wake objects"):
         scenario.build()
 
 
@@ -256,8 +256,8 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
     scenario.at(0.01, "set.u", 1.0)
     mistakes: list[tuple[Callable[[], None], str]] = [
         (lambda: scenario.at(0.01, "set.u", 2.0), "changed twice"),
-        (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change while running"),
-        (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change while running"),
+        (lambda: scenario.at(0.01, "a.u", 2.0), "cannot change during a run"),
+        (lambda: scenario.at(0.01, "a.x", 2.0), "cannot change during a run"),
         (lambda: scenario.source("timing", U), "the name of a track in every recording"),
     ]
     for wrong, message in mistakes:
@@ -272,7 +272,7 @@ def test_wrong_declarations_are_named_where_they_stand() -> None:
         with pytest.raises(ScenarioError, match=message):
             other.build()
     scenario.noise("gust", U, deviation=-1.0, period=0.1)
-    with pytest.raises(ScenarioError, match="a deviation is >= 0"):
+    with pytest.raises(ScenarioError, match="and the deviation >= 0"):
         scenario.build()
     broken = Scenario("wrong", until=0.05)
     broken.plant("a", INTEGRATOR, step=0.01, inputs={"u": "stick.u"})

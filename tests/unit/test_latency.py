@@ -272,7 +272,7 @@ def test_measured_delays_are_told_in_short() -> None:
         (lambda: SerialLine(-1), "need baud > 0"),
         (lambda: SerialLine(1, bits_per_byte=0), "bits > 0"),
         (lambda: SerialLine(1, overhead=-1), "overhead >= 0"),
-        (lambda: Empirical(()), "without samples"),
+        (lambda: Empirical(()), "has no samples"),
         (lambda: Empirical((5, -1)), "has a sample of -1 ns; samples must be >= 0"),
         (
             lambda: Empirical((5, LONGEST_NS)),

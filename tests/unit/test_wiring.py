@@ -75,7 +75,7 @@ def test_a_sensor_passes_units_and_kinds_on() -> None:
         ("arm", ScenarioError, "names no signal"),
         ("arms.angle", UnknownName, "did you mean arm"),
         ("arm.angel", UnknownName, "did you mean angle"),
-        ("encoder.angle", ScenarioError, "in a circle"),
+        ("encoder.angle", ScenarioError, "in a cycle"),
     ],
 )
 def test_a_sensor_of_nothing_is_named(source: str, error: type[Exception], message: str) -> None:

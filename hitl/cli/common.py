@@ -17,7 +17,7 @@ from hitl.controllers.sil import SilController
 from rtsim.cli.common import NO, tell
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.keys import Keys
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, st
     has one controller.  Raises :class:`ScenarioError` for a value that names no controller or no
     file.
     """
-    known = list(scenario.of(ControllerPart))
+    known = list(scenario.of(ControllerComponent))
     if not known:
         raise ScenarioError(f"scenario {scenario.name} has no controller that C could replace")
     if not values:

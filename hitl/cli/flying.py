@@ -38,7 +38,7 @@ from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES, Co
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.runs.simulation import MAX
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 _COLUMNS = (
@@ -108,7 +108,7 @@ def fly_in_c(
         times = parse_latencies(latencies, list(given))
         made = {name: in_c(reference, kind, keys) for name, reference in given.items()}
         for name, controller in made.items():
-            part = scenario.of(ControllerPart)[name]
+            part = scenario.of(ControllerComponent)[name]
             notes.extend(mismatches(name, part.controller, controller, part.period))
             scenario.replace_controller(
                 name, controller, latency=allowed(times).get(name), late=late, failure=failure
@@ -140,7 +140,7 @@ def fly_in_c(
 
 def _check_latency(name: str, scenario: Scenario) -> None:
     """Refuse a latency of 0 in real time: a process outside cannot answer at once."""
-    part = scenario.of(ControllerPart)[name]
+    part = scenario.of(ControllerComponent)[name]
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         half = 0.005 if part.period is None else part.period.seconds / 2
         raise ScenarioError(

@@ -21,7 +21,7 @@ from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "rigs" / "illumination"
@@ -122,7 +122,7 @@ def hitl(
     def prepare(scenario: Scenario) -> None:
         nonlocal taken
         taken = _place(scenario, name)
-        part = scenario.of(ControllerPart)[taken]
+        part = scenario.of(ControllerComponent)[taken]
         if part.period is None:
             raise ScenarioError(
                 f"{taken} has no period, and a rig needs one; give the controller a period"
@@ -143,7 +143,7 @@ def hitl(
 
 
 def _place(scenario: Scenario, name: str | None) -> str:
-    known = list(scenario.of(ControllerPart))
+    known = list(scenario.of(ControllerComponent))
     if name is not None:
         if name not in known:
             raise UnknownName("controller", name, known, f"scenario {scenario.name}")
@@ -157,7 +157,7 @@ def _place(scenario: Scenario, name: str | None) -> str:
     return known[0]
 
 
-def _check_latency(name: str, part: ControllerPart) -> None:
+def _check_latency(name: str, part: ControllerComponent) -> None:
     """Refuse a latency of 0: a rig cannot answer at once."""
     if isinstance(part.compute, Fixed) and part.compute.constant == (0,):
         assert part.period is not None

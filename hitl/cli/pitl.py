@@ -160,7 +160,7 @@ def _controllers(
 ) -> dict[str, str]:
     """Interface files by controller; if none are given, the files that ship for this scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
-    if not controllers and name in scenario.parts:
+    if not controllers and name in scenario.components:
         controllers = (f"{name}={interface}",)
     return parse_controllers(controllers, scenario)
 

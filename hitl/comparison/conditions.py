@@ -19,9 +19,9 @@ from rtsim.engine.trace import INSERTED
 from rtsim.record.file import FileRecorder
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs.replay import fed_inlets
+from rtsim.runs.replay import fed_external_inputs
 from rtsim.runs.simulation import MAX, FedInputs, Pace, Progress, RunResult, simulate
-from rtsim.scenario.controller_part import ControllerPart, taking_over
+from rtsim.scenario.controller_component import ControllerComponent, taking_over
 from rtsim.scenario.scenario import Scenario
 
 
@@ -106,14 +106,14 @@ class Conditions:
 
     def _refuse_unknown_lines(self) -> None:
         """Refuse faults on lines of unknown controllers before a board is contacted."""
-        known = self.scenario.of(ControllerPart)
+        known = self.scenario.of(ControllerComponent)
         for fault in self.scenario.declared_faults:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
-    def part(self, name: str) -> ControllerPart:
+    def part(self, name: str) -> ControllerComponent:
         """The controller part ``name``; :class:`ScenarioError` if it is no controller."""
-        return self.scenario.controller_part(
+        return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
         )
 
@@ -199,7 +199,7 @@ class Conditions:
                 failure=self.failure,
             )
         inserted = [e.tag.ns for e in baseline.events if e.kind == INSERTED]
-        fed = FedInputs(fed_inlets(scenario, baseline), inserted=inserted)
+        fed = FedInputs(fed_external_inputs(scenario, baseline), inserted=inserted)
         paced = (pace if isinstance(pace, Pace) else Pace.of(pace)).rate is not None
         error, outcome, held_up, environment = "", None, False, False
         try:

@@ -18,8 +18,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Signal
 from rtsim.pilot.flights import FLOWN_AS, Flyable
 from rtsim.pilot.launching import Window
-from rtsim.scenario.parts import ExternalInputPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent
 
 
 @click.command(cls=Viewable)
@@ -61,7 +61,7 @@ def fly(
             "give them to rtsim view on that machine"
         )
     flight = replace(flight, watched=window.served is None)
-    viewed = Viewed(window, lambda s: flyable.stick or inlet_of(s))
+    viewed = Viewed(window, lambda s: flyable.stick or external_input_of(s))
     flown = fly_flight(flight, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(flown.outcome.reason)
     if as_json:
@@ -71,21 +71,21 @@ def fly(
     flown.exit()
 
 
-def inlet_of(scenario: Scenario) -> str:
+def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
     Raises :class:`ScenarioError` if there is not exactly one, or if a stick cannot move one of
     its signals: each must be a scalar with limits low < high.
     """
-    inlets = scenario.of(ExternalInputPart)
-    if len(inlets) != 1:
+    external_inputs = scenario.of(ExternalInputComponent)
+    if len(external_inputs) != 1:
         raise ScenarioError(
-            f"{scenario.name} has {len(inlets)} external inputs "
-            f"({', '.join(sorted(inlets)) or 'none'}), but a person controls exactly one; "
-            "declare it with scenario.inlet(name, signals, device)"
+            f"{scenario.name} has {len(external_inputs)} external inputs "
+            f"({', '.join(sorted(external_inputs)) or 'none'}), but a person controls exactly one; "
+            "declare it with scenario.external_input(name, signals, device)"
         )
-    ((name, part),) = inlets.items()
-    for signal in part.inlet.signals:
+    ((name, part),) = external_inputs.items()
+    for signal in part.external_input.signals:
         _check_moved(signal, f"{name}.{signal.name}")
     return name
 

@@ -29,7 +29,7 @@ from rtsim.cli.window import Viewable, Viewed, place_options, quiet_option, told
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Checkpoint
 from rtsim.pilot.launching import Window
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import anything_given
 
@@ -94,7 +94,7 @@ def run(
 
     def prepare(scenario: Scenario) -> None:
         nonlocal given
-        given = parse_latencies(latencies, list(scenario.of(ControllerPart)), of_all=False)
+        given = parse_latencies(latencies, list(scenario.of(ControllerComponent)), of_all=False)
         for name, latency in allowed(given).items():
             scenario.allow(name, latency)
 

@@ -27,8 +27,8 @@ from rtsim.pilot.sequence import Reader
 from rtsim.pilot.shared import MOST_ORDERS, RUN, VIEWER, Schema, Shared
 from rtsim.pilot.stick import SharedStick
 from rtsim.scenario.component import readable
-from rtsim.scenario.parts import ExternalInputPart, PlantPart
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent, PlantComponent
 from rtsim.timing.pacing import Pacer
 
 _RUN_NS = 5_000_000
@@ -213,7 +213,7 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
     Raises :class:`UnknownName` if the scene names a plant that the scenario does not have.
     """
     shown = scenario.presentation.window()
-    plants = [name for name, part in scenario.parts.items() if isinstance(part, PlantPart)]
+    plants = list(scenario.of(PlantComponent))
     if "plant" in shown and shown["plant"] not in plants:
         raise UnknownName("plant", str(shown["plant"]), sorted(plants), f"scene {shown['scene']}")
     return shown
@@ -234,11 +234,11 @@ class Cockpit:
         about: dict[str, Any] | None = None,
         beside: Inbox | None = None,
     ) -> None:
-        part = scenario.of(ExternalInputPart).get(stick)
-        signals = Signals() if part is None else part.inlet.signals
+        part = scenario.of(ExternalInputComponent).get(stick)
+        signals = Signals() if part is None else part.external_input.signals
         plants = tuple(
-            (name, readable(plant, scenario.parts))
-            for name, plant in sorted(scenario.of(PlantPart).items())
+            (name, readable(plant, scenario.components))
+            for name, plant in sorted(scenario.of(PlantComponent).items())
         )
         cues = [cue.to_plain() for cue in checked_cues(scenario.cues, dict(plants))]
         about = {"pid": os.getpid(), **window_of(scenario), **(about or {}), "cues": cues}
@@ -246,7 +246,9 @@ class Cockpit:
         self.stick: SharedStick | None = None
         if part is not None:
             self.stick = SharedStick(self.shared.reader("stick"), signals)
-            part.inlet = ExternalInput(stick, signals, self.stick, part.inlet.wake)
+            part.external_input = ExternalInput(
+                stick, signals, self.stick, part.external_input.wake
+            )
         writers = {name: self.shared.writer(f"plant/{name}") for name, _ in plants}
         self.pictures = Pictures(writers, self.stick)
         self.figures = LoopFigures(self.stick, self.shared.reader("viewer"))

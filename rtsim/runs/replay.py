@@ -83,7 +83,7 @@ def refly(
     header = recording.header
     start = start or continued(recording)
     fed = FedInputs(
-        fed_inlets(scenario, recording),
+        fed_external_inputs(scenario, recording),
         {} if live else fed_controllers(scenario, recording),
         [e.tag.ns for e in recording.events if e.kind == INSERTED],
         recording.events,
@@ -107,10 +107,10 @@ def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     These are the external inputs, and the answers of external controllers.
     """
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
-    parts = scenario.parts.items()
-    inlets = {part.external.name for _, part in parts if part.external is not None}
+    parts = scenario.components.items()
+    external_inputs = {part.external.name for _, part in parts if part.external is not None}
     answers = {name for name, part in parts if part.outside or name in replaced}
-    return {f"inputs/{name}" for name in inlets} | {f"messages/{name}" for name in answers}
+    return {f"inputs/{name}" for name in external_inputs} | {f"messages/{name}" for name in answers}
 
 
 def continued(recording: Recording) -> Checkpoint | None:
@@ -199,10 +199,10 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
         out.append(f"{path.removeprefix('.')}: {then} in the recording, {now} now{why}")
 
 
-def fed_inlets(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
+def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
     """Return the external inputs by name, replaying their recorded values."""
     out: dict[str, ExternalInput] = {}
-    for external in (part.external for part in scenario.parts.values()):
+    for external in (part.external for part in scenario.components.values()):
         if external is not None:
             rows = recording.rows(f"inputs/{external.name}")
             values = {int(ns): np.array(v) for ns, v in zip(rows.ns, rows.floats, strict=True)}
@@ -227,7 +227,7 @@ def fed_commands(recording: Recording) -> list[PendingCommand]:
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Controller]:
     """Return controllers that replay the recorded answers of external controllers, by name."""
-    outside = [name for name, part in scenario.parts.items() if part.outside]
+    outside = [name for name, part in scenario.components.items() if part.outside]
     return {name: fed_controller(recording, name) for name in outside}
 
 

@@ -77,7 +77,7 @@ class Progress:
 class FedInputs:
     """What a replay takes from a recording instead of from external sources."""
 
-    inlets: Mapping[str, ExternalInput] = field(default_factory=dict)
+    external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     inserted: Sequence[int] = ()
     """Tags (ns) that event inputs inserted."""
@@ -160,14 +160,13 @@ def simulate(
             inbox = Inbox(fed.commands)
         before = None if start is None else (start.rows, start.events)
         executive = Executive(
-            system, pacer, recorder, until_ns, publisher, watch, inbox, stop_ns, before
+            system, pacer, recorder, until_ns, publisher, watch, inbox, stop_ns, before, checkpoints
         )
         about = header(scenario, seed, pace, until_ns, compile)
         if start is not None:
             about["continues"] = start.reference()
         if checkpoints is not None:
             checkpoints.begin(executive, about, system.ns, until_ns, pacer.read)
-            executive.keep(checkpoints)
         recorder.start(about)
         if hasattr(recorder, "on_failure"):
             recorder.on_failure = _lost(executive, on_recorder_death == "end", tell or _nothing)
@@ -208,8 +207,10 @@ def _lost(
 
 
 def _build(scenario: Scenario, seed: int, compile: Compilation, fed: FedInputs) -> System:
-    system = scenario.build(seed, compile=compile, inlets=fed.inlets, controllers=fed.controllers)
-    system.inserted = sorted(fed.inserted)
+    system = scenario.build(
+        seed, compile=compile, external_inputs=fed.external_inputs, controllers=fed.controllers,
+        inserted=fed.inserted,
+    )  # fmt: skip
     if system.faults is not None and fed.events is not None:
         system.faults.feed(fed.events)
     return system
@@ -280,10 +281,7 @@ def _go_on_from(start: Checkpoint, system: System, until_ns: int) -> None:
             f"the checkpoint {start.source} is at {start.tag}, but the run ends at "
             f"{Tag(until_ns)}: nothing is left to run; give a later --until"
         )
-    inserted = system.inserted
-    start.restore(system)
-    if inserted:
-        system.inserted = inserted
+    start.restore(system, inserted=system.inserted)
 
 
 def _conclude(

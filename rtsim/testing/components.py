@@ -65,7 +65,7 @@ class _Checked:
     def check_description(self) -> None:
         """Check that describe() returns equal plain data for equal components, and after build."""
         scenario = self.scenario()
-        before = _plain(f"describe() of {self.name}", scenario.part(self.name).describe())
+        before = _plain(f"describe() of {self.name}", scenario.component(self.name).describe())
         assert "kind" in before, f"describe() of {self.name} has no 'kind'; add it"
         again = _plain(f"describe() of {self.name}", self.make().describe())
         assert before == again, (
@@ -73,7 +73,7 @@ class _Checked:
             "return declared values only, no address and no time"
         )
         scenario.build().close()
-        after = scenario.part(self.name).describe()
+        after = scenario.component(self.name).describe()
         assert before == after, (
             f"build() changed the result of describe() of {self.name}: {before}, {after}; keep the "
             "state of a run in the objects that build() returns"
@@ -93,7 +93,7 @@ class _Checked:
     def check_settable(self) -> None:
         """Check that each value can be set, and that only the live values can change in a run."""
         scenario = self.scenario()
-        for values, signals, live in scenario.part(self.name).settable():
+        for values, signals, live in scenario.component(self.name).settable():
             for signal in signals:
                 target = f"{self.name}.{signal.name}"
                 value = declared_values(signals, values)[signal.name]
@@ -109,7 +109,7 @@ class _Checked:
     def check_built(self) -> None:
         """Check that the port has the declared signals, and that two builds share no vector."""
         scenario = self.scenario()
-        component = scenario.part(self.name)
+        component = scenario.component(self.name)
         one, other = scenario.build(), scenario.build()
         one.close()
         other.close()
@@ -118,7 +118,7 @@ class _Checked:
             f"build() of {self.name} returned no port; return Built(port=SignalPort(...)), without "
             "signals if the component has no outputs"
         )
-        signals = readable(component, scenario.parts)
+        signals = readable(component, scenario.components)
         assert declared.signals.to_json() == signals.to_json(), (
             f"the port of {self.name} has {', '.join(declared.signals.names) or 'no signals'}, but "
             f"signals() has {', '.join(signals.names) or 'none'}; both must have the same signals"

@@ -36,6 +36,7 @@ from rtsim.timing.overrun import Cause, Overrun
 from rtsim.timing.policy import CatchUp, Policy, advice
 
 _SPARE_NS = 300_000  # spare time that is enough to count a block of frames
+Overhear = Callable[[int], bool] | None
 _LONG_NS = 150_000_000  # a wait of this length can be ended early by a command
 _PIECE_NS = 50_000_000  # period of the checks for such a command
 
@@ -91,8 +92,6 @@ class Pacer:
         """Own ns taken by injected faults, by the name of the fault."""
         self.margin_ns = 0
         """Margin of the latest frame [ns]."""
-        self.overhear: Callable[[int], bool] | None = None
-        """Called periodically in a long wait, with simulated ns; a return of True ends the wait."""
         self.log = FrameLog(keep_worst)
         if isinstance(clock, WallClock):
             clock.rehearsal = self._rehearse
@@ -231,10 +230,11 @@ class Pacer:
         self._lap_at = self.read()
         self._next = True
 
-    def wait(self, ns: int, wake: Wake | None = None) -> bool:
+    def wait(self, ns: int, wake: Wake | None = None, overhear: Overhear = None) -> bool:
         """Wait until simulated ``ns`` is due.  True: begin that tag.  False: look again.
 
-        It returns False after an event input's wake, after :attr:`overhear`, and in a freeze
+        ``overhear`` is called every 50 ms in a long wait, with ``ns``; True ends the wait.  The
+        method returns False after ``overhear``, after an event input's wake, and in a freeze
         (:attr:`frozen`; each call waits again until :meth:`resume`).  :attr:`overrun` is then the
         tag's overrun, if any.  Raises :class:`OverrunError` if the policy's limit is exceeded.
         """
@@ -265,7 +265,7 @@ class Pacer:
         before, spent, ready = self._tag_ns, self._spent, self._next
         self._begin(ns, arrived)
         self._note_line()
-        if (late > -_LONG_NS or self._listen(ns, due)) and self._until(ns, wake):
+        if (late > -_LONG_NS or self._listen(ns, due, overhear)) and self._until(ns, wake):
             return self._woken(ns, due)
         self._tag_ns, self._spent, self._next = before, spent, ready
         self._jobs, self._jobs_before = self._jobs_before, self._jobs
@@ -277,9 +277,9 @@ class Pacer:
         if self.line is not None:
             self.line.note()
 
-    def _listen(self, ns: int, due: int) -> bool:
+    def _listen(self, ns: int, due: int, overhear: Overhear) -> bool:
         """Wait through the first, long part of a wait; False if a command ended it early."""
-        overhear, clock = self.overhear, self.clock
+        clock = self.clock
         while overhear is not None and (rest := due - self.read()) > _LONG_NS:
             piece = min(_PIECE_NS, rest - _PIECE_NS)
             clock.wait_until(min(ns, clock.simulated(due - rest + piece) + 1))

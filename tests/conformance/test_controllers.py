@@ -167,14 +167,17 @@ class NoSignals(Plain):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (NoClose, r"controller c \(NoClose\) has no close\(\); a controller has inputs, outputs, "),
-        (SaveAlone, r"\(SaveAlone\) has save\(\) and no restore\(\); Savable takes save and rest"),
-        (OnlyAdvances, r"has advance\(\) and no anchor\(\); OwnTime takes own_time, advance and"),
-        (OwnTimeAlone, r"has own_time and no advance\(\); OwnTime takes"),
-        (Unflagged, r"has advance\(\) and no own_time; OwnTime takes"),
-        (Mute, r"has silent\(\) and no explained\(\); Explaining takes silent and explained"),
-        (WithoutParameters, r"has tunable\(\) and no parameters; Tunable takes"),
-        (StampsValue, r"stamps of controller c \(StampsValue\) is a tuple; it has to be a method"),
+        (
+            NoClose,
+            r"controller c \(NoClose\) has no close\(\); a controller needs inputs, outputs, ",
+        ),
+        (SaveAlone, r"\(SaveAlone\) has save\(\) but no restore\(\); Savable needs save and rest"),
+        (OnlyAdvances, r"has advance\(\) but no anchor\(\); OwnTime needs own_time, advance and"),
+        (OwnTimeAlone, r"has own_time but no advance\(\); OwnTime needs"),
+        (Unflagged, r"has advance\(\) but no own_time; OwnTime needs"),
+        (Mute, r"has silent\(\) but no explained\(\); Explaining needs silent and explained"),
+        (WithoutParameters, r"has tunable\(\) but no parameters; Tunable needs"),
+        (StampsValue, r"stamps of controller c \(StampsValue\) is a tuple; it must be a method"),
         (NoSignals, r"inputs of controller c \(NoSignals\) is a tuple; give Signals\(\.\.\.\)"),
     ],
 )
@@ -188,7 +191,9 @@ def test_one_that_lacks_a_member_is_refused_when_the_scenario_is_built(
 
 
 def test_a_class_is_refused_with_what_to_write() -> None:
-    with pytest.raises(ScenarioError, match=r"controller c is the class Remote; write Remote\("):
+    with pytest.raises(
+        ScenarioError, match=r"controller c is the class Remote; give an object: Remote\("
+    ):
         check_controller("c", Remote)
 
 

@@ -131,9 +131,9 @@ def test_only_blocks_are_added(given: Any, words: str) -> None:
         (Diagram("d"), "rk4", r"plant d is a Diagram; give its \.model\(\)"),
         (Gain(), "rk4", "plant d is a Gain; give a Model"),
         (Diagram, "rk4", "plant d is a type; give a Model"),
-        (GROWS, Adaptive, r"solver of plant d is the class Adaptive; write Adaptive\(\)"),
-        (GROWS, "rk45", "plant d: what others call rk45 is dp54 here"),
-        (GROWS, "ODE23", "plant d: what others call ODE23 is bs32 here"),
+        (GROWS, Adaptive, r"solver of plant d is the class Adaptive; give an object: Adaptive\(\)"),
+        (GROWS, "rk45", "plant d: solver rk45 is called dp54 in rtsim"),
+        (GROWS, "ODE23", "plant d: solver ODE23 is called bs32 in rtsim"),
         (GROWS, "rk5", "unknown solver 'rk5'; did you mean rk4"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_model_by_name_on_the_command_line(two: None) -> None:  # noqa: ARG001
 
 
 def test_what_makes_no_model_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="expected a class or function that makes a model"):
+    with pytest.raises(ScenarioError, match="expected a class or a function that makes a model"):
         LATENCY_MODELS.add("number", 3)  # type: ignore[arg-type]
 
 
@@ -159,7 +159,7 @@ def test_a_solver_from_outside_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert solver_named("mine") == Renamed()
 
     def falling(solver: str) -> Scenario:
-        known = ball().parts["ball"]
+        known = ball().components["ball"]
         out = Scenario("falling", until=1)
         out.plant("ball", known.model, step=0.01, solver=solver)  # type: ignore[attr-defined]
         return out

@@ -103,7 +103,7 @@ def viewer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Viewer]:
     pygame.display.quit()
 
 
-def test_a_virtual_stick_moves_the_inlet_of_the_run(viewer: Viewer) -> None:
+def test_a_virtual_stick_moves_the_external_input_of_the_run(viewer: Viewer) -> None:
     """The whole way: SDL, mapping, shared memory, the device that the loop polls."""
     stick = viewer.cockpit.stick
     assert stick is not None

@@ -292,7 +292,7 @@ def scenario():
     out = Scenario("fed", until=0.1)
     out.plant("p", Model("p", Signals("x"), fly, inputs=Signals("u")), step=0.01,
               inputs={"u": "stick.u"})
-    out.inlet("stick", Signals("u [1]"), Stick())
+    out.external_input("stick", Signals("u [1]"), Stick())
     return out
 """
 

@@ -19,7 +19,7 @@ from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs
 from rtsim.pilot.launching import Window
 from rtsim.scenario.loading import load_scenario
-from rtsim.scenario.parts import ExternalInputPart
+from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.timing.policy import Slip, parse_policy
 
 
@@ -122,9 +122,9 @@ def figures(**more: Any) -> dict[str, Any]:
 def test_a_stick_whose_window_is_gone_goes_where_the_mapping_says(tmp_path: Path) -> None:
     scenario = load_scenario("f16-by-hand", {})
     own = safe_values(scenario, "stick", None)
-    part = scenario.part("stick")
-    assert isinstance(part, ExternalInputPart)
-    assert own.tolist() == part.inlet.signals.initial().tolist()
+    part = scenario.component("stick")
+    assert isinstance(part, ExternalInputComponent)
+    assert own.tolist() == part.external_input.signals.initial().tolist()
     path = tmp_path / "mine.toml"
     path.write_text("[pitch]\nsafe = -0.25\n[throttle]\nsafe = 0.75\n")
     assert safe_values(scenario, "stick", path).tolist() == [-0.25, 0.0, 0.0, 0.75]

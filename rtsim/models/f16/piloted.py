@@ -94,7 +94,7 @@ def scenario(
             for s in STICK
         )
     )
-    out.inlet("stick", signals, Untouched())
+    out.external_input("stick", signals, Untouched())
     out.show(STALL, scene="f16", plant="f16")
     period = exact_seconds(rate, "rate")
     controller = PythonController(

@@ -19,7 +19,7 @@ from rtsim.engine.system import System
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.repeated import ended_by_itself, said_no_more
-from rtsim.runs.replay import fed_controllers, fed_inlets, refly, scenario_of
+from rtsim.runs.replay import fed_controllers, fed_external_inputs, refly, scenario_of
 from rtsim.runs.resume import fits, live_scenario
 from rtsim.runs.simulation import Progress
 from rtsim.scenario.scenario import Scenario
@@ -112,7 +112,7 @@ class RecordedRun:
         scenario = self.scenario()
         system = scenario.build(
             int(self.recording.header["seed"]), compile=False,
-            inlets=fed_inlets(scenario, self.recording),
+            external_inputs=fed_external_inputs(scenario, self.recording),
             controllers={} if self.live else fed_controllers(scenario, self.recording),
         )  # fmt: skip
         try:

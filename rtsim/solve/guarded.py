@@ -6,7 +6,8 @@ at which the guard has crossed on the leg itself.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -213,11 +214,15 @@ class Guarded:
         self._look: Any
         if legs.compiled:
             self._block = AddressBlock.of((bound.guard.handle, bound.derivative.handle), arrays)
-            self._look, self._drive = self._block.words, _native_drive().call
+            self._look = self._block.words
         else:
             self._look = plain_block((bound.guard.call, bound.derivative.call), arrays)
-            self._drive = drive
         self._functions = (legs.leg, legs.retake, legs.between, legs.words, self._look)
+        self._drive: Callable[[int, int], int] = partial(drive, *self._functions)
+        if legs.compiled:
+            native = _native_drive()
+            on = native.on(legs.words, self._look)
+            self._drive = partial(on, *map(int, self._functions[:3]))
         self._output = bound.output.handle
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
@@ -225,7 +230,7 @@ class Guarded:
     def advance(self, from_ns: int, to_ns: int) -> int:
         """To ``to_ns`` or to where a guard crosses, provisionally; answers as a step does."""
         self._legs.begin(from_ns)
-        return int(self._drive(*self._functions, from_ns, to_ns))
+        return int(self._drive(from_ns, to_ns))
 
     @property
     def way_ns(self) -> int:

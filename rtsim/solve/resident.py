@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -139,13 +139,16 @@ class _Plain:
         self._memory, self._after = np.zeros(method.memory), np.zeros(method.memory)
         self._x = self._z = self._u = self._p = self._out = np.zeros(0)
         self._words: Any = None
-        self._step: Callable[..., int] = method.resident
+        self._step: Callable[[float, float], int]
 
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        self._settle(x, z, u, p, out)
-        return self._step(self._words, from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
+        if not (
+            x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
+        ):
+            self._settle(x, z, u, p, out)
+        return self._step(from_ns / NS_PER_S, (to_ns - from_ns) / NS_PER_S)
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
         """Its way on these vectors, for :class:`rtsim.solve.guarded.Guarded`."""
@@ -168,6 +171,10 @@ class _Plain:
     def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
         return plain_block(self._functions, vectors)
 
+    def _on(self, words: Any) -> Callable[[float, float], int]:
+        """Return the step as a function of t and h alone."""
+        return partial(self._method.resident, words)
+
     def _settle(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> None:
         if not (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
@@ -175,6 +182,7 @@ class _Plain:
             self._x, self._z, self._u, self._p, self._out = x, z, u, p, out
             vectors = (x, z, u, p, out, self._memory, self._after, *self._method.own)
             self._words = self._block(vectors)
+            self._step = self._on(self._words)
 
     def accept(self) -> None:
         self._memory[:] = self._after
@@ -207,7 +215,7 @@ class _Resident(_Plain):
     def __init__(self, method: Method, bound: BoundModel) -> None:
         super().__init__(method, bound)
         native, run = _native(method.resident), _native_run()
-        self._step, self._step_handle, self._run = native.call, native.handle, run.call
+        self._native, self._run = native, run.call
         self._output = bound.output
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
@@ -216,6 +224,9 @@ class _Resident(_Plain):
 
     def _of(self, function: Callable[..., int]) -> Any:
         return _native(function).handle
+
+    def _on(self, words: Any) -> Callable[[float, float], int]:
+        return self._native.on(words)
 
     def _block(self, vectors: tuple[NDArray[Any], ...]) -> Any:
         self._y = np.zeros(0)
@@ -236,5 +247,5 @@ class _Resident(_Plain):
                     (self._output.handle,), (*vectors[:4], y)
                 ).words
         rows = np.empty((times.size - 1, values.size))
-        good = self._run(self._step_handle, self._words, self._output_words, times, values, rows)
+        good = self._run(self._native.handle, self._words, self._output_words, times, values, rows)
         return rows[:good]

@@ -1,8 +1,9 @@
-"""Named arrays at fixed places of a block, for functions that run compiled and as plain Python.
+"""Blocks: the functions and arrays that a call of compiled code uses, by name.
 
-A :class:`Layout` declares the functions and arrays of a block: their names, their order and the
-shape of each array.  It computes where each of them lies, and it checks every array before a block
-is made: compiled code trusts the addresses and lengths that it finds in a block.
+A :class:`Layout` declares the functions and arrays of one kind of block: their names, their order
+and the shape of each array.  It computes the place of each of them in the block.  It also checks
+every array before a block is made, because compiled code trusts the addresses and lengths in a
+block.  The same source also runs as plain Python.
 
 A kernel reads an array by name: ``vector_at(words, AT.x)`` with ``AT = LAYOUT.at``.
 """

@@ -197,8 +197,8 @@ class EntryPoint:
     def on(self, *arrays: Array | AddressBlock) -> Callable[..., int]:
         """Return a function of the numbers alone that works on ``arrays``.
 
-        The arrays are checked now and their addresses are taken now, which costs some 6 us.  A
-        function that is called often is therefore bound once.
+        This method checks the arrays and takes their addresses, which costs some 6 us.  Bind a
+        function that is called often once, and call the result.
         """
         block = self._block(arrays)
         function, at, error = self._function, block.ctypes.data, self._error

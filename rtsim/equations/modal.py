@@ -81,7 +81,7 @@ class Mode:
 
 
 def _several(given: object) -> tuple[object, ...]:
-    """Return the elements of a tuple or list; a single object gives ``None``, which is refused."""
+    """Return the elements of a tuple or list; return ``(None,)`` for any other object."""
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 

@@ -102,7 +102,7 @@ class Model:
       (:mod:`rtsim.equations.modal`).
     - ``assumptions`` and ``limits`` are texts that every recording contains.
 
-    A parameter that is changed during a run gives a new p at a tag.  Raises :class:`ModelError` for
+    If a parameter is changed during a run, p changes at a tag.  Raises :class:`ModelError` for
     functions and signals that do not fit together.
     """
 

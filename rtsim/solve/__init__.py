@@ -61,7 +61,7 @@ SOLVERS: ExtensionPoint[Solver] = ExtensionPoint(
     },
     _checked,
 )
-"""Every solver that can be chosen by name, by name."""
+"""The solvers that a scenario can choose, by name."""
 
 __all__ = [
     "ABM4",

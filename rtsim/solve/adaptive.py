@@ -65,7 +65,7 @@ class StepTolerance:
     """The error that each step may have: ``rtol`` times the size of a state, plus ``atol``.
 
     ``atol`` is in the unit of the state: one value for all states, or a mapping from names of
-    states to values.  Raises :class:`ScenarioError` for a tolerance that is not finite and > 0.
+    states to values.  Raises :class:`ScenarioError` unless each tolerance is finite and > 0.
     """
 
     rtol: float = 1e-6

@@ -137,9 +137,9 @@ class EmbeddedTableau(Tableau):
 class NystromTableau:
     """A Runge-Kutta-Nystrom method for q'' = f(t, q, q'), with exact coefficients.
 
-    Stage i takes the position ``q + c_i h v + h^2 sum_j abar_ij k_j`` and the velocity
-    ``v + h sum_j a_ij k_j``.  At the end of the step, ``bbar`` and ``b`` take the place of ``abar``
-    and ``a``.  Raises :class:`ScenarioError` if the coefficients are not consistent.
+    The position at stage i is ``q + c_i h v + h^2 sum_j abar_ij k_j``, and the velocity is
+    ``v + h sum_j a_ij k_j``.  The formulas for the end of the step have ``bbar`` and ``b`` in place
+    of ``abar`` and ``a``.  Raises :class:`ScenarioError` if the coefficients are not consistent.
     """
 
     name: str

@@ -86,9 +86,9 @@ def turn_beside(
     distance is the least.  The second part is ``NOWHERE`` if the guard is nearest to zero at the
     end itself.
 
-    ``end`` and ``inner`` are the points at that end and next to it.  The guard goes away from zero
-    between them, but may come nearer to zero first.  An example is a ball whose reset left it under
-    the floor by the distance that it fell within a ns.
+    ``end`` and ``inner`` are the points at that end and next to it.  The guard is farther
+    from zero at ``inner`` than at ``end``, but it may be nearer in between.  An example is a ball
+    whose reset left it under the floor by the distance that it fell within a ns.
     """
     rows, g = matrix_at(look, AT.g), matrix_at(look, AT.g)[POINTS]
     side = sign(rows[end, i])
@@ -197,7 +197,7 @@ def bracketed(
 
 @in_both
 def turns_at(rows: Any, i: int, j: int) -> bool:
-    """Return whether guard ``i`` may have a turning point near point ``j``, nearer to zero."""
+    """Return whether guard ``i`` may be nearest to zero at a turning point near point ``j``."""
     side = sign(rows[j, i])
     f: float = side * rows[j, i]
     if j == 0:

@@ -159,7 +159,7 @@ class GuardWatch:
         return rows, self._way.way_ns if ahead else 0
 
     def commit(self) -> None:
-        """Take the end of the provisional step as the present; call this before any reset."""
+        """Commit the provisional step; call this before any reset."""
         self._way.accept()
         if self.fired:
             known = self._here.tolist()

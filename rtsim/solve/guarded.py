@@ -240,7 +240,7 @@ class Guarded:
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def accept(self) -> None:
-        """Take the end of the provisional way as the present: it was committed."""
+        """Copy ``there`` to ``here``: the provisional way was committed."""
         self.here[:] = self.there
 
     def run(

@@ -133,7 +133,7 @@ class _Stepper:
             )
             return GOOD
 
-        k, dense = np.zeros((1, x.size)), np.zeros((1, 0))  # present: no cubic is needed
+        k, dense = np.zeros((1, x.size)), np.zeros((1, 0))  # not None: the legs have a dense output
         return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:

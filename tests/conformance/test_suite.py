@@ -26,7 +26,7 @@ from rtsim.solve import (
     Stepper,
 )
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.resident import OUT, OWN, Method, X, stepper
+from rtsim.solve.resident import STEP_LAYOUT, Method, stepper
 from rtsim.testing.allocations import allocations
 from rtsim.testing.solvers import (
     FORCED,
@@ -231,12 +231,16 @@ def test_a_tolerance_that_is_not_kept() -> None:
         check_tolerance(EULER)
 
 
+_WASTEFUL = STEP_LAYOUT.extended("a wasteful step", slope=("states",))
+_AT = _WASTEFUL.at
+
+
 def resident_wasteful(words: Any, t: float, h: float) -> int:
     """Euler's method for x'' = 0 with room of its own in each step."""
-    x, out = vector_at(words, X), vector_at(words, OUT)
+    x, out = vector_at(words, _AT.x), vector_at(words, _AT.out)
     room = np.zeros(x.size)
     for j in range(x.size):
-        room[j] = x[j] + h * vector_at(words, OWN)[j] * t
+        room[j] = x[j] + h * vector_at(words, _AT.slope)[j] * t
     for j in range(x.size):
         out[j] = room[j]
     return -1
@@ -246,7 +250,7 @@ class _Wasteful:
     name, order = "wasteful", 1
 
     def stepper(self, bound: BoundModel) -> Stepper:
-        return stepper(Method(resident_wasteful, (np.zeros(2),)), bound)
+        return stepper(Method(resident_wasteful, _WASTEFUL, {"slope": np.zeros(2)}), bound)
 
 
 def _roomy(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -35,7 +35,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.executive import StatePublisher
 from rtsim.equations.compiling import CHECKED, Compilation, announced
-from rtsim.runs.simulation import Pace, compilation_of, simulate
+from rtsim.runs.request import compilation_of
+from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.policy import OWN_POLICIES, POLICIES, parse_policy

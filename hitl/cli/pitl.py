@@ -19,15 +19,15 @@ from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.segments import open_recorder
+from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced
-from rtsim.runs.simulation import MAX
+from rtsim.runs.pace import MAX
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 

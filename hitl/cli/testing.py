@@ -27,11 +27,11 @@ from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
 from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
 from rtsim.cli.faults import note_lines
-from rtsim.cli.flight import parse_settings
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.segments import open_recorder
+from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.equations.compiling import announced
 from rtsim.scenario.loading import load_scenario

@@ -23,7 +23,7 @@ from hitl.cli.common import (
 from hitl.comparison.execution import Execution
 from hitl.comparison.mismatches import mismatches, too_slow
 from hitl.controllers.sil import SilController
-from rtsim.cli.common import FAILED, json_option, reports_errors, show_json
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
 from rtsim.cli.latency import (
     Given,
     allowed,
@@ -129,7 +129,8 @@ def fly_in_c(
         told = {task.name: _told(task, given[task.name]) for task in tasks}
         more = {"build": kind, "controllers": told, "notes": notes, **counted.to_json()}
         more |= {"latency": latencies_to_json(times)} if times else {}
-        show_json({**summary.to_json(), **more})
+        status = summary.status or (FAILED if counted.failed else 0)
+        show_result({**summary.to_json(), **more}, status, summary.why or counted.failed)
     else:
         summary.print(lambda: _print(tasks, given, times, counted))
         for note in notes:

@@ -15,7 +15,7 @@ from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import Rig
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, run_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tables import Column, console, print_table
@@ -137,7 +137,7 @@ def hitl(
     summary = run_command(options, quiet=as_json, prepare=prepare)
     task = next(t for t in summary.result.system.controllers if t.name == taken)
     if as_json:
-        show_json({**summary.to_json(), "rig": _told(task, rig)})
+        summary.show_json(rig=_told(task, rig))
     else:
         summary.print(lambda: _print(task, rig))
     summary.exit()

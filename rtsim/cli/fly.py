@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.run_options import RunOptions, person_options
 from rtsim.cli.running import run_command
 from rtsim.cli.tables import console
@@ -65,7 +65,7 @@ def fly(
     summary = run_command(options, quiet=as_json, watch=viewed.watch)
     latency = viewed.figures(summary.result.reason)
     if as_json:
-        show_json({**summary.to_json(), "pilot": latency})
+        summary.show_json(pilot=latency)
     else:
         summary.print(lambda: _print_latency(latency))
     summary.exit()

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rtsim.cli.checkpoints import GoingOn
-from rtsim.cli.common import json_option, reports_errors, seconds, show_json
+from rtsim.cli.common import json_option, reports_errors, seconds, show_result
 from rtsim.cli.playback import watch
 from rtsim.cli.recordings import print_signals
 from rtsim.cli.run_options import RunOptions
@@ -148,7 +148,7 @@ def replay(
         raise ScenarioError("-o, --until, --pace and --force work only with --then run; add it")
     checked = check(recorded, times, absolute, relative)
     if as_json:
-        show_json(checked.to_json())
+        show_result(checked.to_json(), checked.outcome.value, checked.why)
     else:
         _print(checked)
     sys.exit(checked.outcome.value)
@@ -164,6 +164,17 @@ class Checked:
     """How the recorded run ended."""
     verdict: Comparison | None = None
     growth: Growth | None = None
+
+    @property
+    def why(self) -> str:
+        """Why the outcome is failed or undecided; empty if it is passed."""
+        if self.outcome is Outcome.UNDECIDED:
+            computed = self.result["rows"] > self.result["fed_rows"]
+            return "there was no value to compare" if computed else _ALL_FED
+        text = self.result["difference"]
+        if text is None and self.verdict is not None:
+            text = self.verdict.why
+        return text or ""
 
     def to_json(self) -> dict[str, Any]:
         by = "bits" if self.verdict is None else "tolerance"
@@ -260,9 +271,7 @@ def _print(checked: Checked) -> None:
     if not checked.ending.complete and not result["truncated"]:
         out.print(f"the recorded run {checked.ending}", soft_wrap=True, markup=False)
     if checked.outcome is Outcome.UNDECIDED:
-        computed = result["rows"] > result["fed_rows"]
-        why = "there was no value to compare" if computed else _ALL_FED
-        out.print(f"could not be decided: {why}")
+        out.print(f"could not be decided: {checked.why}")
 
 
 def _span(result: dict[str, Any]) -> str:
@@ -322,7 +331,7 @@ def take_over(
     summary = run_command(options, quiet=as_json, going_on=going_on)
     if as_json:
         more = {"continues": recorded.source, "at_s": checkpoint.tag.seconds}
-        show_json({**summary.to_json(), **more})
+        summary.show_json(**more)
     else:
         taken = seconds(checkpoint.ns)
         summary.print(lambda: console().print(f"taken over at {taken} s: {recorded.source}"))

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from rtsim.cli.checkpoints import GoingOn
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors
 from rtsim.cli.discrete_outputs import outputs_at_end, print_outputs
 from rtsim.cli.latency import (
     Given,
@@ -156,7 +156,7 @@ def _show(
                 click.echo(line)
 
     if as_json:
-        show_json({**summary.to_json(), **more, **seen})
+        summary.show_json(**more, **seen)
     else:
         summary.print(rest)
     summary.exit()

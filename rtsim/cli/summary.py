@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import click
 
-from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain
+from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result
 from rtsim.cli.faults import faults_to_json, print_faults
 from rtsim.cli.strict import print_strict, strict_to_json
 from rtsim.cli.tables import console
@@ -43,6 +43,10 @@ class RunSummary:
     inbox: Inbox | None = None
     total_ns: int = field(default_factory=age_ns)
     """From the start of the command to the end of the run."""
+
+    def show_json(self, **more: object) -> None:
+        """Print the summary as JSON, with the command's own entries ``more``."""
+        show_result({**self.to_json(), **more}, self.status, self.why)
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain data, for ``--json``."""
@@ -131,15 +135,36 @@ class RunSummary:
         reason = self.result.reason
         return reason == "interrupted" or (reason == "quit" and self.options.until is not None)
 
+    @property
+    def status(self) -> int:
+        """The exit status of the command."""
+        if self.lost is not None:
+            return FAILED
+        if self._cut_short:
+            return INTERRUPTED
+        return NO if self._refused else 0
+
+    @property
+    def why(self) -> str:
+        """Why the exit status is not 0; empty if it is 0."""
+        if self.lost is not None:
+            return explain(self.lost)
+        if self._cut_short:
+            return f"the run {self.result.ending}"
+        return "; ".join(self._refused)
+
+    @property
+    def _refused(self) -> list[str]:
+        """What ``--strict`` refuses, each once."""
+        found = [text for one in self.result.segments for text in one.warnings]
+        return list(dict.fromkeys(found)) if self.options.strict else []
+
     def exit(self) -> None:
         """Exit the process with the run's exit status if it is not 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
-            sys.exit(FAILED)
-        if self._cut_short:
-            sys.exit(INTERRUPTED)
-        if self.options.strict and any(one.warnings for one in self.result.segments):
-            sys.exit(NO)
+        if self.status:
+            sys.exit(self.status)
 
 
 def _print_files(result: RunResult) -> None:

@@ -91,7 +91,7 @@ def inlet_of(scenario: Scenario) -> str:
 
 
 def _check_moved(signal: Signal, name: str) -> None:
-    """A stick's axis moves one number between two others."""
+    """Raise :class:`ScenarioError` if ``signal`` is an array, or has no range low < high."""
     if signal.shape:
         raise ScenarioError(
             f"{name} is an array of {signal.size} elements, but a stick can move only scalar "

@@ -106,7 +106,7 @@ class Output:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run of a scenario; checked when it is made, so that a run does not begin in vain.
+    """One run of a scenario; its values are checked when the request is made.
 
     A request can be used again: ``replace(request, seed=2, output=Output(recorder))``.  A recorder,
     checkpoints and an inbox belong to one run.

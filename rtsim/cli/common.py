@@ -51,8 +51,9 @@ def with_outcome(
 
     An ``outcome`` in ``data`` is kept; else it follows from ``status``.
     """
-    outcome = _OUTCOMES.get(status, "undecided")
-    return {"outcome": outcome, **data, "exit_status": status, "why": why if status else None}
+    outcome = data.get("outcome", _OUTCOMES.get(status, "undecided"))
+    why = why if status else None
+    return {**data, "outcome": outcome, "exit_status": status, "why": why}
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:

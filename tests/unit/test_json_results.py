@@ -116,6 +116,7 @@ def test_comparisons_of_recordings() -> None:
     recorded("a.mcap")
     recorded("b.mcap", "--seed", "1")
     recorded("c.mcap", "--set", "plant.x=0.2")
+    command: tuple[str, ...]
     for command in (("replay", "a.mcap"), ("replay", "a.mcap", "--abs", "1")):
         check(rtsim(*command, "--json"))
     for command in (("compare", "a.mcap", "c.mcap"), ("diverge", "a.mcap", "c.mcap", "--no-fly")):

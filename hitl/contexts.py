@@ -34,7 +34,7 @@ from rtsim.core.tag import Duration
 from rtsim.engine.faults.reading import Given
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import Outcome
-from rtsim.runs.simulation import MAX, Pace
+from rtsim.runs.pace import MAX, Pace
 
 
 class _WithPage:

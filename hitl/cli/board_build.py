@@ -13,7 +13,7 @@ from hitl.firmware.compiling import RAM
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
 from hitl.protocol.line import BaudRate
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 
 
 @click.command()
@@ -49,7 +49,7 @@ def build(interface: str, folder: Path | None, baud: int, strictness: str, as_js
     if place:
         shutil.copyfile(made.path, place / f"{loaded.name}.hex")
     if as_json:
-        show_json(_described(made, place))
+        show_result(_described(made, place))
         return
     click.echo(made.warnings, nl=False, err=True)
     origin = "ships with rtsim" if made.prebuilt else "built"

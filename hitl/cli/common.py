@@ -81,7 +81,7 @@ def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> 
     if strictness == ERROR and warned:
         text = "".join(warned.values()).rstrip()
         names = ", ".join(warned)
-        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json)
+        tell("Warnings", f"the compiler warns of {names} (--warnings error):\n{text}", as_json, NO)
         sys.exit(NO)
 
 

@@ -16,7 +16,7 @@ from hitl.firmware.fitting import fit
 from hitl.interface import InterfaceError, load_interface
 from hitl.interface.targets import TARGETS
 from hitl.results.files import check_result, write
-from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_json, tell
+from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result, tell
 
 
 @click.command()
@@ -73,7 +73,7 @@ def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
     except (CannotBuild, NoTools):
         raise
     except (InterfaceError, BuildError, BoardError) as error:
-        tell(type(error).__name__, str(error), as_json)
+        tell(type(error).__name__, str(error), as_json, NO)
         sys.exit(NO)
     refuse_warnings({loaded.name: found.warnings}, strictness, as_json)
     sizes = {
@@ -86,8 +86,9 @@ def check(interface: str, target: str, strictness: str, as_json: bool) -> None:
         told = {"name": loaded.name, "target": target, "schema": schema, **sizes}
         told |= {"fits": found.decided or None, "checked": list(found.checked)}
         told |= {"not_checked": found.unchecked, "warnings": found.warnings}
-        show_json(told)
-        sys.exit(0 if found.decided else FAILED)
+        status = 0 if found.decided else FAILED
+        show_result(told, status, f"not checked: {found.unchecked}")
+        sys.exit(status)
     click.echo(found.warnings, nl=False, err=True)
     if found.decided:
         listed = ", ".join(f"{count} {name}" for name, count in sizes.items())

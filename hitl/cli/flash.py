@@ -21,7 +21,7 @@ from hitl.protocol.errors import SilentBoard
 from hitl.protocol.line import MOST_BAUD, BaudRate
 from hitl.protocol.messages import HelloReply
 from hitl.testing.link_trial import meet
-from rtsim.cli.common import json_option, reports_errors, show_json
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 
@@ -148,7 +148,7 @@ def _show(
     if as_json:
         told = None if board is None else board_json(board)
         line = {"rate": rate.baud, "error_percent": rate.error_percent, "good": rate.good}
-        show_json({"command": command, "image": str(image.path), "baud": line, "board": told})
+        show_result({"command": command, "image": str(image.path), "baud": line, "board": told})
         return
     click.echo(shlex.join(command))
     click.echo(f"line        {rate}")

@@ -15,8 +15,9 @@ from hitl.rigs.controller import RigController
 from hitl.rigs.diagram import svg
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import Rig
-from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import RunOptions, flight_options, fly
+from rtsim.cli.common import json_option, reports_errors
+from rtsim.cli.run_options import RunOptions, run_options
+from rtsim.cli.running import run_command
 from rtsim.cli.tables import Column, console, print_table
 from rtsim.components.controller_task import LATE_POLICIES, ControllerTask
 from rtsim.components.latency import Fixed
@@ -57,7 +58,7 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.command("hitl")
-@flight_options
+@run_options
 @click.option(
     "--rig", "file", required=True, metavar="FILE", help="Rig file: the signal at each pin."
 )
@@ -91,7 +92,7 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 @json_option
 @reports_errors
 def hitl(
-    flight: RunOptions,
+    options: RunOptions,
     file: str,
     name: str | None,
     board: str | None,
@@ -115,8 +116,8 @@ def hitl(
     if board is not None:
         rig = rig.on(board)
     typed = click.get_current_context().get_parameter_source("pace")
-    asked = flight.pace if typed is click.core.ParameterSource.COMMANDLINE else None
-    flight = replace(flight, pace=running.pace_for(rig, asked))
+    asked = options.pace if typed is click.core.ParameterSource.COMMANDLINE else None
+    options = replace(options, pace=running.pace_for(rig, asked))
     taken = ""
 
     def prepare(scenario: Scenario) -> None:
@@ -128,18 +129,18 @@ def hitl(
                 f"{taken} has no period, and a rig needs one; give the controller a period"
             )
         running.check_watchdog(rig, part.period)
-        paced = flight.pace != running.MAX
+        paced = options.pace != running.MAX
         controller = RigController(rig, part.period, paced=paced)
         scenario.replace_controller(taken, controller, latency=latency, late=late)
         _check_latency(taken, part)
 
-    flown = fly(flight, quiet=as_json, prepare=prepare)
-    task = next(t for t in flown.outcome.system.controllers if t.name == taken)
+    summary = run_command(options, quiet=as_json, prepare=prepare)
+    task = next(t for t in summary.result.system.controllers if t.name == taken)
     if as_json:
-        show_json({**flown.summary(), "rig": _told(task, rig)})
+        summary.show_json(rig=_told(task, rig))
     else:
-        flown.print(lambda: _print(task, rig))
-    flown.exit()
+        summary.print(lambda: _print(task, rig))
+    summary.exit()
 
 
 def _place(scenario: Scenario, name: str | None) -> str:

@@ -23,7 +23,7 @@ from hitl.protocol.line import Budget, nominal
 from hitl.protocol.messages import HelloReply
 from hitl.protocol.verdicts import of_board
 from hitl.testing.link_trial import LinkTrial, meet, try_link
-from rtsim.cli.common import NO, json_option, reports_errors, show_json
+from rtsim.cli.common import NO, json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.progress import ProgressLine
 from rtsim.core.clock import stopwatch
@@ -71,16 +71,18 @@ def link_test(
             status = None if server is None else server.status()
     wrong = _wrong(trial.board, image)
     own_time = at.emulated and not paced
+    exit_status = 0 if trial.ok and wrong is None else NO
+    why = wrong or "a message was lost, repeated or damaged"
     if as_json:
         pacing = {"pacing": None if status is None else status.to_json()}
-        show_json({**_told(trial, image, wrong, own_time), **pacing})
+        show_result({**_told(trial, image, wrong, own_time), **pacing}, exit_status, why)
     else:
         _show(trial, image, own_time)
         if status is not None:
             click.echo(f"pacing      {status.timing.in_words}")
         if wrong is not None:
             click.secho(f"wrong       {wrong}", fg="red")
-    sys.exit(0 if trial.ok and wrong is None else NO)
+    sys.exit(exit_status)
 
 
 def _expected(

@@ -18,16 +18,16 @@ from hitl.firmware import Firmware
 from hitl.protocol.line import in_words as rate_in_words
 from hitl.results.faults import faults_to_json
 from hitl.results.table import Tables
-from rtsim.cli.common import json_option, reports_errors, show_json
-from rtsim.cli.flight import parse_settings
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.interrupts import sigterm_interrupts
 from rtsim.cli.latency import Given, allowed, parse_latencies, print_latencies
 from rtsim.cli.progress import ProgressLine
 from rtsim.cli.segments import open_recorder
+from rtsim.cli.settings import parse_settings
 from rtsim.cli.tables import console
 from rtsim.components.controller_task import FAILURE_POLICIES, LATE_POLICIES
 from rtsim.equations.compiling import announced
-from rtsim.runs.simulation import MAX
+from rtsim.runs.pace import MAX
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 
@@ -151,8 +151,14 @@ def pitl(
             line.say(f"writing {file} …")
             write(result, file)
     files = [*writers, *([recorder.path] if recorder is not None and recorder.started else [])]
-    _show(result, both, files, times, as_json)
-    sys.exit(asked.status(result))
+    status, why = asked.status(result), asked.why(result)
+    if as_json:
+        images = {name: _told(image) for name, image in both.images.items()}
+        more = {"firmware": images, "files": [str(f) for f in files]}
+        show_result({**result.to_json(), **more, **faults_to_json(result.pairs)}, status, why)
+    else:
+        _show(result, files, times)
+    sys.exit(status)
 
 
 def _controllers(
@@ -179,13 +185,7 @@ def _print_met(url: str, both: OnBoards, met: dict[str, Met]) -> None:
             out.print(text, soft_wrap=True, markup=False)
 
 
-def _show(result: Ladder, both: OnBoards, files: list[Path], times: Given, as_json: bool) -> None:
-    if as_json:
-        images = {name: _told(image) for name, image in both.images.items()}
-        more = {"firmware": images, "files": [str(f) for f in files]}
-        more |= faults_to_json(result.pairs)
-        show_json({**result.to_json(), **more})
-        return
+def _show(result: Ladder, files: list[Path], times: Given) -> None:
     out = console()
     out.print(Tables(result), crop=False)
     for file in files:

@@ -189,7 +189,7 @@ def typed(option: str) -> bool:
 
 
 class Viewed:
-    """The viewer of a run, for :func:`rtsim.cli.flight.fly`.
+    """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
     ``stick`` returns the name of the scenario's external input that the viewer controls.
     """

@@ -103,6 +103,17 @@ class Comparison:
         """Signals that had no row to compare."""
         return [r for r in self.results if r.empty]
 
+    @property
+    def why(self) -> str:
+        """Why the outcome is failed or undecided; empty if it is passed."""
+        if self.failures:
+            worst = self.worst_first()[0]
+            many = f"{len(self.failures)} of {len(self.results)} signals fail"
+            return f"{many}; {worst.name}: {worst.reason}"
+        if self.undecided:
+            return "; ".join(self.undecided)
+        return "there was no value to compare" if self.outcome is Outcome.UNDECIDED else ""
+
     def to_json(self) -> dict[str, object]:
         """Return plain data; an infinite or undefined difference is null."""
         signals = [r.to_json() for r in self.results]

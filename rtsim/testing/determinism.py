@@ -18,9 +18,7 @@ def trace_of(scenario: Scenario, **options: Any) -> Recording:
 
     ``options`` are those of :func:`rtsim.runs.simulation.simulate`.
     """
-    recorder = MemoryRecorder()
-    simulate(scenario, recorder=recorder, **options)
-    return recorder.recording()
+    return simulate(scenario, recorder=MemoryRecorder(), **options).recording()
 
 
 def check_determinism(make: Callable[[], Scenario], runs: int = 2, **options: Any) -> str:

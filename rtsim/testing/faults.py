@@ -22,8 +22,9 @@ from rtsim.record.exact import compare_exact
 from rtsim.record.fault_marks import FAULT
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.pace import Pace
 from rtsim.runs.replay import rerun
-from rtsim.runs.simulation import Pace, simulate
+from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.clock import FakeClock
 from rtsim.timing.policy import Slip

@@ -73,6 +73,7 @@ def test_link_test_for_machines() -> None:
         done = linked(f"serial://{port}?baud=115200", "--count", "40", "--json", "-c", F16_SINGLE)
     told = json.loads(done.output)
     assert told["ok"]
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
     assert (told["sent"], told["answered"], told["time"]) == (40, 40, "wall")
     assert told["board"]["boot_nonce"] == "0000b007"
     assert not told["baud"]["good"]

@@ -34,8 +34,8 @@ class Says:
 def lab() -> System:
     """Two external inputs and a sensor of the second one."""
     out = Scenario("lab", until=1)
-    out.inlet("a", Signals("v [1]"), Says(None, 3.0))
-    out.inlet("b", Signals("v [1]"), Says(5.0, None, 7.0))
+    out.external_input("a", Signals("v [1]"), Says(None, 3.0))
+    out.external_input("b", Signals("v [1]"), Says(5.0, None, 7.0))
     out.sensor("s", {"v": "b.v"}, period=0.5)
     return out.build()
 

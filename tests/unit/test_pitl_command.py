@@ -76,6 +76,7 @@ def test_what_is_asked_is_written_and_told(tmp_path: Path) -> None:
     result = run("unstable", "--until", 0.3, *files, "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
     assert told["columns"] == ["design", "host C", "board"]
     assert told["firmware"]["controller"]["flash_bytes"] > 1000
     board = told["pairs"][1]

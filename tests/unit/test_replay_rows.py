@@ -28,7 +28,7 @@ from rtsim.runs.replay import (
     fed_commands,
     fed_controller,
     fed_controllers,
-    fed_inlets,
+    fed_external_inputs,
     fed_tracks,
 )
 from rtsim.scenario.scenario import Scenario
@@ -271,7 +271,7 @@ def lab() -> Scenario:
     """Two controllers, one outside of the process, an external input, and a source."""
     out = Scenario("lab", until=1)
     out.source("set", Signals("v [1]"))
-    out.inlet("stick", Signals("p [1]", "q [1]"), Device())
+    out.external_input("stick", Signals("p [1]", "q [1]"), Device())
     out.controller("c", Elsewhere(), period=0.1, inputs={"u": "set.v"})
     out.controller("law", Inside(), period=0.1, inputs={"u": "set.v"})
     return out
@@ -282,7 +282,7 @@ def test_controllers_outside_of_the_process_are_fed_and_no_others() -> None:
 
 
 def test_external_inputs_say_their_recorded_values_at_their_times() -> None:
-    (name, fed), *others = fed_inlets(lab(), recorded()).items()
+    (name, fed), *others = fed_external_inputs(lab(), recorded()).items()
     assert (name, others) == ("stick", [])
     assert fed.signals == Signals("p [1]", "q [1]")
     said = {ns: fed.read(ns) for ns in (6, 7, 8, 9, 10)}

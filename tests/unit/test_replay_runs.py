@@ -32,7 +32,7 @@ from rtsim.runs.replay import (
     scenario_of,
 )
 from rtsim.runs.simulation import simulate
-from rtsim.scenario.controller_part import ControllerPart
+from rtsim.scenario.controller_component import ControllerComponent
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import permitted
 
@@ -76,14 +76,14 @@ class Stick:
 
 def lab() -> Scenario:
     out = Scenario("lab", until=0.06)
-    out.inlet("stick", Signals("p [1]"), Stick())
+    out.external_input("stick", Signals("p [1]"), Stick())
     out.controller("c", Counting(), period=0.01, inputs={"u": "stick.p"})
     return out
 
 
 def counting(scenario: Scenario) -> Counting:
     part = scenario.part("c")
-    assert isinstance(part, ControllerPart)
+    assert isinstance(part, ControllerComponent)
     assert isinstance(part.controller, Counting)
     return part.controller
 
@@ -284,8 +284,8 @@ def filed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def controllers(scenario: Scenario) -> dict[str, ControllerPart]:
-    return scenario.of(ControllerPart)
+def controllers(scenario: Scenario) -> dict[str, ControllerComponent]:
+    return scenario.of(ControllerComponent)
 
 
 def test_a_scenario_is_loaded_as_its_header_describes_it(filed: Path) -> None:

@@ -41,7 +41,7 @@ class Stick:
 
 def lab() -> Scenario:
     out = Scenario("lab", until=0.06)
-    out.inlet("stick", Signals("p [1]"), Stick())
+    out.external_input("stick", Signals("p [1]"), Stick())
     out.sensor("s", {"p": "stick.p"}, period="1/100")
     return out
 

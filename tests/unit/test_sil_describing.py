@@ -80,6 +80,7 @@ def test_check_says_what_fits_and_how_it_was_checked(motor: Path) -> None:
         "name": "motor", "target": "avr", "schema": schema,
         "inputs": 2, "outputs": 1, "parameters": 2,
         "fits": True, "not_checked": "", "warnings": "",
+        "outcome": "passed", "exit_status": 0, "why": None,
     }  # fmt: skip
 
 

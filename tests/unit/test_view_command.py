@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from rtsim.cli import main
-from rtsim.cli.flight import FOR_A_PERSON
+from rtsim.cli.run_options import FOR_A_PERSON
 from rtsim.cli.window import HERE, Viewable, Viewed, safe_values, told_of
 from rtsim.core.net.sockets import keys_of
 from rtsim.gateway.registry import RUNS, VIEWED, RegisteredRun, enter, runs

@@ -96,7 +96,7 @@ class RigController:
             silence=silence, patience=patience, cases=None, paced=paced,
         )  # fmt: skip
         self._writer = NodeWriter(rig)
-        size = Budget.of(node, rig.baud).request_bytes
+        size = Budget.of(node, rig.baud, line=rig.description.line).request_bytes
         self._reader = NodeReader(rig, self.node.outputs, delay_ns(size, rig.baud))
 
     def _wired(self) -> WiredBoards:

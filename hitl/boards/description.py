@@ -32,6 +32,8 @@ class Memory:
 
     flash: int
     ram: int
+    flash_begins: int = 0
+    """First address of the flash in an Intel HEX file."""
     boot_loader: int = 0
     """Flash that the boot loader uses."""
     least_stack: int = 64
@@ -158,6 +160,8 @@ class BoardPins:
     """Number of a pin in the messages to and from the emulator."""
     channels: Mapping[str, int] = field(default_factory=dict)
     """ADC channel of each pin that has one."""
+    count: int = 32
+    """The numbers of pins are below this, and at most 256."""
     volts: float = 5.0
     """Supply: the voltage of a high level and the highest voltage at the ADC, V."""
     registers: Window = Window(0, 0)

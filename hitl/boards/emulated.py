@@ -80,6 +80,8 @@ class EmulatedBoard:
     ) -> None:  # fmt: skip
         self.description = description or DEFAULT_BOARD
         more = {} if patience is None else {"patience": patience}
+        pins = self.description.pins
+        self._pin_count = wire.MOST_PINS if pins is None else pins.count
         self._process = EmulatorProcess(command, f"the emulated board ({name})", **more)
         self._reached = 0
         self._inputs: list[Input] = []
@@ -195,7 +197,7 @@ class EmulatedBoard:
             inputs, self._inputs = self._inputs, []
             answer = self._process.ask("A", wire.advance(goal, inputs, until_byte), "A")
             try:
-                reached, events = wire.advanced(answer, self._reached, goal)
+                reached, events = wire.advanced(answer, self._reached, goal, self._pin_count)
             except BoardError as error:
                 self._process.lied(error)
             self._reached = reached

@@ -159,6 +159,7 @@ UNO = BoardDescription(
     usb=((0x2341, 0x0043), (0x2341, 0x0001), (0x2A03, 0x0043)),
     pins=BoardPins(
         numbers=NUMBERS,
+        count=24,  # three ports
         channels={f"A{i}": i for i in range(6)},
         volts=5.0,
         registers=Window(*REGISTERS),

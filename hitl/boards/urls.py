@@ -116,7 +116,7 @@ def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
     if firmware is None:
         raise BoardError(f"{url} has no firmware: name an Intel HEX file for the emulated board")
     board = at.description
-    image = read_image(firmware, board.memory.flash)
+    image = read_image(firmware, board.memory.flash, board.memory.flash_begins)
     command = board.emulator(at.backend).command()
     return EmulatedBoard(image, command, at.backend, at.baud, description=board)
 

@@ -24,8 +24,8 @@ from rtsim.cli.common import json_option, reports_errors, show_json
     "controller's name.  [default: no sketch is written]",
 )  # fmt: skip
 @click.option(
-    "--baud", type=int, show_default=str(DEFAULT_BOARD.line.baud),
-    help="Bit rate of the serial line, bit/s.",
+    "--baud", type=int, default=None,
+    help=f"Bit rate of the serial line, bit/s.  [default: {DEFAULT_BOARD.line.baud}]",
 )  # fmt: skip
 @board_option
 @warnings_option

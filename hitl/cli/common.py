@@ -42,8 +42,9 @@ def chosen(name: str | None) -> BoardDescription:
 
 _SERVED = "@tcp://"
 board_option = click.option(
-    "--board", "board_name", default=None, show_default=DEFAULT_BOARD.name, metavar="NAME",
-    help="Board by its name; an unknown name lists all boards.",
+    "--board", "board_name", default=None, metavar="NAME",
+    help="Board by its name; an unknown name lists all boards.  "
+    f"[default: {DEFAULT_BOARD.name}]",
 )  # fmt: skip
 controllers_option = click.option(
     "-c",

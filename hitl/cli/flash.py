@@ -42,8 +42,8 @@ _LAST_LINES = 8
 )  # fmt: skip
 @click.option(
     "--boot-baud", type=click.IntRange(300, 2_000_000), default=None,
-    show_default=str(_BOOT_BAUD),
-    help="Bit rate of the boot loader, bit/s; older boot loaders need 57600.",
+    help="Bit rate of the boot loader, bit/s; older boot loaders need 57600.  "
+    f"[default: {_BOOT_BAUD}]",
 )  # fmt: skip
 @click.option("--no-verify", is_flag=True, help="Do not ask the board for its identity.")
 @click.option("--dry-run", is_flag=True, help="Only print the command line of the flasher.")
@@ -79,7 +79,7 @@ def flash(
         raise click.BadParameter(f"{baud} is not in the range 300<=x<={most}.", param_hint="--baud")
     rate = BaudRate.of(board, baud or of_port or board.line.baud)
     image = image_of(firmware, rate.baud, board)
-    read_image(image.path, board.memory.room)
+    read_image(image.path, board.memory.room, board.memory.flash_begins)
     command = flasher.command(image.path, place, boot_baud or flasher.baud)
     if dry_run:
         _show(command, None, image, rate, as_json)

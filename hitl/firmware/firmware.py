@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitl.boards.description import BoardDescription
@@ -34,7 +34,7 @@ class Firmware:
     """True for an image that ships with rtsim."""
     warnings: str = ""
     """The compiler's warnings of the controller's own C; unknown ("") for a shipped image."""
-    board: BoardDescription = DEFAULT_BOARD
+    board: BoardDescription = field(default=DEFAULT_BOARD, repr=False)
 
     @property
     def stack_bytes(self) -> int:

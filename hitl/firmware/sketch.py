@@ -14,7 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hitl.boards import BoardError
@@ -57,7 +57,7 @@ class Sketch:
     """Texts by path in the sketch's folder."""
     flags: tuple[str, ...]
     """Compiler flags that the Makefile and this package pass, but not Arduino IDE."""
-    board: BoardDescription = DEFAULT_BOARD
+    board: BoardDescription = field(default=DEFAULT_BOARD, repr=False)
 
     @property
     def name(self) -> str:

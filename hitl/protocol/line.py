@@ -34,7 +34,7 @@ class BaudRate:
 
     baud: int
     clock_hz: int = _CLOCK_HZ
-    line: Line = field(default=_LINE, repr=False)
+    line: Line = field(default=_LINE, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         fastest = self.clock_hz // self._samples

@@ -41,7 +41,7 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     ``probe`` is called with each voltage between boards.  Raises
     :class:`hitl.boards.contract.BoardError` if a board cannot be opened.
     """
-    image = firmware(node_interface(), baud=rig.baud).path
+    image = firmware(node_interface(), baud=rig.baud, board=rig.description).path
     boards: dict[str, EmulatedBoard] = {}
     try:
         boards[NODE] = open_board(rig.url, image)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from emulated_board_parts import need
@@ -18,7 +18,7 @@ from rtsim_mega import MEGA
 from wheel_parts import build_wheel
 
 from hitl.boards import BoardError, open_board, parse_url
-from hitl.boards.description import BoardDescription, Emulator, Line, Window, ranges
+from hitl.boards.description import BoardDescription, Emulator, Flasher, Line, Window, ranges
 from hitl.boards.intel_hex import parse
 from hitl.boards.known import BOARDS, add_board, board_named, board_of
 from hitl.boards.uno import UNO
@@ -31,6 +31,7 @@ from rtsim.core.errors import ScenarioError
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = ROOT / "tests/helpers/board_wheel"
 PID = f"{ROOT / 'firmware/core/pid.toml'}:single"
+PINS, FLASHER = MEGA.require_pins(), cast(Flasher, MEGA.flasher)
 OF_THE_UNO = re.compile(
     r"hitl/boards/(uno\.py|known\.py|avr8js/.*|simavr/.*)|firmware/uno/.*|firmware/README\.md"
     r"|firmware/(tests|examples)/.*|hitl/rigs/illumination/.*"
@@ -116,10 +117,10 @@ def _flaw(name: str, **changed: Any) -> tuple[BoardDescription, str]:
         _flaw("must select the processor", compiler=replace(MEGA.compiler, machine=())),
         _flaw("must be from 1 to line.most_baud", line=replace(MEGA.line, baud=500_000)),
         _flaw("the default rate must be good", line=replace(MEGA.line, baud=115_200)),
-        _flaw("the same number", pins=replace(MEGA.pins, numbers={"D0": 1, "D1": 1})),
-        _flaw("pin D53 has the number 53, not below", pins=replace(MEGA.pins, count=53)),
-        _flaw("pin A1 has an ADC channel", pins=replace(MEGA.pins, numbers={"A0": 0})),
-        _flaw("must contain {image}", flasher=replace(MEGA.flasher, arguments=("{port}",))),
+        _flaw("the same number", pins=replace(PINS, numbers={"D0": 1, "D1": 1})),
+        _flaw("pin D53 has the number 53, not below", pins=replace(PINS, count=53)),
+        _flaw("pin A1 has an ADC channel", pins=replace(PINS, numbers={"A0": 0})),
+        _flaw("must contain {image}", flasher=replace(FLASHER, arguments=("{port}",))),
         _flaw("there is no file", main="main.c"),
         _flaw("there is no folder", hal=Path("nowhere")),
         _flaw("contains rtsim_clock_hz", hal=ROOT / "firmware/protocol", main="protocol.c"),

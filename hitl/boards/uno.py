@@ -6,7 +6,7 @@ Source of registers and modes: data sheet of the ATmega328P, DS40002061B, tables
 from __future__ import annotations
 
 from hitl.boards import node, simavr
-from hitl.boards.contract import BoardError, Pwm
+from hitl.boards.contract import Pwm
 from hitl.boards.description import (
     ArduinoCore,
     BoardDescription,
@@ -52,11 +52,8 @@ _CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "
 def pwm(name: str, registers: bytes) -> Pwm | None:
     """Return the PWM signal that a timer makes at the pin ``name``, or ``None`` without PWM.
 
-    ``registers`` are the bytes of :data:`REGISTERS`.  Raises :class:`BoardError` for an unknown
-    pin.
+    ``registers`` are the bytes of :data:`REGISTERS`.
     """
-    if name not in NUMBERS:
-        raise BoardError(f"{UNO.phrase} has no pin {name!r}")
     if name not in _OUTPUTS:
         return None
 

@@ -162,7 +162,7 @@ class _Job:
         try:
             self.tools.run("gcc", *link, "-o", program, *parts, "-lm", folder=work)
         except BuildError as error:
-            if refusal := _too_large(self.board, self.sketch.name, str(error)):
+            if refusal := overflow_error(self.board, self.sketch.name, str(error)):
                 raise refusal from error
             raise
         self.tools.run("objcopy", *how.hex, program, made / IMAGE, folder=work)
@@ -216,7 +216,7 @@ def _check_room(board: BoardDescription, name: str, flash: int, ram: int) -> Non
         raise _too_much_ram(board, name, ram)
 
 
-def _too_large(board: BoardDescription, name: str, said: str) -> BoardError | None:
+def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError | None:
     """Return the error for a memory overflow that the linker reports, or ``None``."""
     memory = board.memory
     over = dict(re.findall(r"region `(\S+)' overflowed by (\d+) bytes", said))

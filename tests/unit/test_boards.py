@@ -18,10 +18,19 @@ from rtsim_mega import MEGA
 from wheel_parts import build_wheel
 
 from hitl.boards import BoardError, open_board, parse_url
-from hitl.boards.description import BoardDescription, Emulator, Flasher, Line, Window, ranges
+from hitl.boards.description import (
+    BoardDescription,
+    Emulator,
+    Flasher,
+    Line,
+    Memory,
+    Window,
+    ranges,
+)
 from hitl.boards.intel_hex import parse
 from hitl.boards.known import BOARDS, add_board, board_named, board_of
 from hitl.boards.uno import UNO
+from hitl.firmware.compiling import overflow_error
 from hitl.firmware.sketch import sketch_of
 from hitl.interface import load_interface
 from hitl.protocol.line import BaudRate, Budget
@@ -182,6 +191,26 @@ def test_linker_flags_may_name_the_folder_of_the_hal() -> None:
     made = sketch_of(load_interface(PID), board=replace(MEGA, compiler=gcc)).files["Makefile"]
     assert " -Tsrc/rtsim/mega.ld " in made
     assert "ARDUINO" not in made
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("region `FLASH' overflowed by 8 bytes", "c needs 2097160 bytes of flash, but a Wide has"),
+        ("region `RAM' overflowed by 8 bytes", "c has 270344 bytes of static data, but a Wide has"),
+        ("address 0x20042008 of c.elf section `.bss' is not within region `RAM'", "has 270344 by"),
+        ("undefined reference to `step'", ""),
+    ],
+)
+def test_an_overflow_is_read_by_the_names_of_the_boards_linker(said: str, told: str) -> None:
+    memory = Memory(
+        flash=2 << 20, ram=264 << 10, flash_region="FLASH", ram_region="RAM", ram_begins=1 << 29
+    )
+    board = replace(MEGA, phrase="a Wide", memory=memory)
+    error = overflow_error(board, "c", f"arm-none-eabi-ld: {said}")
+    assert (told in str(error)) if told else error is None
+    if "flash" in told:
+        assert "boot loader" not in str(error)
 
 
 def test_a_fractional_divider_makes_more_rates() -> None:

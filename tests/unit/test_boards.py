@@ -17,7 +17,7 @@ from firmware_parts import with_avr_gcc
 from rtsim_mega import MEGA
 from wheel_parts import build_wheel
 
-from hitl.boards import BoardError, open_board, parse_url
+from hitl.boards import BoardError, node, open_board, parse_url
 from hitl.boards.description import (
     BoardDescription,
     Emulator,
@@ -104,6 +104,25 @@ def _with(opened: Any, use: Any) -> None:
         use(opened)
     finally:
         opened.close()
+
+
+def test_an_emulator_from_npm_is_a_folder_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(node, "find_node", lambda: Path("node"))
+    adapter = tmp_path / "chip8js"
+    adapter.mkdir()
+    (adapter / "package-lock.json").write_text("{}")
+    with pytest.raises(BoardError, match="emulator chip8js is not installed; type: rtsim board i"):
+        node.command(adapter)
+    there = node.library(adapter)
+    assert there != node.library()
+    assert there.name == "chip8js"
+    there.mkdir(parents=True)
+    (there / "package.json").write_text("{}")
+    assert node.install(adapter) == there
+    assert node.command(adapter) == [Path("node"), adapter / "board.cjs", there]
 
 
 def test_flash_may_begin_anywhere() -> None:

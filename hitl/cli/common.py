@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hitl.boards.description import BoardDescription
+from hitl.boards.known import DEFAULT_BOARD, DEFAULT_URL, board_named
 from hitl.building.build import COVERAGE, FLAGS, PLAIN, Build, build
 from hitl.building.coverage import Coverage, CoverageError, measured
 from hitl.controllers.sil import SilController
@@ -23,7 +25,27 @@ from rtsim.scenario.scenario import Scenario
 if TYPE_CHECKING:
     from rich.console import Console
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def names_a_board(function: _Function) -> _Function:
+    """Write the default board into the help text: ``{url}`` is its URL, ``{board}`` its name."""
+    text = (function.__doc__ or "").replace("{url}", DEFAULT_URL)
+    function.__doc__ = text.replace("{board}", DEFAULT_BOARD.name)
+    return function
+
+
+def chosen(name: str | None) -> BoardDescription:
+    """The board that ``--board NAME`` names; the default board if it is not given."""
+    return DEFAULT_BOARD if name is None else board_named(name)
+
+
 _SERVED = "@tcp://"
+board_option = click.option(
+    "--board", "board_name", default=None, metavar="NAME",
+    help="Board by its name; an unknown name lists all boards.  "
+    f"[default: {DEFAULT_BOARD.name}]",
+)  # fmt: skip
 controllers_option = click.option(
     "-c",
     "--controller",

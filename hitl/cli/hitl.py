@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hitl.cli.common import names_a_board
 from hitl.protocol.line import BaudRate
 from hitl.rigs import running
 from hitl.rigs.controller import RigController
@@ -91,6 +92,7 @@ def _example(context: click.Context, _: click.Parameter, value: bool) -> None:
 )  # fmt: skip
 @json_option
 @reports_errors
+@names_a_board
 def hitl(
     options: RunOptions,
     file: str,
@@ -103,7 +105,7 @@ def hitl(
     """Run SCENARIO with a rig in place of its controller.
 
     The rig's I/O node is a board that drives the input pins of the device under test and reads its
-    output pins. If the I/O node is board:uno, all boards are emulated and run in lockstep, so no
+    output pins. If the I/O node is {url}, all boards are emulated and run in lockstep, so no
     hardware is necessary. If it is at a serial port, the scenario runs in real time (--pace 1).
     Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed.
 
@@ -199,7 +201,11 @@ def _print(task: ControllerTask, rig: Rig) -> None:
         f"{told['repeated']} requests repeated; "
         f"the watchdog drove the fail-safe values {told['silences']} times"
     )
-    console().print(f"{BaudRate(rig.baud)}; {controller.budget}", soft_wrap=True, markup=False)
+    console().print(
+        f"{BaudRate.of(rig.description, rig.baud)}; {controller.budget}",
+        soft_wrap=True,
+        markup=False,
+    )
     if running.free_running(rig) and rig.devices:
         names = ", ".join(device.name for device in rig.devices)
         console().print(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from hitl.boards.known import DEFAULT_URL
 from hitl.cli.common import parse_controllers, refuse_warnings, warnings_option
 from hitl.cli.comparing import ComparisonOptions, comparison_options, watch_of
 from hitl.comparison.back_to_back import Ladder, climb
@@ -43,11 +44,11 @@ SHIPPED = {
 @click.option(
     "--board",
     "url",
-    default="board:uno",
+    default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
-    help="Board that runs the C: board:uno[?backend=simavr] is emulated, serial:///dev/ttyACM0 and "
-    "serial://COM3 are real.",
+    help=f"Board that runs the C: {DEFAULT_URL}[?backend=simavr] is emulated, "
+    "serial:///dev/ttyACM0 and serial://COM3 are real.",
 )
 @click.option(
     "-c",

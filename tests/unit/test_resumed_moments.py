@@ -17,10 +17,12 @@ from rtsim.engine.checkpoint.kept import Files
 from rtsim.engine.checkpoint.taking import Taking
 from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
-from rtsim.runs import resume
-from rtsim.runs.replay import BUILD_CHANGED, refly
+from rtsim.runs import replay, resume
+from rtsim.runs.replay import BUILD_CHANGED, to_repeat
+from rtsim.runs.request import RunRequest
+from rtsim.runs.result import RunResult
 from rtsim.runs.resume import live_scenario, moment, nearest, started_again
-from rtsim.runs.simulation import simulate
+from rtsim.runs.simulation import run, simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import permitted
 
@@ -49,7 +51,7 @@ def lab() -> Scenario:
 @pytest.fixture
 def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
     """A run of 60 ms with a tag each 10 ms and checkpoints at 20 ms and 40 ms beside it."""
-    monkeypatch.setattr(resume, "scenario_of", lambda _: lab())
+    monkeypatch.setattr(replay, "scenario_of", lambda _: lab())
     path = tmp_path / "run.mcap"
     recorder = MemoryRecorder()
     simulate(lab(), recorder=recorder, checkpoints=Taking(Files(path), at=["1/50", "1/25"]))
@@ -70,14 +72,14 @@ class Leg:
 def legs(monkeypatch: pytest.MonkeyPatch) -> list[Leg]:
     """Each repetition that is made, in order."""
     out: list[Leg] = []
-    whole: Callable[..., None] = refly
 
-    def noted(*given: Any, start: Checkpoint | None, stop_ns: int, **how: Any) -> None:
-        began = None if start is None else start.ns // MS
-        out.append(Leg(began, stop_ns // MS, how.pop("pace")))
-        whole(*given, start=start, stop_ns=stop_ns, **how)
+    def noted(request: RunRequest) -> RunResult:
+        began = None if request.start is None else request.start.ns // MS
+        assert request.stop_ns is not None
+        out.append(Leg(began, request.stop_ns // MS, str(request.pace)))
+        return run(request)
 
-    monkeypatch.setattr(resume, "refly", noted)
+    monkeypatch.setattr(resume, "run", noted)
     return out
 
 
@@ -123,9 +125,9 @@ def test_the_first_and_the_last_moment_lie_within_the_recording(
 @pytest.mark.parametrize(
     ("shown_from", "ns", "expected"),
     [
-        (30, 50, [Leg(20, 30, "max"), Leg(30, 50, "2.0")]),
-        (20, 50, [Leg(20, 50, "2.0")]),
-        (5, 50, [Leg(None, 5, "max"), Leg(10, 50, "2.0")]),
+        (30, 50, [Leg(20, 30, "max"), Leg(30, 50, "2")]),
+        (20, 50, [Leg(20, 50, "2")]),
+        (5, 50, [Leg(None, 5, "max"), Leg(10, 50, "2")]),
         (40, 40, []),
     ],
 )
@@ -133,7 +135,7 @@ def test_the_way_is_shown_at_its_pace_from_a_given_time_on(
     recording: Recording, legs: list[Leg], shown_from: int, ns: int, expected: list[Leg]
 ) -> None:
     """Before that time it is as fast as possible; a tag is at or after the time asked for."""
-    found = moment(recording, ns * MS, shown_from=shown_from * MS, pace="2.0")
+    found = moment(recording, ns * MS, shown_from=shown_from * MS, pace="2")
     assert legs == expected
     assert found.ns == ns * MS
 
@@ -148,7 +150,8 @@ def test_without_a_time_to_show_from_the_pace_does_not_count(
 def test_a_repetition_that_ends_too_early_is_an_error(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "refly", lambda *_, **__: None)
+    whole = run(to_repeat(recording).into(None))
+    monkeypatch.setattr(resume, "run", lambda _: whole)
     with pytest.raises(CheckpointError, match=r"run\.mcap ended before 0\.030000000 s when it was"):
         moment(recording, 30 * MS)
 

@@ -84,7 +84,7 @@ def lab() -> Scenario:
 
 
 def counting(scenario: Scenario) -> Counting:
-    part = scenario.part("c")
+    part = scenario.component("c")
     assert isinstance(part, ControllerComponent)
     assert isinstance(part.controller, Counting)
     return part.controller

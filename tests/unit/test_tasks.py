@@ -84,7 +84,7 @@ def test_without_a_period_there_is_no_tick() -> None:
 
 def test_an_offset_is_not_negative() -> None:
     assert Ticking("t", Period(Fraction(10)), 0, 0).next_ns == 0
-    with pytest.raises(ScenarioError, match=r"task t has an offset of -1 ns; an offset must be >= 0"):
+    with pytest.raises(ScenarioError, match="an offset of -1 ns; an offset must be >= 0"):
         Ticking("t", Period(Fraction(10)), -1, 0)
 
 

@@ -13,7 +13,7 @@ from rtsim.core.errors import ModelError
 from rtsim.core.raised import blame
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
-from rtsim.equations.compiling import resident
+from rtsim.equations.evaluation import resident
 from rtsim.equations.model import BoundModel
 from rtsim.solve import GOOD, OUT_OF_BUDGET, TOO_SMALL, Solver
 from rtsim.solve.guard_watch import GuardWatch

@@ -19,7 +19,8 @@ from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
 from rtsim.equations.addresses import NUMBER, WORDS, call_equation, matrix_at, vector_at
-from rtsim.equations.compiling import Native, compile_function, resident
+from rtsim.equations.compiling import Native, compile_function
+from rtsim.equations.evaluation import resident
 from rtsim.equations.first_call import check
 from rtsim.equations.layout import Layout
 from rtsim.equations.model import BoundModel

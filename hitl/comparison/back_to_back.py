@@ -70,7 +70,7 @@ __all__ = [
 
 
 class Rung(NamedTuple):
-    """One level of a comparison: its name in reports, and its controllers by the part replaced."""
+    """One level of a comparison: its name in reports, and its controllers by component."""
 
     name: str
     controllers: Mapping[str, Controller]
@@ -92,7 +92,7 @@ def back_to_back(
     recorder: FileRecorder | None = None,
     watch: ProgressWatch | None = None,
 ) -> BackToBack:
-    """Compare ``controllers``, by the name of the part that each replaces, with the scenario's.
+    """Compare ``controllers``, by the component that each replaces, with the scenario's.
 
     ``latency`` is the time in which both sides may answer: s, or a measured latency, for all
     controllers or by name; ``None`` takes the scenario's own.  ``until`` is the end time, s.

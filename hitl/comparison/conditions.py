@@ -113,7 +113,7 @@ class Conditions:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def part(self, name: str) -> ControllerComponent:
-        """The controller part ``name``; :class:`ScenarioError` if it is no controller."""
+        """The component of controller ``name``; :class:`ScenarioError` if it is no controller."""
         return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
         )
@@ -124,7 +124,7 @@ class Conditions:
         return self.part(name).compute if given is None else allowing(given)
 
     def designs(self) -> dict[str, Controller]:
-        """The reference models by the name of their part."""
+        """The reference models by the name of their component."""
         return {name: self.part(name).controller for name in self.parts}
 
     def taking_over(self, controllers: Mapping[str, Controller]) -> dict[str, Controller]:

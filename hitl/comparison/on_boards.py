@@ -72,7 +72,7 @@ def rungs(
 ) -> OnBoards:
     """Build the C for this host and for the board at ``url``, without starting anything.
 
-    ``controllers`` are interface files by the name of the part that each replaces.  With ``paced``
+    ``controllers`` are interface files by the component that each replaces.  With ``paced``
     the closed loop on the board is paced by the wall clock; the open loop is in lockstep in any
     case.  ``firmware`` is an Intel HEX file for an emulated board.  Raises :class:`InterfaceError`
     for types that the board's processor does not have, :class:`ScenarioError` for two controllers

@@ -49,9 +49,11 @@ def with_outcome(
 ) -> dict[str, object]:
     """Return ``data`` with the keys ``outcome``, ``exit_status`` and ``why`` (docs/verdicts.md).
 
-    An ``outcome`` in ``data`` is kept; else it follows from ``status``.
+    A worse ``outcome`` in ``data`` is kept; else it follows from ``status``.
     """
-    outcome = data.get("outcome", _OUTCOMES.get(status, "undecided"))
+    outcome = data.get("outcome", "passed")
+    if outcome == "passed":  # never beside a status that is not 0: --strict, or no coverage
+        outcome = _OUTCOMES.get(status, "undecided")
     why = why if status else None
     return {**data, "outcome": outcome, "exit_status": status, "why": why}
 

@@ -11,9 +11,20 @@ if TYPE_CHECKING:
     from rtsim.runs.pace import Pace
     from rtsim.runs.replay import rerun
     from rtsim.runs.request import Connections, Output, RunRequest
+    from rtsim.runs.result import RunResult
     from rtsim.runs.simulation import run, simulate
 
-__all__ = ["Connections", "Output", "Pace", "RunRequest", "diverge", "rerun", "run", "simulate"]
+__all__ = [
+    "Connections",
+    "Output",
+    "Pace",
+    "RunRequest",
+    "RunResult",
+    "diverge",
+    "rerun",
+    "run",
+    "simulate",
+]
 
 __getattr__, __dir__ = face(
     __name__,
@@ -22,6 +33,7 @@ __getattr__, __dir__ = face(
         "rtsim.runs.replay": ("rerun",),
         "rtsim.runs.pace": ("Pace",),
         "rtsim.runs.request": ("Connections", "Output", "RunRequest"),
+        "rtsim.runs.result": ("RunResult",),
         "rtsim.runs.simulation": ("run", "simulate"),
     },
 )

@@ -76,7 +76,9 @@ def test_the_outcome_follows_from_the_exit_status() -> None:
     for status in (2, 130):
         assert with_outcome({}, status, "x")["outcome"] == "undecided"
     told = with_outcome({"outcome": "passed", "a": 1}, 1, "a fault never acted")
-    assert told == {"outcome": "passed", "a": 1, "exit_status": 1, "why": "a fault never acted"}
+    assert told == {"outcome": "failed", "a": 1, "exit_status": 1, "why": "a fault never acted"}
+    assert with_outcome({"outcome": "undecided"}, 2, "x")["outcome"] == "undecided"
+    assert with_outcome({"outcome": "failed"}, 1, "x")["outcome"] == "failed"
     assert with_outcome({}, 0, "unused")["why"] is None
 
 

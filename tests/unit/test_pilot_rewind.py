@@ -11,9 +11,11 @@ import pytest
 from pilot_parts import flight
 
 from rtsim.cli.checkpoints import Wanted
+from rtsim.cli.run_options import RunOptions
 from rtsim.cli.segments import run_segments
+from rtsim.cli.summary import RunSummary
 from rtsim.core.clock import stopwatch
-from rtsim.core.errors import CheckpointError
+from rtsim.core.errors import CheckpointError, RecordingError
 from rtsim.core.tag import Tag
 from rtsim.engine.commands.commands import CommandError, read_command
 from rtsim.pilot import orders
@@ -249,3 +251,22 @@ def test_figures_are_in_the_recording_where_they_are_in_the_summary(tmp_path: Pa
     assert parts == {"count": 5, "median_ns": 9, "p95_ns": 10, "max_ns": 11}
     assert set(footer["pilot"]["input_to_step"]) == set(parts)
     assert MOST_ORDERS == 8
+
+
+def test_a_run_goes_back_also_after_its_recording_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = FileRecorder.finish
+
+    def fails_first(self: FileRecorder, footer: dict[str, object]) -> None:
+        finish(self, footer)
+        if self.path.name == "run.mcap":
+            raise RecordingError("the disk is full")
+
+    monkeypatch.setattr(FileRecorder, "finish", fails_first)
+    flown, _ = legs(flight([]), tmp_path, {0.3: order(orders.RESET)}, until=0.5)
+    assert [leg.reason for leg in flown] == ["restored", "end"]
+    assert [leg.path and leg.path.name for leg in flown] == ["run.mcap", "run.2.mcap"]
+    assert (str(flown[0].lost), flown[1].lost) == ("the disk is full", None)
+    summary = RunSummary(RunOptions("f16"), flown[-1])
+    assert (summary.status, summary.why) == (2, "the disk is full")

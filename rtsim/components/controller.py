@@ -169,6 +169,17 @@ class PythonController:
     def close(self) -> None:
         pass
 
+    def native(self) -> tuple[int, tuple[Vector, ...]] | None:
+        """The address of the compiled function, and its vectors u, s, p, y; None: not compiled."""
+        handle = self._native.handle
+        if not isinstance(handle, np.intp):
+            return None
+        return int(handle), (self._u, self.s, self.p, self._y)
+
+    def pending(self, tag: Tag | None) -> None:
+        """Compiled code ran the step of ``tag``, whose answer was not asked for yet."""
+        self._pending = tag
+
     def functions(self) -> Sequence[Any]:
         return [self.law]
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.plant import Plant
 from rtsim.components.ports import SignalPort, Wiring
 from rtsim.core.errors import ModelError, ScenarioError
@@ -108,6 +109,15 @@ class Ticking:
         self.k += 1
         self.next_ns = self._tick()
 
+    def go_to(self, k: int) -> None:
+        """The next tick to come is number ``k``."""
+        self.k = k
+        self.next_ns = self._tick()
+
+    def compiled(self) -> CompiledReaction | str:
+        """The reaction for the compiled engine, or why it has none."""
+        return f"{self.name} reacts in Python"
+
     def save(self) -> dict[str, Any]:
         return {"k": self.k}
 
@@ -142,6 +152,15 @@ class UpdateTask(Ticking):
                 f"at {tag}; mend the update function"
             )
         environment.write(plant.z, z, plant)
+
+    def compiled(self) -> CompiledReaction | str:
+        plant = self._plant
+        handle = plant.bound.update.handle
+        if not isinstance(handle, np.intp):
+            return f"{self.name} is not compiled"
+        u = plant.u if plant.wiring is None else plant.wiring.into
+        vectors = (plant.x, self._z, u, plant.p)
+        return CompiledReaction("update", None, int(handle), vectors, 0, plant)
 
 
 class TimerTask:
@@ -244,6 +263,9 @@ class SensorTask(Ticking):
     def react(self, tag: Tag, environment: Environment) -> None:
         self._wiring.gather()
         environment.send(self.name, tag, tag, self._wiring.into)
+
+    def compiled(self) -> CompiledReaction | str:
+        return CompiledReaction("sensor", self._wiring)
 
 
 class NoiseTask(Ticking):

@@ -11,6 +11,7 @@ from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NEVER, Tag
 from rtsim.engine.checkpoint.taking import Taking
+from rtsim.engine.compiled.stretch import Stretches
 from rtsim.engine.commands.command_handler import CommandHandler
 from rtsim.engine.commands.inbox import Inbox
 from rtsim.engine.microsteps import Microsteps
@@ -57,6 +58,9 @@ class Executive:
         """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
         self.stopping = ""
         """Why the loop leaves after the tag under way."""
+        self.compiled = True
+        """Stretches in which all is compiled are run in one call."""
+        self.stretches: Stretches | None = None
         self.unrecorded = ""
         """From when on nothing is recorded, and why."""
         self.checkpoints: Taking | None = None
@@ -104,7 +108,10 @@ class Executive:
             if desk.quitting:
                 return
         looks = bool(system.inlets) or desk is not None
+        stretches = self._stretches(ahead_of=paced or bool(self._publisher) or desk is not None)
         while system.ns < min(self.until_ns, self.stop_ns) and not self.stopping:
+            if stretches is not None and self._stretch(stretches):
+                continue
             discrete = system.next_discrete_ns(self.until_ns)
             if ahead:
                 self._run_on(
@@ -208,6 +215,27 @@ class Executive:
         if taken is not None:
             self._trace.x_minus_many(plant, *taken)
             self.system.ns = plant.ns
+
+    def _stretches(self, ahead_of: bool) -> Stretches | None:
+        """The compiled engine, if nobody waits, looks or reaches in between tags."""
+        if ahead_of or self.until_ns >= 2**53 or not self.compiled:
+            return None
+        found = Stretches(self.system, self._trace, self._clock)
+        self.stretches = found
+        return found if found.usable else None
+
+    def _stretch(self, stretches: Stretches) -> bool:
+        """Run tags in compiled code; False if the next one is not for it."""
+        kept, system = self.checkpoints, self.system
+        next_kept = NEVER.ns if kept is None else kept.next_ns
+        if not stretches.run(min(self.until_ns, self.stop_ns, next_kept)):
+            return False
+        self._pacer.wait(system.ns)
+        self._recorder.pump(wait=True)
+        if self._observe is not None:
+            self._observe(system.ns)
+        self._pacer.ready(system.ns)
+        return True
 
     def _propagate(self, discrete: int) -> int:
         """Provisional steps towards the next discrete instant; returns the next tag's ns."""

@@ -42,6 +42,11 @@ def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: An
     handle(t, x, z, u, p, out)
 
 
+def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call an update or a controller from compiled code, by its address; or plain."""
+    handle(t, x, z, u, p)
+
+
 def call_project(handle: Any, x: Any) -> None:
     """Call a projection from a solver, compiled or plain."""
     handle(x)
@@ -87,6 +92,11 @@ def plain_block(functions: tuple[Any, ...], vectors: tuple[NDArray[np.float64], 
 
 def vector_at(words: Any, i: int) -> Any:
     """The vector at ``words[i]``: in compiled code its address, and its length follows."""
+    return words[i]
+
+
+def words_at(words: Any, i: int) -> Any:
+    """The vector of integers at ``words[i]``: in compiled code its address, its length follows."""
     return words[i]
 
 

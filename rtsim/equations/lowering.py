@@ -36,9 +36,12 @@ from rtsim.equations.addresses import (
     Signature,
     call_equation,
     call_project,
+    UPDATE,
     call_step,
+    call_update,
     matrix_at,
     vector_at,
+    words_at,
 )
 from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 from rtsim.equations.numba_private import (
@@ -93,6 +96,12 @@ def _equation_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, ou
 
 
 @intrinsic
+def _update_at(_: Any, handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:
+    kinds = (handle, t, x, z, u, p)
+    return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
+
+
+@intrinsic
 def _project_at(_: Any, handle: Any, x: Any) -> Any:
     kinds = (handle, x)
     return types.void(*kinds), lambda c, b, _signature, values: _emit(c, b, kinds, values)
@@ -106,6 +115,14 @@ def _through_places(equation: Any) -> Callable[..., None]:
     return entry
 
 
+def _through_four(update: Any) -> Callable[..., None]:
+    def entry(t: Any, places: Any) -> None:
+        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
+        update(t, x, z, u, vector_at(places, 6))
+
+    return entry
+
+
 def _through_place(project: Any) -> Callable[..., None]:
     def entry(places: Any) -> None:
         project(vector_at(places, 0))
@@ -115,6 +132,7 @@ def _through_place(project: Any) -> Callable[..., None]:
 
 ENTERED = {
     EQUATION: (_through_places, (types.float64, PLACES)),
+    UPDATE: (_through_four, (types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }
 """What compiled code calls by an entry of its own: how that is made, and its arguments."""
@@ -143,6 +161,11 @@ def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> Any:  # 
     return lambda handle, t, x, z, u, p, out: _equation_at(handle, t, x, z, u, p, out)
 
 
+@overload(call_update, strict=False, jit_options=INLINED)
+def _(handle: Any, t: Any, x: Any, z: Any, u: Any, p: Any) -> Any:  # noqa: ARG001
+    return lambda handle, t, x, z, u, p: _update_at(handle, t, x, z, u, p)
+
+
 @overload(call_project, strict=False, jit_options=INLINED)
 def _(handle: Any, x: Any) -> Any:  # noqa: ARG001
     return lambda handle, x: _project_at(handle, x)
@@ -166,6 +189,21 @@ def _double_pointer(_: Any, address: Any) -> Any:
 @overload(vector_at, strict=False, jit_options=INLINED)
 def _(words: Any, i: Any) -> Any:  # noqa: ARG001
     return lambda words, i: numba.carray(_double_pointer(words[i]), (words[i + 1],))
+
+
+@intrinsic
+def _word_pointer(_: Any, address: Any) -> Any:
+    kind = types.CPointer(types.int64)
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(kind))
+
+    return kind(address), generate
+
+
+@overload(words_at, strict=False, jit_options=INLINED)
+def _(words: Any, i: Any) -> Any:  # noqa: ARG001
+    return lambda words, i: numba.carray(_word_pointer(words[i]), (words[i + 1],))
 
 
 @overload(matrix_at, strict=False, jit_options=INLINED)

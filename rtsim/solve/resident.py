@@ -129,6 +129,18 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
     return (_Resident if bound.compiled else _Plain)(method, bound)
 
 
+@dataclass(frozen=True)
+class NativeStep:
+    """A stepper at work on vectors that stay where they are, as compiled code calls it."""
+
+    handle: int
+    words: NDArray[np.int64]
+    memory: Vector
+    after: Vector
+    kept: int
+    """The first double of the memory that :meth:`Stepper.forget` leaves."""
+
+
 class _Plain:
     """Takes the vectors up once, and again only where it is given others."""
 
@@ -213,6 +225,13 @@ class _Resident(_Plain):
         self._y = np.zeros(0)
 
     _compiled = True
+
+    def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
+        """The step on these vectors, for code that calls it by its address."""
+        self._settle(x, z, u, p, out)
+        return NativeStep(
+            int(self._step_handle), self._words, self._memory, self._after, self._method.kept
+        )
 
     def _of(self, function: Callable[..., int]) -> Any:
         return _native(function).handle

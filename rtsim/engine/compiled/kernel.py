@@ -1,0 +1,309 @@
+"""The compiled engine: docs/semantics.md, section "The step", where all that happens is compiled.
+
+One call of :func:`stretch` runs tag after tag, in the order in which
+:class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps` run it:
+they are the reference.  A tag that needs more than this module has is undone and left to them.
+
+``w`` is the table of :mod:`rtsim.engine.compiled.layout`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rtsim.core.tag import NS_PER_S
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send
+from rtsim.engine.compiled.rows import UNRECORDED, gather, new_row, save, tick
+from rtsim.equations.addresses import call_step, call_update, vector_at, words_at
+from rtsim.equations.compiling import compiled, evaluate
+from rtsim.solve import GOOD
+
+_MOST_MICROSTEPS = 1000
+_evaluate = compiled(evaluate)
+
+
+def stretch(w: Any) -> int:
+    """Run the tags before ``LIMIT``; return how many were run.
+
+    The call returns early after ``MOST`` tags, when a block of a track is full, and before a tag
+    that it cannot finish: ``IN_TAG`` is 1 then, and the tag has to be undone.
+    """
+    state = w[at.CHANGING]
+    tags = 0
+    while tags < w[at.MOST]:
+        discrete = _next_discrete(w)
+        ns = _propagate(w, discrete)
+        if ns == at.NOTHING or ns >= w[at.LIMIT]:
+            return tags
+        save(w)
+        w[state + at.IN_TAG] = 1
+        if not _commit_all(w, ns):
+            return tags
+        if ns == discrete:
+            if not _instant(w, ns):
+                return tags
+        elif w[at.COUPLED] and not _refresh(w, ns, 0):
+            return tags
+        w[state + at.IN_TAG] = 0
+        w[state + at.NOW] = ns
+        tags += 1
+        if w[state + at.ROLLED]:
+            return tags
+    return tags
+
+
+@compiled
+def _next_discrete(w: Any) -> int:
+    """The earliest time at which something other than a plant's own grid happens."""
+    ns = w[at.LIMIT]
+    if w[w[at.CHANGING] + at.IN_FLIGHT] and w[w[at.FLIGHT] + at.F_NS] < ns:
+        ns = w[w[at.FLIGHT] + at.F_NS]
+    for i in range(w[at.TASK_COUNT]):
+        s = w[w[at.TASKS] + i * at.TASK + at.T_STATE]
+        if w[s + at.K_NEXT] < ns:
+            ns = w[s + at.K_NEXT]
+        if w[s + at.K_OPEN] and w[s + at.K_DUE] < ns:
+            ns = w[s + at.K_DUE]
+    return ns
+
+
+@compiled
+def _propagate(w: Any, discrete: int) -> int:
+    """Provisional steps up to ``discrete``; returns the next tag's ns, or NOTHING on failure."""
+    ns = discrete
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        if w[s + at.S_TARGET] > discrete or w[s + at.S_TARGET] == at.NOTHING:
+            now, target = w[s + at.S_NS], min(w[s + at.S_GRID], discrete)
+            h = (target - now) / NS_PER_S
+            if call_step(w[r + at.P_STEP], words_at(w, r + at.P_WORDS), now / NS_PER_S, h) != GOOD:
+                return at.NOTHING
+            w[s + at.S_TARGET] = target
+        if w[s + at.S_TARGET] < ns:
+            ns = w[s + at.S_TARGET]
+    return ns
+
+
+@compiled
+def _commit_all(w: Any, ns: int) -> bool:
+    """The steps that end at ``ns``; false where an output is not finite or a track is full."""
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        if w[s + at.S_TARGET] != ns:
+            continue
+        x, ahead = vector_at(w, r + at.P_X), vector_at(w, r + at.P_NEXT)
+        for j in range(x.size):
+            x[j] = ahead[j]
+        memory, after = vector_at(w, r + at.P_MEMORY), vector_at(w, r + at.P_AFTER)
+        for j in range(memory.size):
+            memory[j] = after[j]
+        w[s + at.S_NS], w[s + at.S_TARGET] = ns, at.NOTHING
+        if w[s + at.S_GRID] == ns:
+            k = w[s + at.S_K] + 1
+            w[s + at.S_K] = k
+            w[s + at.S_GRID] = tick(w[r + at.P_NUMERATOR], w[r + at.P_DENOMINATOR], k, 0)
+        if not _sample(w, r, ns) or not _plant_row(w, r, ns, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def _sample(w: Any, r: int, ns: int) -> bool:
+    """The outputs at the present state and inputs; false where one is not finite."""
+    if w[r + at.P_OUTPUT_LENGTH] == 0:
+        return True
+    return _evaluate(words_at(w, r + at.P_OUTPUT), ns / NS_PER_S) < 0
+
+
+@compiled
+def _plant_row(w: Any, r: int, ns: int, step: int, side: int) -> bool:
+    track = w[r + at.P_TRACK]
+    first = new_row(w, track)
+    if first < 0:
+        return first == UNRECORDED
+    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
+    words, doubles, values = words_at(w, block), vector_at(w, block), vector_at(w, r + at.P_VALUES)
+    words[first], words[first + 1], words[first + 2] = ns, step, side
+    for j in range(values.size):
+        doubles[first + 3 + j] = values[j]
+    return True
+
+
+@compiled
+def _instant(w: Any, ns: int) -> bool:
+    """The microsteps at ``ns``; false where the tag cannot be finished."""
+    for i in range(w[at.ANSWER_COUNT]):
+        r = w[w[at.ANSWERS] + i]
+        s = w[r + at.T_STATE]
+        if w[s + at.K_OPEN] and w[s + at.K_DUE] <= ns and not _answer(w, r):
+            return False
+    deliver(w, ns, 0)
+    for i in range(w[at.TASK_COUNT]):
+        r = w[at.TASKS] + i * at.TASK
+        s = w[r + at.T_STATE]
+        if w[s + at.K_NEXT] == ns:
+            k = w[s + at.K_TICKS] + 1
+            w[s + at.K_TICKS] = k
+            w[s + at.K_NEXT] = tick(
+                w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR], k, w[r + at.T_OFFSET]
+            )
+            if not _react(w, r, ns):
+                return False
+            if w[r + at.T_ORDERED]:
+                answer_in_order(w, ns, 0)
+    apply_answers(w)
+    _apply_writes(w)
+    step = 0
+    while True:
+        if not _refresh(w, ns, step):
+            return False
+        waiting = w[w[at.CHANGING] + at.IN_FLIGHT] > 0 and w[w[at.FLIGHT] + at.F_NS] <= ns
+        if not waiting:
+            return True
+        step += 1
+        if step > _MOST_MICROSTEPS:
+            return False
+        deliver(w, ns, step)
+
+
+@compiled
+def _react(w: Any, r: int, ns: int) -> bool:
+    kind = w[r + at.T_KIND]
+    if kind == at.UPDATE:
+        return _update(w, r, ns)
+    gather(w, w[r + at.T_COPIES], w[r + at.T_COPY_COUNT])
+    if kind == at.SENSOR:
+        return send(w, w[r + at.T_TOPIC], ns, 0, ns, 0, r + at.T_INTO)
+    return _request(w, r, ns)
+
+
+@compiled
+def _request(w: Any, r: int, ns: int) -> bool:
+    """A controller samples its inputs and computes; its answer is sent when it is due."""
+    s = w[r + at.T_STATE]
+    if w[s + at.K_OPEN] or not _sampled_row(w, r, ns):
+        return False
+    w[s + at.K_SEQUENCE] += 1
+    into, u = vector_at(w, r + at.T_INTO), vector_at(w, r + at.T_FIRST)
+    for j in range(u.size):
+        u[j] = into[j]
+    y = vector_at(w, r + at.T_FOURTH)
+    call_update(
+        w[r + at.T_FUNCTION], ns / NS_PER_S, u, vector_at(w, r + at.T_SECOND),
+        vector_at(w, r + at.T_THIRD), y,
+    )  # fmt: skip
+    w[s + at.K_OPEN], w[s + at.K_TAG], w[s + at.K_TAG_STEP] = 1, ns, 0
+    w[s + at.K_DUE], w[s + at.K_DUE_STEP] = ns + w[r + at.T_DELAY], 0
+    return w[r + at.T_DELAY] > 0 or _answer(w, r)
+
+
+@compiled
+def _answer(w: Any, r: int) -> bool:
+    s = w[r + at.T_STATE]
+    y = vector_at(w, r + at.T_FOURTH)
+    for j in range(y.size):
+        if not math.isfinite(y[j]):
+            return False
+    w[s + at.K_OPEN] = 0
+    return send(
+        w, w[r + at.T_TOPIC], w[s + at.K_TAG], w[s + at.K_TAG_STEP], w[s + at.K_DUE],
+        w[s + at.K_DUE_STEP], r + at.T_FOURTH,
+    )  # fmt: skip
+
+
+@compiled
+def _sampled_row(w: Any, r: int, ns: int) -> bool:
+    track = w[r + at.T_TRACK]
+    first = new_row(w, track)
+    if first < 0:
+        return first == UNRECORDED
+    block = w[w[at.TRACKS] + track * at.TRACK + at.R_STATE] + at.B_BLOCK
+    words, doubles, into = words_at(w, block), vector_at(w, block), vector_at(w, r + at.T_INTO)
+    words[first], words[first + 1] = ns, w[w[r + at.T_STATE] + at.K_SEQUENCE]
+    for j in range(3):
+        words[first + 2 + 2 * j], words[first + 3 + 2 * j] = ns, 0
+    words[first + 8] = 0
+    for j in range(into.size):
+        doubles[first + 9 + j] = into[j]
+    return True
+
+
+@compiled
+def _update(w: Any, r: int, ns: int) -> bool:
+    """The discrete update of a plant, into a scratch of its own."""
+    _read_wires(w, w[r + at.T_PLANT])
+    now, z = vector_at(w, r + at.T_Z), vector_at(w, r + at.T_SECOND)
+    for j in range(z.size):
+        z[j] = now[j]
+    call_update(
+        w[r + at.T_FUNCTION], ns / NS_PER_S, vector_at(w, r + at.T_FIRST), z,
+        vector_at(w, r + at.T_THIRD), vector_at(w, r + at.T_FOURTH),
+    )  # fmt: skip
+    for j in range(z.size):
+        if not math.isfinite(z[j]):
+            return False
+    w[w[r + at.T_STATE] + at.K_WRITES] = 1
+    return True
+
+
+@compiled
+def _apply_writes(w: Any) -> None:
+    """What the updates of this microstep wrote."""
+    for i in range(w[at.TASK_COUNT]):
+        r = w[at.TASKS] + i * at.TASK
+        if w[r + at.T_KIND] != at.UPDATE or w[w[r + at.T_STATE] + at.K_WRITES] == 0:
+            continue
+        w[w[r + at.T_STATE] + at.K_WRITES] = 0
+        now, new = words_at(w, r + at.T_Z), words_at(w, r + at.T_SECOND)
+        for j in range(now.size):
+            if now[j] != new[j]:
+                now[j] = new[j]
+                w[w[w[r + at.T_PLANT] + at.P_STATE] + at.S_TOUCHED] = 1
+
+
+@compiled
+def _read_wires(w: Any, r: int) -> None:
+    s = w[r + at.P_STATE]
+    if w[r + at.P_INTO_LENGTH] and (w[s + at.S_STALE] or w[r + at.P_COUPLED]):
+        w[s + at.S_STALE], w[s + at.S_UNSETTLED] = 0, 1
+        gather(w, w[r + at.P_COPIES], w[r + at.P_COPY_COUNT])
+
+
+@compiled
+def _refresh(w: Any, ns: int, step: int) -> bool:
+    """Plants that stand at ``ns`` read their wires, all before any is changed; then x+."""
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        s = w[r + at.P_STATE]
+        stirred = w[s + at.S_STALE] or w[s + at.S_TOUCHED] or w[s + at.S_UNSETTLED]
+        w[s + at.S_HERE] = w[s + at.S_NS] == ns and (stirred or w[r + at.P_COUPLED])
+        if w[s + at.S_HERE]:
+            _read_wires(w, r)
+    for i in range(w[at.PLANT_COUNT]):
+        r = w[at.PLANTS] + i * at.PLANT
+        if w[w[r + at.P_STATE] + at.S_HERE] and not _settle(w, r, ns, step):
+            return False
+    return True
+
+
+@compiled
+def _settle(w: Any, r: int, ns: int, step: int) -> bool:
+    """Make what the wires brought the inputs; record x+ if it differs from x-."""
+    s = w[r + at.P_STATE]
+    written = w[s + at.S_TOUCHED]
+    w[s + at.S_TOUCHED], w[s + at.S_UNSETTLED] = 0, 0
+    into, u = words_at(w, r + at.P_INTO), words_at(w, r + at.P_U)
+    for j in range(into.size):
+        if u[j] != into[j]:
+            u[j] = into[j]
+            written = 1
+    if not written:
+        return True
+    memory = vector_at(w, r + at.P_MEMORY)
+    for j in range(w[r + at.P_KEPT], memory.size):
+        memory[j] = 0.0
+    return _sample(w, r, ns) and _plant_row(w, r, ns, step, 1)

@@ -1,0 +1,120 @@
+"""The table that a stretch works on: names for the places of its words.
+
+The kernel (:mod:`rtsim.engine.compiled.kernel`) receives one vector of 64-bit words.  It begins
+with the header.  Tables of rows follow; each table holds the rows of one kind (plants, tasks,
+topics, ...).  A vector takes two words: its address and its length.
+
+Words from ``CHANGING`` on change during a stretch.  The kernel copies them at the beginning of each
+tag, so that a tag which it cannot finish can be undone.
+"""
+
+from __future__ import annotations
+
+NOTHING = -1
+"""No provisional step is there; no message is there."""
+
+# -- the header: where tables begin, and how many rows they have
+
+(
+    LIMIT,  # ns: this tag and later tags are not run
+    MOST,  # number of tags after which the call returns
+    PLANTS, PLANT_COUNT,
+    TASKS, TASK_COUNT,
+    ANSWERS, ANSWER_COUNT,  # rows of controllers, in the order in which answers are sent
+    TOPICS, TOPIC_COUNT,
+    TRACKS,
+    FLIGHT, FLIGHT_ROOM,  # messages in transit: a binary heap
+    SLOTS,  # one word for each payload in transit: 1 if it is in use
+    PAYLOADS, PAYLOADS_LENGTH, PAYLOAD_WIDTH,  # a row of doubles for each slot
+    SPANS, SPAN_COUNT,  # vectors that change during a tag
+    SAVED, SAVED_LENGTH,  # their copies
+    SAVED_WORDS, SAVED_WORDS_LENGTH,  # copies of the words from CHANGING on
+    CHANGING,
+    COUPLED,  # 1 if a plant reads another plant
+    HEADER,
+) = range(26)  # fmt: skip
+
+# -- the header's part of the words that change, counted from CHANGING
+
+(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, IN_TAG, HEADER_STATE) = range(6)
+
+# -- a plant
+
+(
+    P_STATE,
+    P_STEP, P_WORDS, P_WORDS_LENGTH,  # the solver's step, and the block of its vectors
+    P_OUTPUT, P_OUTPUT_LENGTH,  # the block of the output function
+    P_X, P_X_LENGTH,
+    P_NEXT, P_NEXT_LENGTH,
+    P_MEMORY, P_MEMORY_LENGTH,
+    P_AFTER, P_AFTER_LENGTH,
+    P_KEPT,  # the first double of the solver's memory that a change from outside leaves
+    P_VALUES, P_VALUES_LENGTH,
+    P_U, P_U_LENGTH,
+    P_INTO, P_INTO_LENGTH,  # what the wires read
+    P_COPIES, P_COPY_COUNT,
+    P_NUMERATOR, P_DENOMINATOR,  # the step, ns
+    P_COUPLED,
+    P_TRACK,
+    PLANT,
+) = range(28)  # fmt: skip
+(S_NS, S_TARGET, S_K, S_GRID, S_STALE, S_TOUCHED, S_UNSETTLED, S_HERE, PLANT_STATE) = range(9)
+
+# -- a task: a controller, a sensor, or the discrete update of a plant
+
+CONTROLLER, SENSOR, UPDATE = range(3)
+(
+    T_STATE,
+    T_KIND,
+    T_NUMERATOR, T_DENOMINATOR, T_OFFSET,  # the ticks, ns
+    T_FUNCTION,
+    T_FIRST, T_FIRST_LENGTH,  # the function's four vectors
+    T_SECOND, T_SECOND_LENGTH,
+    T_THIRD, T_THIRD_LENGTH,
+    T_FOURTH, T_FOURTH_LENGTH,
+    T_INTO, T_INTO_LENGTH,  # what the wires read
+    T_COPIES, T_COPY_COUNT,
+    T_TOPIC,
+    T_TRACK,  # of a controller's sampled inputs
+    T_DELAY,  # compute latency, ns
+    T_PLANT,
+    T_Z, T_Z_LENGTH,  # the discrete state that an update writes
+    T_ORDERED,  # 1 if a declared order puts other tasks after it
+    TASK,
+) = range(26)  # fmt: skip
+(
+    K_NEXT, K_TICKS, K_SEQUENCE, K_WRITES,
+    K_OPEN, K_TAG, K_TAG_STEP, K_DUE, K_DUE_STEP,  # the request under way
+    TASK_STATE,
+) = range(10)  # fmt: skip
+
+# -- a topic
+
+(
+    M_STATE, M_SOURCE, M_NAME,  # ranks of the names of its sender and itself
+    M_DELAY,
+    M_VALUE, M_VALUE_LENGTH,
+    M_EARLY, M_EARLY_LENGTH,
+    M_READERS, M_READER_COUNT,  # rows of plants
+    M_TRACK,
+    M_IMMEDIATE,  # 1 if a zero delay arrives within the sender's microstep
+    TOPIC,
+) = range(13)  # fmt: skip
+(Q_SEQUENCE, Q_LAST, Q_LAST_STEP, Q_WRITES, TOPIC_STATE) = range(5)
+
+# -- a track of the recording
+
+(R_STATE, R_WIDTH, R_CAPACITY, TRACK) = range(4)
+(B_BLOCK, B_BLOCK_LENGTH, B_SPARE, B_SPARE_LENGTH, B_ROW, B_ROLLED, TRACK_STATE) = range(7)
+
+# -- copies along wires: into, its length, from, its length
+
+COPY = 4
+
+# -- a message in transit; rows are ordered by their first five words
+
+(
+    F_NS, F_STEP, F_SOURCE, F_NAME, F_SEQUENCE,
+    F_TOPIC, F_INITIATED, F_INITIATED_STEP, F_COMPLETED, F_COMPLETED_STEP, F_SLOT,
+    MESSAGE,
+) = range(12)  # fmt: skip

@@ -1,0 +1,473 @@
+"""A run's table, and the stretches that are run on it.
+
+:class:`Stretches` copies what changes from the system's objects into the table, lets the kernel run
+tags, and copies it back: between two stretches the objects say all, as they do without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.components.bus import DELIVERED, Message
+from rtsim.components.compiled_reaction import CompiledReaction
+from rtsim.components.controller_task import ControllerRequest, ControllerTask
+from rtsim.components.latency import Fixed
+from rtsim.components.plant import NONE_NS, Plant
+from rtsim.components.tasks import FAR, Task, Ticking
+from rtsim.core.clock import Clock
+from rtsim.core.tag import Period, Tag
+from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.kernel import stretch
+from rtsim.engine.system import System
+from rtsim.engine.trace import Trace
+from rtsim.equations.addresses import WORDS
+from rtsim.equations.compiling import Native, compile_function
+from rtsim.record.memory_recorder import Track
+
+_MOST_TAGS = 2048
+"""In one call: an interrupt and the progress line wait for no more."""
+_LARGEST = 2**60
+
+
+@cache
+def _kernel() -> Native:
+    return compile_function(stretch, (WORDS,), "the compiled engine")
+
+
+@dataclass
+class _Row:
+    """A system's object, and where its words are."""
+
+    at: int
+    state: int
+
+
+class Stretches:
+    """The compiled engine for one system; :attr:`why_not` says what keeps a run off it."""
+
+    def __init__(self, system: System, trace: Trace, clock: Clock) -> None:
+        self._system, self._trace, self._clock = system, trace, clock
+        self.why_not: list[str] = []
+        self.tags = 0
+        """So many tags were run in stretches."""
+        self._reactions: dict[str, CompiledReaction] = {}
+        self._survey()
+        if self.why_not or not self._reactions and not system.plants:
+            self.usable = False
+            return
+        self.usable = True
+        self._seen = {name: self._ticks(name) for name in self._reactions}
+        """Ticks at the start: the first reaction of each is the interpreter's, which checks it."""
+        self._table: _Table | None = None
+
+    def _ticks(self, name: str) -> int:
+        task = next(t for t in self._system.tasks if t.name == name)
+        assert isinstance(task, Ticking)
+        return task.k
+
+    def _survey(self) -> None:
+        """Find the tasks that run in compiled code, and what forbids it for the whole run."""
+        system = self._system
+        for plant in system.plants:
+            if plant.native_step() is None:
+                self.why_not.append(f"{plant.name} has guards, or is not compiled")
+        if system.faults is not None:
+            self.why_not.append("faults are declared")
+        if system.inlets:
+            self.why_not.append("external inputs are read at each tag")
+        for task in system.tasks:
+            found = task.compiled() if isinstance(task, Ticking) else f"{task.name} has timers"
+            if isinstance(found, CompiledReaction):
+                found = self._fit(task, found)
+            if isinstance(found, CompiledReaction):
+                self._reactions[task.name] = found
+
+    def _fit(self, task: Task, found: CompiledReaction) -> CompiledReaction | str:
+        system = self._system
+        if task.period is None or not _exact(task.period):
+            return f"{task.name} has no period, or a long one"
+        topic = system.bus.topics.get(task.name)
+        if found.kind != "update":
+            if topic is None or type(topic.transport) is not Fixed:
+                return f"messages of {task.name} have a latency that is drawn"
+            if system.triggers.get(task.name) or system.listeners.get(task.name):
+                return f"messages of {task.name} trigger other components"
+        return found
+
+    def run(self, limit_ns: int) -> bool:
+        """Run tags before ``limit_ns``; False if there was none that could be."""
+        system = self._system
+        limit = min(limit_ns, *(ns for ns in self._bounds()), FAR)
+        shortest = min((p.step.ns for p in system.plants), default=0)
+        if limit - system.ns < 8 * shortest:
+            return False
+        if self._table is None:
+            self._table = _Table(system, self._trace, self._reactions)
+        ran = self._table.run(limit, self._clock)
+        self.tags += ran
+        return ran > 0
+
+    def _bounds(self) -> list[int]:
+        """When something happens that is not compiled."""
+        system, native = self._system, self._reactions
+        found = [FAR]
+        for task in system.tasks:
+            if task.name not in native or self._ticks_of(task) == self._seen[task.name]:
+                found.append(task.next_ns)
+        found += [c.due_ns for c in system.controllers if c.name not in native]
+        found += [
+            c.request.due.ns
+            for c in system.controllers
+            if c.request is not None and c.request.late
+        ]
+        if system.next_change < len(system.changes):
+            found.append(system.changes[system.next_change].ns)
+        found += system.inserted[:1]
+        found += system.bus.arrivals_except(native.keys())
+        return found
+
+    @staticmethod
+    def _ticks_of(task: Task) -> int:
+        return task.k if isinstance(task, Ticking) else -1
+
+
+def _exact(period: Period) -> bool:
+    """Its ticks can be computed in 64 bits."""
+    return max(period.ratio) < 2**40
+
+
+class _Table:
+    """The words of one run."""
+
+    def __init__(
+        self, system: System, trace: Trace, reactions: dict[str, CompiledReaction]
+    ) -> None:
+        self._system = system
+        self._reactions = reactions
+        self._tasks = [t for t in system.tasks if t.name in reactions]
+        self._topics = sorted(n for n, r in reactions.items() if r.kind != "update")
+        self._tracks: list[Track] = [
+            *(trace.plant_track(p) for p in system.plants),
+            *(trace.topic_track(n) for n in self._topics),
+            *(
+                trace.request_track(t.name)
+                for t in self._tasks
+                if reactions[t.name].kind == "controller"
+            ),
+        ]
+        self._alive: list[Any] = []
+        """What has an address in the table."""
+        self._room = 0
+        self._build(max(64, 4 * len(self._topics)))
+
+    # -- building
+
+    def _build(self, room: int) -> None:
+        system = self._system
+        plants, tasks, topics = system.plants, self._tasks, self._topics
+        self._alive.clear()
+        self._room = room
+        widths = [system.bus.topics[n].signals.size for n in topics]
+        spans = self._spans()
+        copies = {id(p): _copies(p.wiring) for p in plants}
+        copies |= {id(t): _copies(self._reactions[t.name].wiring) for t in tasks}
+        readers = {n: [p for p in plants if n in p.sources] for n in topics}
+        controllers = [t for t in system.controllers if t.name in self._reactions]
+        place = _Places(at.HEADER)
+        plant_rows = [place.take(at.PLANT) for _ in plants]
+        task_rows = [place.take(at.TASK) for _ in tasks]
+        topic_rows = [place.take(at.TOPIC) for _ in topics]
+        track_rows = [place.take(at.TRACK) for _ in self._tracks]
+        answers = place.take(len(controllers))
+        span_rows = place.take(2 * len(spans))
+        copy_rows = {k: place.take(at.COPY * len(v)) for k, v in copies.items()}
+        reader_rows = {n: place.take(len(v)) for n, v in readers.items()}
+        changing = place.take(at.HEADER_STATE)
+        self._plants = [
+            _Row(r, place.take(at.PLANT_STATE)) for r in plant_rows
+        ]
+        self._task_rows = [_Row(r, place.take(at.TASK_STATE)) for r in task_rows]
+        self._topic_rows = [_Row(r, place.take(at.TOPIC_STATE)) for r in topic_rows]
+        self._track_rows = [_Row(r, place.take(at.TRACK_STATE)) for r in track_rows]
+        self._slots = place.take(room)
+        self._flight = place.take(room * at.MESSAGE)
+        self._changing = changing
+        w = self._w = np.zeros(place.end, np.int64)
+        self._width = max(widths, default=1)
+        self._payloads = np.zeros((room, self._width))
+        self._spans_list = spans
+        self._saved = np.zeros(max(1, sum(s.size for s in spans)))
+        self._saved_words = np.zeros(place.end - changing, np.int64)
+        w[at.MOST] = _MOST_TAGS
+        w[at.PLANTS], w[at.PLANT_COUNT] = at.HEADER, len(plants)
+        w[at.TASKS], w[at.TASK_COUNT] = _first(task_rows), len(tasks)
+        w[at.ANSWERS], w[at.ANSWER_COUNT] = answers, len(controllers)
+        w[at.TOPICS], w[at.TRACKS] = _first(topic_rows), _first(track_rows)
+        w[at.TOPIC_COUNT] = len(topics)
+        w[at.FLIGHT], w[at.FLIGHT_ROOM], w[at.SLOTS] = self._flight, room, self._slots
+        w[at.PAYLOAD_WIDTH] = self._width
+        self._point(at.PAYLOADS, self._payloads.reshape(-1))
+        self._point(at.SAVED, self._saved)
+        self._point(at.SAVED_WORDS, self._saved_words)
+        w[at.SPANS], w[at.SPAN_COUNT] = span_rows, len(spans)
+        w[at.CHANGING] = changing
+        w[at.COUPLED] = any(p.reads_plants for p in plants)
+        for i, span in enumerate(spans):
+            self._point(span_rows + 2 * i, span)
+        for key, rows in copies.items():
+            for i, (into, source) in enumerate(rows):
+                self._point(copy_rows[key] + i * at.COPY, into)
+                self._point(copy_rows[key] + i * at.COPY + 2, source)
+        for i, plant in enumerate(plants):
+            self._plant(self._plants[i], plant, i, copy_rows[id(plant)], len(copies[id(plant)]))
+        row_of = {t.name: r.at for t, r in zip(tasks, self._task_rows, strict=True)}
+        for i, controller in enumerate(controllers):
+            w[answers + i] = row_of[controller.name]
+        ranks = {n: i for i, n in enumerate(topics)}
+        sources = sorted({system.bus.topics[n].source for n in topics})
+        for row, name in zip(self._topic_rows, topics, strict=True):
+            topic, port, r = system.bus.topics[name], system.ports[name], row.at
+            assert type(topic.transport) is Fixed
+            w[r + at.M_STATE] = row.state
+            w[r + at.M_SOURCE], w[r + at.M_NAME] = sources.index(topic.source), ranks[name]
+            w[r + at.M_DELAY] = topic.transport.constant[0]
+            self._point(r + at.M_VALUE, port.value)
+            self._point(r + at.M_EARLY, port.early)
+            w[r + at.M_READERS], w[r + at.M_READER_COUNT] = reader_rows[name], len(readers[name])
+            for j, plant in enumerate(readers[name]):
+                w[reader_rows[name] + j] = plant_rows[plants.index(plant)]
+            w[r + at.M_IMMEDIATE] = topic.immediate
+            w[r + at.M_TRACK] = len(plants) + ranks[name]
+        requests = len(plants) + len(topics)
+        for task, row in zip(tasks, self._task_rows, strict=True):
+            count = len(copies[id(task)])
+            self._task(row, task, copy_rows[id(task)], count, ranks, plant_rows)
+            if self._reactions[task.name].kind == "controller":
+                w[row.at + at.T_TRACK] = requests
+                requests += 1
+
+    def _spans(self) -> list[NDArray[np.float64]]:
+        """The vectors that a tag can change."""
+        system, found = self._system, []
+        for plant in system.plants:
+            step = plant.native_step()
+            assert step is not None
+            found += [plant.values, step.memory]
+            if plant.wiring is not None:
+                found.append(plant.wiring.into)
+        for task in self._tasks:
+            reaction = self._reactions[task.name]
+            if reaction.wiring is not None:
+                found.append(reaction.wiring.into)
+            if reaction.kind == "controller":
+                u, s, _, y = reaction.vectors
+                found += [u, s, y]
+        for name in self._topics:
+            found += [system.ports[name].value, system.ports[name].early]
+        return [f for f in found if f.size]
+
+    def _point(self, i: int, vector: NDArray[Any]) -> None:
+        assert vector.flags.c_contiguous or vector.size < 2
+        self._alive.append(vector)
+        self._w[i], self._w[i + 1] = vector.ctypes.data, vector.size
+
+    def _plant(self, row: _Row, plant: Plant, i: int, copies: int, count: int) -> None:
+        w, r = self._w, row.at
+        step, output = plant.native_step(), plant.native_output()
+        assert step is not None
+        w[r + at.P_STATE], w[r + at.P_STEP] = row.state, step.handle
+        self._point(r + at.P_WORDS, step.words)
+        if output is not None:
+            self._alive.append(output)
+            self._point(r + at.P_OUTPUT, output.words)
+        self._point(r + at.P_X, plant.x)
+        self._point(r + at.P_NEXT, plant.next_x)
+        self._point(r + at.P_MEMORY, step.memory)
+        self._point(r + at.P_AFTER, step.after)
+        w[r + at.P_KEPT] = step.kept
+        self._point(r + at.P_VALUES, plant.values)
+        if plant.wiring is not None:
+            self._point(r + at.P_U, plant.u)
+            self._point(r + at.P_INTO, plant.wiring.into)
+        w[r + at.P_COPIES], w[r + at.P_COPY_COUNT] = copies, count
+        w[r + at.P_NUMERATOR], w[r + at.P_DENOMINATOR] = plant.step.ratio
+        w[r + at.P_COUPLED], w[r + at.P_TRACK] = plant.reads_plants, i
+
+    def _task(
+        self, row: _Row, task: Task, copies: int, count: int, ranks: dict[str, int],
+        plant_rows: Sequence[int],
+    ) -> None:  # fmt: skip
+        w, r, reaction = self._w, row.at, self._reactions[task.name]
+        assert isinstance(task, Ticking)
+        assert task.period is not None
+        w[r + at.T_STATE] = row.state
+        kinds = {"controller": at.CONTROLLER, "sensor": at.SENSOR, "update": at.UPDATE}
+        w[r + at.T_KIND] = kinds[reaction.kind]
+        w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR] = task.period.ratio
+        w[r + at.T_OFFSET], w[r + at.T_FUNCTION] = task.offset_ns, reaction.function
+        for place, vector in zip(
+            (at.T_FIRST, at.T_SECOND, at.T_THIRD, at.T_FOURTH), reaction.vectors, strict=False
+        ):
+            self._point(r + place, vector)
+        if reaction.wiring is not None:
+            self._point(r + at.T_INTO, reaction.wiring.into)
+        w[r + at.T_ORDERED] = isinstance(task, ControllerTask) and bool(task.successors)
+        w[r + at.T_COPIES], w[r + at.T_COPY_COUNT] = copies, count
+        w[r + at.T_TOPIC], w[r + at.T_DELAY] = ranks.get(task.name, 0), reaction.delay_ns
+        if reaction.plant is not None:
+            plants = self._system.plants
+            w[r + at.T_PLANT] = plant_rows[plants.index(reaction.plant)]
+            self._point(r + at.T_Z, reaction.plant.z)
+
+    # -- running
+
+    def run(self, limit_ns: int, clock: Clock) -> int:
+        """Tags before ``limit_ns``; returns how many."""
+        flight = self._system.bus.take(set(self._topics))
+        if 4 * (len(flight) + len(self._topics)) > self._room:
+            self._build(8 * (len(flight) + len(self._topics)))
+        w, state = self._w, self._changing
+        self._copy_in(flight)
+        w[at.LIMIT] = limit_ns
+        tags, problem = 0, None
+        try:
+            tags = _kernel().call(w)
+        except BaseException as error:  # the interpreter meets it again, and says where it is
+            problem = error
+        if w[state + at.IN_TAG]:
+            self._undo()
+        self._copy_out(clock)
+        if isinstance(problem, KeyboardInterrupt):
+            raise problem
+        return tags
+
+    def _undo(self) -> None:
+        """The tag under way did not happen."""
+        first = 0
+        for span in self._spans_list:
+            span[:] = self._saved[first : first + span.size]
+            first += span.size
+        w, start = self._w, self._changing
+        in_flight = int(self._saved_words[at.IN_FLIGHT])
+        end = self._flight + in_flight * at.MESSAGE
+        w[start:end] = self._saved_words[: end - start]
+
+    def _copy_in(self, flight: Sequence[Message]) -> None:
+        system, w, state = self._system, self._w, self._changing
+        w[state : state + at.HEADER_STATE] = 0
+        w[state + at.NOW] = system.ns
+        for row, plant in zip(self._plants, system.plants, strict=True):
+            s = row.state
+            w[s + at.S_NS], w[s + at.S_K] = plant.position
+            w[s + at.S_GRID] = plant.step.tick(plant.position[1])
+            w[s + at.S_TARGET] = NONE_NS
+            w[s + at.S_STALE], w[s + at.S_TOUCHED] = plant.stale, plant.touched
+            w[s + at.S_UNSETTLED] = plant.unsettled
+        for row, task in zip(self._task_rows, self._tasks, strict=True):
+            assert isinstance(task, Ticking)
+            s = row.state
+            w[s + at.K_NEXT], w[s + at.K_TICKS] = task.next_ns, task.k
+            if isinstance(task, ControllerTask):
+                request = task.request
+                w[s + at.K_SEQUENCE], w[s + at.K_OPEN] = task.sequence, request is not None
+                if request is not None:
+                    w[s + at.K_TAG], w[s + at.K_TAG_STEP] = request.tag
+                    w[s + at.K_DUE], w[s + at.K_DUE_STEP] = request.due
+        ranks = {}
+        for row, name in zip(self._topic_rows, self._topics, strict=True):
+            sequence, last = system.bus.position(name)
+            s = row.state
+            w[s + at.Q_SEQUENCE], (w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]) = sequence, last
+            ranks[name] = len(ranks)
+        for row, track in zip(self._track_rows, self._tracks, strict=True):
+            self._lend(row, track)
+        w[self._slots : self._slots + self._room] = 0
+        for i, message in enumerate(flight):  # in order, which is a heap
+            self._message_in(i, message, ranks[message.topic])
+        w[state + at.IN_FLIGHT] = w[state + at.NEXT_SLOT] = len(flight)
+
+    def _lend(self, row: _Row, track: Track) -> None:
+        w, lent, s = self._w, track.lend(), row.state
+        w[row.at + at.R_STATE], w[row.at + at.R_WIDTH] = s, lent.width
+        w[row.at + at.R_CAPACITY] = lent.capacity
+        w[s + at.B_BLOCK], w[s + at.B_BLOCK_LENGTH] = lent.block.ctypes.data, lent.block.size
+        w[s + at.B_SPARE], w[s + at.B_SPARE_LENGTH] = lent.spare.ctypes.data, lent.spare.size
+        w[s + at.B_ROW], w[s + at.B_ROLLED] = lent.row, 0
+
+    def _message_in(self, i: int, message: Message, topic: int) -> None:
+        w, f = self._w, self._flight + i * at.MESSAGE
+        r = self._topic_rows[topic].at
+        w[f + at.F_NS], w[f + at.F_STEP] = message.arrival
+        w[f + at.F_SOURCE], w[f + at.F_NAME] = w[r + at.M_SOURCE], w[r + at.M_NAME]
+        w[f + at.F_SEQUENCE], w[f + at.F_TOPIC], w[f + at.F_SLOT] = message.sequence, topic, i
+        w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP] = message.initiated
+        w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP] = message.completed
+        w[self._slots + i] = 1
+        self._payloads[i, : message.payload.size] = message.payload
+
+    def _copy_out(self, clock: Clock) -> None:
+        system, w, state = self._system, self._w.tolist(), self._changing
+        for row, plant in zip(self._plants, system.plants, strict=True):
+            s = row.state
+            plant.go_on(w[s + at.S_NS], w[s + at.S_K])
+            plant.stale, plant.touched = bool(w[s + at.S_STALE]), bool(w[s + at.S_TOUCHED])
+            plant.unsettled = bool(w[s + at.S_UNSETTLED])
+        for row, task in zip(self._task_rows, self._tasks, strict=True):
+            s = row.state
+            if isinstance(task, ControllerTask):
+                request = None
+                if w[s + at.K_OPEN]:
+                    tag = Tag(w[s + at.K_TAG], w[s + at.K_TAG_STEP])
+                    due = Tag(w[s + at.K_DUE], w[s + at.K_DUE_STEP])
+                    request = ControllerRequest(tag, due, clock.now())
+                task.go_on(w[s + at.K_TICKS], w[s + at.K_SEQUENCE], request)
+            else:
+                assert isinstance(task, Ticking)
+                task.go_to(w[s + at.K_TICKS])
+        for row, name in zip(self._topic_rows, self._topics, strict=True):
+            s = row.state
+            last = Tag(w[s + at.Q_LAST], w[s + at.Q_LAST_STEP])
+            system.bus.go_on(name, w[s + at.Q_SEQUENCE], last)
+        for row, track in zip(self._track_rows, self._tracks, strict=True):
+            track.returned(w[row.state + at.B_ROW], bool(w[row.state + at.B_ROLLED]))
+        system.bus.put(self._message_out(w, i) for i in range(w[state + at.IN_FLIGHT]))
+        system.ns = w[state + at.NOW]
+
+    def _message_out(self, w: list[int], i: int) -> Message:
+        f = self._flight + i * at.MESSAGE
+        name = self._topics[w[f + at.F_TOPIC]]
+        topic = self._system.bus.topics[name]
+        payload = self._payloads[w[f + at.F_SLOT], : topic.signals.size].copy()
+        payload.setflags(write=False)
+        return Message(
+            name, topic.source, w[f + at.F_SEQUENCE],
+            Tag(w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP]),
+            Tag(w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP]),
+            Tag(w[f + at.F_NS], w[f + at.F_STEP]), payload, DELIVERED,
+        )  # fmt: skip
+
+
+class _Places:
+    """Hands out the words of a table one after another."""
+
+    def __init__(self, first: int) -> None:
+        self.end = first
+
+    def take(self, count: int) -> int:
+        first = self.end
+        self.end += count
+        return first
+
+
+def _first(rows: Sequence[int]) -> int:
+    return rows[0] if rows else 0
+
+
+def _copies(wiring: Any) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    return [] if wiring is None else wiring.copies()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from rtsim.components.plant import Plant
-from rtsim.components.ports import Wiring
-from rtsim.core.signals import Vector
+import numpy as np
+from numpy.typing import NDArray
 
-Kind = Literal["controller", "sensor", "update"]
+from rtsim.components.latency import Fixed, LatencyModel
+from rtsim.components.plant import Plant
+from rtsim.components.ports import SignalPort, Wiring
+from rtsim.core.signals import Vector
+from rtsim.core.tag import Period
+
+Kind = Literal["controller", "sensor", "update", "noise", "timers"]
 
 
 @dataclass(frozen=True)
@@ -17,12 +23,20 @@ class CompiledReaction:
     """A task whose reactions run in compiled code.
 
     ``vectors`` are the function's four vectors, in the order of its arguments after the time.
-    ``delay_ns`` is the compute latency of a controller, or 0.
     """
 
     kind: Kind
     wiring: Wiring | None = None
     function: int = 0
     vectors: tuple[Vector, ...] = ()
-    delay_ns: int = 0
+    compute: LatencyModel = Fixed(0)
+    """The latency of a controller's computation."""
     plant: Plant | None = None
+    due: Vector | None = None
+    """Of timers: which of them tick."""
+    timers: tuple[tuple[Period | None, int], ...] = ()
+    """Period and offset [ns] of each timer; one without a period ticks once."""
+    port: SignalPort | None = None
+    """Where a noise writes."""
+    draws: Callable[[np.random.Generator, int], NDArray[np.float64]] | None = None
+    """Values (k, n) of the next k ticks of a noise."""

@@ -107,7 +107,9 @@ class PythonController:
     def _law(self) -> Callable[[float], object]:
         """On vectors that stay where they are, so that a step hands over no more than t."""
         vectors = (self._u, self.s, self.p, self._y)
-        return first_checked(self._native, vectors, lambda law: vars(self).update(_law=law))
+        return first_checked(
+            self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
+        )
 
     def ready(self, compile: Compilation) -> PythonController:
         """A :meth:`fresh` one for a run whose functions are made ready in this way.
@@ -140,7 +142,8 @@ class PythonController:
         out.s = self.memory.initial()
         out._u, out._y = np.zeros(self.inputs.size), self._unwritten()
         out._pending = None
-        vars(out).pop("_law", None)
+        for name in ("_law", "checked"):
+            vars(out).pop(name, None)
         return out
 
     def send(self, tag: Tag, inputs: Vector) -> None:
@@ -168,6 +171,11 @@ class PythonController:
 
     def close(self) -> None:
         pass
+
+    @cached_property
+    def checked(self) -> bool:
+        """The first call was checked, or needs no check."""
+        return not self._native.unchecked
 
     def native(self) -> tuple[int, tuple[Vector, ...]] | None:
         """The address of the compiled function, and its vectors u, s, p, y; None: not compiled."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.controller import Controller, PythonController
-from rtsim.components.latency import ZERO, Fixed, LatencyModel, draw
+from rtsim.components.latency import ZERO, LatencyModel, draw
 from rtsim.components.ports import Wiring
 from rtsim.components.protocols import (
     Explaining,
@@ -109,13 +109,15 @@ class ControllerTask(Ticking):
         native = self.controller.native() if isinstance(self.controller, PythonController) else None
         if native is None:
             return f"{self.name} is not compiled"
-        if type(self.compute) is not Fixed:
-            return f"{self.name} draws its compute latency"
         if self.failed is not None or (self.request is not None and self.request.late):
             return f"{self.name} failed, or is late"
         return CompiledReaction(
-            "controller", self.wiring, native[0], native[1], self.compute.constant[0]
+            "controller", self.wiring, native[0], native[1], self.compute
         )
+
+    @property
+    def checked(self) -> bool:
+        return isinstance(self.controller, PythonController) and self.controller.checked
 
     def go_on(self, k: int, sequence: int, request: ControllerRequest | None) -> None:
         """Continue after compiled code ran ticks: ``request`` is under way."""

@@ -36,6 +36,7 @@ from rtsim.equations.addresses import (
     Signature,
     call_equation,
     call_project,
+    TICK,
     UPDATE,
     call_step,
     call_update,
@@ -115,6 +116,14 @@ def _through_places(equation: Any) -> Callable[..., None]:
     return entry
 
 
+def _through_five(tick: Any) -> Callable[..., None]:
+    def entry(t: Any, places: Any) -> None:
+        x, z, u = vector_at(places, 2), vector_at(places, 4), vector_at(places, 6)
+        tick(vector_at(places, 0), t, x, z, u, vector_at(places, 8))
+
+    return entry
+
+
 def _through_four(update: Any) -> Callable[..., None]:
     def entry(t: Any, places: Any) -> None:
         x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
@@ -132,6 +141,7 @@ def _through_place(project: Any) -> Callable[..., None]:
 
 ENTERED = {
     EQUATION: (_through_places, (types.float64, PLACES)),
+    TICK: (_through_five, (types.float64, PLACES)),
     UPDATE: (_through_four, (types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }

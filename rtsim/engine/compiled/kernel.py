@@ -14,9 +14,9 @@ from typing import Any
 
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send
-from rtsim.engine.compiled.rows import UNRECORDED, gather, new_row, save, tick
-from rtsim.equations.addresses import call_step, call_update, vector_at, words_at
+from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
+from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, tick, ticked
+from rtsim.equations.addresses import call_equation, call_step, call_update, vector_at, words_at
 from rtsim.equations.compiling import compiled, evaluate
 from rtsim.solve import GOOD
 
@@ -146,11 +146,7 @@ def _instant(w: Any, ns: int) -> bool:
         r = w[at.TASKS] + i * at.TASK
         s = w[r + at.T_STATE]
         if w[s + at.K_NEXT] == ns:
-            k = w[s + at.K_TICKS] + 1
-            w[s + at.K_TICKS] = k
-            w[s + at.K_NEXT] = tick(
-                w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR], k, w[r + at.T_OFFSET]
-            )
+            ticked(w, r, s, ns)
             if not _react(w, r, ns):
                 return False
             if w[r + at.T_ORDERED]:
@@ -175,6 +171,12 @@ def _react(w: Any, r: int, ns: int) -> bool:
     kind = w[r + at.T_KIND]
     if kind == at.UPDATE:
         return _update(w, r, ns)
+    if kind == at.TIMERS:
+        return _tick_timers(w, r, ns)
+    if kind == at.NOISE:
+        drawn = draw(w, w[r + at.T_DRAW])
+        w[w[r + at.T_STATE] + at.K_WRITES] = drawn + 1
+        return drawn != at.NOTHING
     gather(w, w[r + at.T_COPIES], w[r + at.T_COPY_COUNT])
     if kind == at.SENSOR:
         return send(w, w[r + at.T_TOPIC], ns, 0, ns, 0, r + at.T_INTO)
@@ -197,8 +199,14 @@ def _request(w: Any, r: int, ns: int) -> bool:
         vector_at(w, r + at.T_THIRD), y,
     )  # fmt: skip
     w[s + at.K_OPEN], w[s + at.K_TAG], w[s + at.K_TAG_STEP] = 1, ns, 0
-    w[s + at.K_DUE], w[s + at.K_DUE_STEP] = ns + w[r + at.T_DELAY], 0
-    return w[r + at.T_DELAY] > 0 or _answer(w, r)
+    delay = w[r + at.T_DELAY]
+    if w[r + at.T_DRAW] != at.NOTHING:
+        drawn = draw(w, w[r + at.T_DRAW])
+        if drawn == at.NOTHING:
+            return False
+        delay = words_at(w, w[at.DRAWS] + w[r + at.T_DRAW] * at.DRAW + at.D_VALUES)[drawn]
+    w[s + at.K_DUE], w[s + at.K_DUE_STEP] = ns + delay, 0
+    return delay > 0 or _answer(w, r)
 
 
 @compiled
@@ -243,26 +251,66 @@ def _update(w: Any, r: int, ns: int) -> bool:
         w[r + at.T_FUNCTION], ns / NS_PER_S, vector_at(w, r + at.T_FIRST), z,
         vector_at(w, r + at.T_THIRD), vector_at(w, r + at.T_FOURTH),
     )  # fmt: skip
-    for j in range(z.size):
-        if not math.isfinite(z[j]):
-            return False
     w[w[r + at.T_STATE] + at.K_WRITES] = 1
+    return _finite(z)
+
+
+@compiled
+def _tick_timers(w: Any, r: int, ns: int) -> bool:
+    """The timers of a plant that are due, into scratches of its states and of its discrete state."""
+    plant = w[r + at.T_PLANT]
+    _read_wires(w, plant)
+    x_now, x = vector_at(w, plant + at.P_X), vector_at(w, r + at.T_FIRST)
+    z_now, z = vector_at(w, r + at.T_Z), vector_at(w, r + at.T_SECOND)
+    for j in range(x.size):
+        x[j] = x_now[j]
+    for j in range(z.size):
+        z[j] = z_now[j]
+    call_equation(
+        w[r + at.T_FUNCTION], ns / NS_PER_S, vector_at(w, r + at.T_INTO), x, z,
+        vector_at(w, r + at.T_THIRD), vector_at(w, r + at.T_FOURTH),
+    )  # fmt: skip
+    w[w[r + at.T_STATE] + at.K_WRITES] = 1
+    return _finite(x) and _finite(z)
+
+
+@compiled
+def _finite(vector: Any) -> bool:
+    for j in range(vector.size):
+        if not math.isfinite(vector[j]):
+            return False
     return True
 
 
 @compiled
 def _apply_writes(w: Any) -> None:
-    """What the updates of this microstep wrote."""
+    """What the updates, timers and noises of this microstep wrote."""
     for i in range(w[at.TASK_COUNT]):
         r = w[at.TASKS] + i * at.TASK
-        if w[r + at.T_KIND] != at.UPDATE or w[w[r + at.T_STATE] + at.K_WRITES] == 0:
+        kind, writes = w[r + at.T_KIND], w[w[r + at.T_STATE] + at.K_WRITES]
+        if not writes:
             continue
         w[w[r + at.T_STATE] + at.K_WRITES] = 0
-        now, new = words_at(w, r + at.T_Z), words_at(w, r + at.T_SECOND)
-        for j in range(now.size):
-            if now[j] != new[j]:
-                now[j] = new[j]
-                w[w[w[r + at.T_PLANT] + at.P_STATE] + at.S_TOUCHED] = 1
+        if kind == at.NOISE:
+            values = vector_at(w, w[at.DRAWS] + w[r + at.T_DRAW] * at.DRAW + at.D_VALUES)
+            port, early = vector_at(w, r + at.T_PORT), vector_at(w, r + at.T_EARLY)
+            for j in range(port.size):
+                port[j] = values[writes - 1 + j]
+                early[j] = values[writes - 1 + j]
+            wrote(w, r + at.T_READERS)
+            continue
+        _write(w, r, r + at.T_Z, r + at.T_SECOND)
+        if kind == at.TIMERS:
+            _write(w, r, w[r + at.T_PLANT] + at.P_X, r + at.T_FIRST)
+
+
+@compiled
+def _write(w: Any, r: int, into: int, source: int) -> None:
+    now, new = words_at(w, into), words_at(w, source)
+    for j in range(now.size):
+        if now[j] != new[j]:
+            now[j] = new[j]
+            w[w[w[r + at.T_PLANT] + at.P_STATE] + at.S_TOUCHED] = 1
 
 
 @compiled

@@ -11,7 +11,9 @@ tag, so that a tag which it cannot finish can be undone.
 from __future__ import annotations
 
 NOTHING = -1
-"""No provisional step is there; no message is there."""
+"""No provisional step is there; no message is there; nothing is drawn."""
+FAR = 2**63 - 1
+"""ns: later than anything that happens."""
 
 # -- the header: where tables begin, and how many rows they have
 
@@ -23,6 +25,7 @@ NOTHING = -1
     ANSWERS, ANSWER_COUNT,  # rows of controllers, in the order in which answers are sent
     TOPICS, TOPIC_COUNT,
     TRACKS,
+    DRAWS, DRAW_COUNT,  # random numbers that were drawn ahead
     FLIGHT, FLIGHT_ROOM,  # messages in transit: a binary heap
     SLOTS,  # one word for each payload in transit: 1 if it is in use
     PAYLOADS, PAYLOADS_LENGTH, PAYLOAD_WIDTH,  # a row of doubles for each slot
@@ -32,11 +35,11 @@ NOTHING = -1
     CHANGING,
     COUPLED,  # 1 if a plant reads another plant
     HEADER,
-) = range(26)  # fmt: skip
+) = range(28)  # fmt: skip
 
 # -- the header's part of the words that change, counted from CHANGING
 
-(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, IN_TAG, HEADER_STATE) = range(6)
+(NOW, IN_FLIGHT, NEXT_SLOT, ROLLED, DRY, IN_TAG, HEADER_STATE) = range(7)
 
 # -- a plant
 
@@ -62,7 +65,7 @@ NOTHING = -1
 
 # -- a task: a controller, a sensor, or the discrete update of a plant
 
-CONTROLLER, SENSOR, UPDATE = range(3)
+CONTROLLER, SENSOR, UPDATE, NOISE, TIMERS = range(5)
 (
     T_STATE,
     T_KIND,
@@ -76,12 +79,16 @@ CONTROLLER, SENSOR, UPDATE = range(3)
     T_COPIES, T_COPY_COUNT,
     T_TOPIC,
     T_TRACK,  # of a controller's sampled inputs
-    T_DELAY,  # compute latency, ns
+    T_DELAY, T_DRAW,  # compute latency, ns; or the row of its draws; or the row of a noise
     T_PLANT,
     T_Z, T_Z_LENGTH,  # the discrete state that an update writes
     T_ORDERED,  # 1 if a declared order puts other tasks after it
+    T_TIMERS, T_TIMER_COUNT,
+    T_PORT, T_PORT_LENGTH,  # what a noise writes
+    T_EARLY, T_EARLY_LENGTH,
+    T_READERS, T_READER_COUNT,  # plants that read it
     TASK,
-) = range(26)  # fmt: skip
+) = range(35)  # fmt: skip
 (
     K_NEXT, K_TICKS, K_SEQUENCE, K_WRITES,
     K_OPEN, K_TAG, K_TAG_STEP, K_DUE, K_DUE_STEP,  # the request under way
@@ -92,20 +99,31 @@ CONTROLLER, SENSOR, UPDATE = range(3)
 
 (
     M_STATE, M_SOURCE, M_NAME,  # ranks of the names of its sender and itself
-    M_DELAY,
+    M_DELAY, M_DRAW, M_ORDERED,
     M_VALUE, M_VALUE_LENGTH,
     M_EARLY, M_EARLY_LENGTH,
     M_READERS, M_READER_COUNT,  # rows of plants
     M_TRACK,
     M_IMMEDIATE,  # 1 if a zero delay arrives within the sender's microstep
     TOPIC,
-) = range(13)  # fmt: skip
+) = range(15)  # fmt: skip
 (Q_SEQUENCE, Q_LAST, Q_LAST_STEP, Q_WRITES, TOPIC_STATE) = range(5)
 
 # -- a track of the recording
 
 (R_STATE, R_WIDTH, R_CAPACITY, TRACK) = range(4)
 (B_BLOCK, B_BLOCK_LENGTH, B_SPARE, B_SPARE_LENGTH, B_ROW, B_ROLLED, TRACK_STATE) = range(7)
+
+# -- numbers that were drawn ahead: rows of WIDTH doubles, or of one integer
+
+LOST = -1
+(D_STATE, D_VALUES, D_VALUES_LENGTH, D_WIDTH, DRAW) = range(5)
+(C_NEXT, DRAW_STATE) = range(2)
+
+# -- a timer: a denominator of 0 is one that ticks once
+
+(I_STATE, I_NUMERATOR, I_DENOMINATOR, I_OFFSET, TIMER) = range(5)
+(J_NEXT, J_TICKS, TIMER_STATE) = range(3)
 
 # -- copies along wires: into, its length, from, its length
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from rtsim.engine.compiled import layout as at
-from rtsim.engine.compiled.rows import UNRECORDED, new_row
+from rtsim.engine.compiled.rows import UNRECORDED, draw, new_row
 from rtsim.equations.addresses import vector_at, words_at
 from rtsim.equations.compiling import compiled
 
 _KEYS = 5
+_LOST = 1
+"""The status of a lost message: :data:`rtsim.components.bus.LOST`."""
 
 
 @compiled
@@ -84,7 +86,7 @@ def deliver(w: Any, ns: int, step: int) -> None:
         for j in range(value.size):
             value[j] = payloads[first + j]
             early[j] = payloads[first + j]
-        _wrote(w, topic)
+        wrote(w, topic + at.M_READERS)
 
 
 @compiled
@@ -112,14 +114,14 @@ def apply_answers(w: Any) -> None:
             value, early = vector_at(w, topic + at.M_VALUE), vector_at(w, topic + at.M_EARLY)
             for j in range(value.size):
                 value[j] = early[j]
-            _wrote(w, topic)
+            wrote(w, topic + at.M_READERS)
 
 
 @compiled
-def _wrote(w: Any, topic: int) -> None:
-    """Plants that read the topic have stale inputs."""
-    for i in range(w[topic + at.M_READER_COUNT]):
-        plant = w[w[topic + at.M_READERS] + i]
+def wrote(w: Any, readers: int) -> None:
+    """The plants that ``readers`` lists have stale inputs."""
+    for i in range(w[readers + 1]):
+        plant = w[w[readers] + i]
         w[w[plant + at.P_STATE] + at.S_STALE] = 1
 
 
@@ -135,39 +137,48 @@ def send(
     if 2 * (count + 1) > room:
         return False
     delay = w[r + at.M_DELAY]
+    if w[r + at.M_DRAW] != at.NOTHING:
+        drawn = draw(w, w[r + at.M_DRAW])
+        if drawn == at.NOTHING:
+            return False
+        delay = words_at(w, w[at.DRAWS] + w[r + at.M_DRAW] * at.DRAW + at.D_VALUES)[drawn]
+    sequence = w[s + at.Q_SEQUENCE]
+    w[s + at.Q_SEQUENCE] = sequence + 1
+    f, payload = w[at.FLIGHT] + count * at.MESSAGE, vector_at(w, source)
+    w[f + at.F_SEQUENCE], w[f + at.F_TOPIC] = sequence, topic
+    w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP] = initiated, initiated_step
+    w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP] = completed, completed_step
+    if delay == at.LOST:
+        w[f + at.F_NS], w[f + at.F_STEP] = -1, 0
+        return _row(w, f, w[r + at.M_TRACK], payload, _LOST)
     ns, step = completed, completed_step
     if delay > 0:
         ns, step = completed + delay, 0
     elif completed == initiated and not w[r + at.M_IMMEDIATE]:
         step = completed_step + 1
-    last, last_step = w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]
-    if last > ns or (last == ns and last_step > step):
-        ns, step = last, last_step
-    w[s + at.Q_LAST], w[s + at.Q_LAST_STEP] = ns, step
-    sequence = w[s + at.Q_SEQUENCE]
-    w[s + at.Q_SEQUENCE] = sequence + 1
+    if w[r + at.M_ORDERED]:
+        last, last_step = w[s + at.Q_LAST], w[s + at.Q_LAST_STEP]
+        if last > ns or (last == ns and last_step > step):
+            ns, step = last, last_step
+        w[s + at.Q_LAST], w[s + at.Q_LAST_STEP] = ns, step
     slot = w[state + at.NEXT_SLOT]
     while w[w[at.SLOTS] + slot]:
         slot = (slot + 1) % room
     w[state + at.NEXT_SLOT] = (slot + 1) % room
     w[w[at.SLOTS] + slot] = 1
-    payloads, payload = vector_at(w, at.PAYLOADS), vector_at(w, source)
+    payloads = vector_at(w, at.PAYLOADS)
     for j in range(payload.size):
         payloads[slot * w[at.PAYLOAD_WIDTH] + j] = payload[j]
-    f = w[at.FLIGHT] + count * at.MESSAGE
-    w[f + at.F_NS], w[f + at.F_STEP] = ns, step
+    w[f + at.F_NS], w[f + at.F_STEP], w[f + at.F_SLOT] = ns, step, slot
     w[f + at.F_SOURCE], w[f + at.F_NAME] = w[r + at.M_SOURCE], w[r + at.M_NAME]
-    w[f + at.F_SEQUENCE], w[f + at.F_TOPIC], w[f + at.F_SLOT] = sequence, topic, slot
-    w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP] = initiated, initiated_step
-    w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP] = completed, completed_step
     w[state + at.IN_FLIGHT] = count + 1
-    recorded = _row(w, f, w[r + at.M_TRACK], payload)
+    recorded = _row(w, f, w[r + at.M_TRACK], payload, 0)
     _rise(w, count)
     return recorded
 
 
 @compiled
-def _row(w: Any, f: int, track: int, payload: Any) -> bool:
+def _row(w: Any, f: int, track: int, payload: Any, status: int) -> bool:
     """Record the message whose row in the heap begins at ``f``."""
     first = new_row(w, track)
     if first < 0:
@@ -178,7 +189,7 @@ def _row(w: Any, f: int, track: int, payload: Any) -> bool:
     words[first + 2], words[first + 3] = w[f + at.F_INITIATED], w[f + at.F_INITIATED_STEP]
     words[first + 4], words[first + 5] = w[f + at.F_COMPLETED], w[f + at.F_COMPLETED_STEP]
     words[first + 6], words[first + 7] = w[f + at.F_NS], w[f + at.F_STEP]
-    words[first + 8] = 0
+    words[first + 8] = status
     for j in range(payload.size):
         doubles[first + 9 + j] = payload[j]
     return True

@@ -21,6 +21,30 @@ def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
 
 
 @compiled
+def ticked(w: Any, r: int, s: int, ns: int) -> None:
+    """The tick at ``ns`` of the task at ``r`` is served; find the next one."""
+    if w[r + at.T_KIND] != at.TIMERS:
+        k = w[s + at.K_TICKS] + 1
+        w[s + at.K_TICKS] = k
+        n, d = w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR]
+        w[s + at.K_NEXT] = tick(n, d, k, w[r + at.T_OFFSET])
+        return
+    due, first = vector_at(w, r + at.T_INTO), at.FAR
+    for i in range(w[r + at.T_TIMER_COUNT]):
+        timer = w[r + at.T_TIMERS] + i * at.TIMER
+        j = w[timer + at.I_STATE]
+        due[i] = 0.0
+        if w[j + at.J_NEXT] == ns:
+            due[i] = 1.0
+            k = w[j + at.J_TICKS] + 1
+            w[j + at.J_TICKS] = k
+            n, d = w[timer + at.I_NUMERATOR], w[timer + at.I_DENOMINATOR]
+            w[j + at.J_NEXT] = at.FAR if d == 0 else tick(n, d, k, w[timer + at.I_OFFSET])
+        first = min(first, w[j + at.J_NEXT])
+    w[s + at.K_NEXT] = first
+
+
+@compiled
 def gather(w: Any, first: int, count: int) -> None:
     """Copy along ``count`` wires, of which the first is the row at ``first``."""
     for i in range(count):
@@ -61,3 +85,16 @@ def save(w: Any) -> None:
     end = w[at.FLIGHT] + w[start + at.IN_FLIGHT] * at.MESSAGE
     for j in range(end - start):
         words[j] = w[start + j]
+
+
+@compiled
+def draw(w: Any, row: int) -> int:
+    """Take one row of the numbers drawn ahead; return its first place, or NOTHING if none is left.
+    """
+    r = w[at.DRAWS] + row * at.DRAW
+    i = w[w[r + at.D_STATE] + at.C_NEXT]
+    if (i + 1) * w[r + at.D_WIDTH] > w[r + at.D_VALUES_LENGTH]:
+        w[w[at.CHANGING] + at.DRY] = 1
+        return at.NOTHING
+    w[w[r + at.D_STATE] + at.C_NEXT] = i + 1
+    return i * w[r + at.D_WIDTH]

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from rtsim.components.bus import DELIVERED, Message
 from rtsim.components.compiled_reaction import CompiledReaction
 from rtsim.components.controller_task import ControllerRequest, ControllerTask
-from rtsim.components.latency import Fixed
+from rtsim.components.latency import Fixed, LatencyModel
 from rtsim.components.plant import NONE_NS, Plant
-from rtsim.components.tasks import FAR, Task, Ticking
+from rtsim.components.tasks import FAR, Task, Ticking, TimerTask
 from rtsim.core.clock import Clock
 from rtsim.core.tag import Period, Tag
 from rtsim.engine.compiled import layout as at
+from rtsim.engine.compiled.draws import Draws, delays, remembers_nothing
 from rtsim.engine.compiled.kernel import stretch
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
@@ -30,9 +31,14 @@ from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function
 from rtsim.record.memory_recorder import Track
 
+_MOST_DRAWS = 512
 _MOST_TAGS = 2048
 """In one call: an interrupt and the progress line wait for no more."""
-_LARGEST = 2**60
+_SENDERS = ("controller", "sensor")
+_KINDS = {
+    "controller": at.CONTROLLER, "sensor": at.SENSOR, "update": at.UPDATE, "noise": at.NOISE,
+    "timers": at.TIMERS,
+}  # fmt: skip
 
 
 @cache
@@ -62,14 +68,7 @@ class Stretches:
             self.usable = False
             return
         self.usable = True
-        self._seen = {name: self._ticks(name) for name in self._reactions}
-        """Ticks at the start: the first reaction of each is the interpreter's, which checks it."""
         self._table: _Table | None = None
-
-    def _ticks(self, name: str) -> int:
-        task = next(t for t in self._system.tasks if t.name == name)
-        assert isinstance(task, Ticking)
-        return task.k
 
     def _survey(self) -> None:
         """Find the tasks that run in compiled code, and what forbids it for the whole run."""
@@ -82,7 +81,7 @@ class Stretches:
         if system.inlets:
             self.why_not.append("external inputs are read at each tag")
         for task in system.tasks:
-            found = task.compiled() if isinstance(task, Ticking) else f"{task.name} has timers"
+            found = task.compiled() if hasattr(task, "compiled") else f"{task.name} is Python"
             if isinstance(found, CompiledReaction):
                 found = self._fit(task, found)
             if isinstance(found, CompiledReaction):
@@ -90,12 +89,14 @@ class Stretches:
 
     def _fit(self, task: Task, found: CompiledReaction) -> CompiledReaction | str:
         system = self._system
-        if task.period is None or not _exact(task.period):
+        periods = [p for p, _ in found.timers if p is not None] if found.timers else [task.period]
+        if any(p is None or not _exact(p) for p in periods):
             return f"{task.name} has no period, or a long one"
-        topic = system.bus.topics.get(task.name)
-        if found.kind != "update":
-            if topic is None or type(topic.transport) is not Fixed:
-                return f"messages of {task.name} have a latency that is drawn"
+        if found.kind in _SENDERS:
+            topic = system.bus.topics[task.name]
+            for model in (topic.transport, found.compute):
+                if not remembers_nothing(model):
+                    return f"the latency model {type(model).__name__} of {task.name} has a memory"
             if system.triggers.get(task.name) or system.listeners.get(task.name):
                 return f"messages of {task.name} trigger other components"
         return found
@@ -118,7 +119,7 @@ class Stretches:
         system, native = self._system, self._reactions
         found = [FAR]
         for task in system.tasks:
-            if task.name not in native or self._ticks_of(task) == self._seen[task.name]:
+            if task.name not in native or not task.checked:  # type: ignore[attr-defined]
                 found.append(task.next_ns)
         found += [c.due_ns for c in system.controllers if c.name not in native]
         found += [
@@ -131,10 +132,6 @@ class Stretches:
         found += system.inserted[:1]
         found += system.bus.arrivals_except(native.keys())
         return found
-
-    @staticmethod
-    def _ticks_of(task: Task) -> int:
-        return task.k if isinstance(task, Ticking) else -1
 
 
 def _exact(period: Period) -> bool:
@@ -151,7 +148,7 @@ class _Table:
         self._system = system
         self._reactions = reactions
         self._tasks = [t for t in system.tasks if t.name in reactions]
-        self._topics = sorted(n for n, r in reactions.items() if r.kind != "update")
+        self._topics = sorted(n for n, r in reactions.items() if r.kind in _SENDERS)
         self._tracks: list[Track] = [
             *(trace.plant_track(p) for p in system.plants),
             *(trace.topic_track(n) for n in self._topics),
@@ -177,7 +174,9 @@ class _Table:
         spans = self._spans()
         copies = {id(p): _copies(p.wiring) for p in plants}
         copies |= {id(t): _copies(self._reactions[t.name].wiring) for t in tasks}
-        readers = {n: [p for p in plants if n in p.sources] for n in topics}
+        noises = [t.name for t in tasks if self._reactions[t.name].kind == "noise"]
+        readers = {n: [p for p in plants if n in p.sources] for n in (*topics, *noises)}
+        self._draws = self._all_draws()
         controllers = [t for t in system.controllers if t.name in self._reactions]
         place = _Places(at.HEADER)
         plant_rows = [place.take(at.PLANT) for _ in plants]
@@ -185,6 +184,9 @@ class _Table:
         topic_rows = [place.take(at.TOPIC) for _ in topics]
         track_rows = [place.take(at.TRACK) for _ in self._tracks]
         answers = place.take(len(controllers))
+        draw_rows = [place.take(at.DRAW) for _ in self._draws]
+        timers = {t.name: len(self._reactions[t.name].timers) for t in tasks}
+        timer_rows = {n: place.take(at.TIMER * c) for n, c in timers.items()}
         span_rows = place.take(2 * len(spans))
         copy_rows = {k: place.take(at.COPY * len(v)) for k, v in copies.items()}
         reader_rows = {n: place.take(len(v)) for n, v in readers.items()}
@@ -195,6 +197,8 @@ class _Table:
         self._task_rows = [_Row(r, place.take(at.TASK_STATE)) for r in task_rows]
         self._topic_rows = [_Row(r, place.take(at.TOPIC_STATE)) for r in topic_rows]
         self._track_rows = [_Row(r, place.take(at.TRACK_STATE)) for r in track_rows]
+        self._draw_rows = [_Row(r, place.take(at.DRAW_STATE)) for r in draw_rows]
+        self._timer_states = {n: place.take(at.TIMER_STATE * c) for n, c in timers.items()}
         self._slots = place.take(room)
         self._flight = place.take(room * at.MESSAGE)
         self._changing = changing
@@ -210,6 +214,8 @@ class _Table:
         w[at.ANSWERS], w[at.ANSWER_COUNT] = answers, len(controllers)
         w[at.TOPICS], w[at.TRACKS] = _first(topic_rows), _first(track_rows)
         w[at.TOPIC_COUNT] = len(topics)
+        w[at.DRAWS], w[at.DRAW_COUNT] = _first(draw_rows), len(draw_rows)
+        numbers = {name: i for i, name in enumerate(self._draws)}
         w[at.FLIGHT], w[at.FLIGHT_ROOM], w[at.SLOTS] = self._flight, room, self._slots
         w[at.PAYLOAD_WIDTH] = self._width
         self._point(at.PAYLOADS, self._payloads.reshape(-1))
@@ -233,10 +239,10 @@ class _Table:
         sources = sorted({system.bus.topics[n].source for n in topics})
         for row, name in zip(self._topic_rows, topics, strict=True):
             topic, port, r = system.bus.topics[name], system.ports[name], row.at
-            assert type(topic.transport) is Fixed
-            w[r + at.M_STATE] = row.state
+            w[r + at.M_STATE], w[r + at.M_ORDERED] = row.state, topic.transport.ordered
+            w[r + at.M_DRAW] = numbers.get(("transport", name), at.NOTHING)
             w[r + at.M_SOURCE], w[r + at.M_NAME] = sources.index(topic.source), ranks[name]
-            w[r + at.M_DELAY] = topic.transport.constant[0]
+            w[r + at.M_DELAY] = _constant(topic.transport)
             self._point(r + at.M_VALUE, port.value)
             self._point(r + at.M_EARLY, port.early)
             w[r + at.M_READERS], w[r + at.M_READER_COUNT] = reader_rows[name], len(readers[name])
@@ -248,6 +254,16 @@ class _Table:
         for task, row in zip(tasks, self._task_rows, strict=True):
             count = len(copies[id(task)])
             self._task(row, task, copy_rows[id(task)], count, ranks, plant_rows)
+            draw = numbers.get(("compute", task.name), at.NOTHING)
+            w[row.at + at.T_DRAW] = numbers.get(("noise", task.name), draw)
+            w[row.at + at.T_TIMERS] = timer_rows[task.name]
+            w[row.at + at.T_TIMER_COUNT] = timers[task.name]
+            self._timers(task, timer_rows[task.name])
+            if task.name in noises:
+                first, listed = reader_rows[task.name], readers[task.name]
+                w[row.at + at.T_READERS], w[row.at + at.T_READER_COUNT] = first, len(listed)
+                for j, plant in enumerate(listed):
+                    w[first + j] = plant_rows[plants.index(plant)]
             if self._reactions[task.name].kind == "controller":
                 w[row.at + at.T_TRACK] = requests
                 requests += 1
@@ -268,9 +284,40 @@ class _Table:
             if reaction.kind == "controller":
                 u, s, _, y = reaction.vectors
                 found += [u, s, y]
+            if reaction.port is not None:
+                found += [reaction.port.value, reaction.port.early]
         for name in self._topics:
             found += [system.ports[name].value, system.ports[name].early]
         return [f for f in found if f.size]
+
+    def _all_draws(self) -> dict[tuple[str, str], Draws]:
+        """What is drawn at random, by what for and by whom."""
+        found: dict[tuple[str, str], Draws] = {}
+        streams, bus = self._system.streams, self._system.bus
+        for task in self._tasks:
+            reaction = self._reactions[task.name]
+            if reaction.draws is not None and reaction.port is not None:
+                width = reaction.port.value.size
+                stream = f"noise/{task.name}"
+                found["noise", task.name] = Draws(streams, stream, reaction.draws, width)
+            if isinstance(task, ControllerTask) and type(task.compute) is not Fixed:
+                size, link = 8 * task.wiring.into.size, f"the computation of {task.name}"
+                make = delays(task.compute, streams, f"compute/{task.name}", size, link)
+                found["compute", task.name] = Draws(streams, f"compute/{task.name}", make)
+        for name in self._topics:
+            topic = bus.topics[name]
+            if type(topic.transport) is not Fixed:
+                make = delays(topic.transport, streams, topic.stream, topic.size_bytes, topic.link)
+                found["transport", name] = Draws(streams, topic.stream, make)
+        return found
+
+    def _timers(self, task: Task, first: int) -> None:
+        w, state = self._w, self._timer_states[task.name]
+        for i, (period, offset_ns) in enumerate(self._reactions[task.name].timers):
+            r = first + i * at.TIMER
+            w[r + at.I_STATE], w[r + at.I_OFFSET] = state + i * at.TIMER_STATE, offset_ns
+            if period is not None:
+                w[r + at.I_NUMERATOR], w[r + at.I_DENOMINATOR] = period.ratio
 
     def _point(self, i: int, vector: NDArray[Any]) -> None:
         assert vector.flags.c_contiguous or vector.size < 2
@@ -304,13 +351,16 @@ class _Table:
         plant_rows: Sequence[int],
     ) -> None:  # fmt: skip
         w, r, reaction = self._w, row.at, self._reactions[task.name]
-        assert isinstance(task, Ticking)
-        assert task.period is not None
-        w[r + at.T_STATE] = row.state
-        kinds = {"controller": at.CONTROLLER, "sensor": at.SENSOR, "update": at.UPDATE}
-        w[r + at.T_KIND] = kinds[reaction.kind]
-        w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR] = task.period.ratio
-        w[r + at.T_OFFSET], w[r + at.T_FUNCTION] = task.offset_ns, reaction.function
+        w[r + at.T_STATE], w[r + at.T_KIND] = row.state, _KINDS[reaction.kind]
+        w[r + at.T_FUNCTION] = reaction.function
+        if isinstance(task, Ticking) and task.period is not None:
+            w[r + at.T_NUMERATOR], w[r + at.T_DENOMINATOR] = task.period.ratio
+            w[r + at.T_OFFSET] = task.offset_ns
+        if reaction.due is not None:
+            self._point(r + at.T_INTO, reaction.due)
+        if reaction.port is not None:
+            self._point(r + at.T_PORT, reaction.port.value)
+            self._point(r + at.T_EARLY, reaction.port.early)
         for place, vector in zip(
             (at.T_FIRST, at.T_SECOND, at.T_THIRD, at.T_FOURTH), reaction.vectors, strict=False
         ):
@@ -319,7 +369,7 @@ class _Table:
             self._point(r + at.T_INTO, reaction.wiring.into)
         w[r + at.T_ORDERED] = isinstance(task, ControllerTask) and bool(task.successors)
         w[r + at.T_COPIES], w[r + at.T_COPY_COUNT] = copies, count
-        w[r + at.T_TOPIC], w[r + at.T_DELAY] = ranks.get(task.name, 0), reaction.delay_ns
+        w[r + at.T_TOPIC], w[r + at.T_DELAY] = ranks.get(task.name, 0), _constant(reaction.compute)
         if reaction.plant is not None:
             plants = self._system.plants
             w[r + at.T_PLANT] = plant_rows[plants.index(reaction.plant)]
@@ -334,6 +384,7 @@ class _Table:
             self._build(8 * (len(flight) + len(self._topics)))
         w, state = self._w, self._changing
         self._copy_in(flight)
+        self._draw_ahead(limit_ns)
         w[at.LIMIT] = limit_ns
         tags, problem = 0, None
         try:
@@ -342,10 +393,27 @@ class _Table:
             problem = error
         if w[state + at.IN_TAG]:
             self._undo()
+        for row, draws in zip(self._draw_rows, self._draws.values(), strict=True):
+            draws.settle(int(w[row.state + at.C_NEXT]))
         self._copy_out(clock)
         if isinstance(problem, KeyboardInterrupt):
             raise problem
         return tags
+
+    def _draw_ahead(self, limit_ns: int) -> None:
+        """As much as the ticks before ``limit_ns`` can use."""
+        if not self._draws:
+            return
+        w, span = self._w, limit_ns - self._system.ns
+        by_name = {t.name: t for t in self._tasks}
+        for row, ((_, name), draws) in zip(self._draw_rows, self._draws.items(), strict=True):
+            period = by_name[name].period
+            assert period is not None
+            draws.fill(min(int(span // period.ns) + 2, _MOST_DRAWS))
+            w[row.at + at.D_STATE], w[row.at + at.D_WIDTH] = row.state, draws.width
+            w[row.state + at.C_NEXT] = 0
+            w[row.at + at.D_VALUES] = draws.values.ctypes.data
+            w[row.at + at.D_VALUES_LENGTH] = draws.values.size
 
     def _undo(self) -> None:
         """The tag under way did not happen."""
@@ -370,9 +438,15 @@ class _Table:
             w[s + at.S_STALE], w[s + at.S_TOUCHED] = plant.stale, plant.touched
             w[s + at.S_UNSETTLED] = plant.unsettled
         for row, task in zip(self._task_rows, self._tasks, strict=True):
-            assert isinstance(task, Ticking)
             s = row.state
-            w[s + at.K_NEXT], w[s + at.K_TICKS] = task.next_ns, task.k
+            w[s + at.K_NEXT], w[s + at.K_WRITES] = task.next_ns, 0
+            if isinstance(task, Ticking):
+                w[s + at.K_TICKS] = task.k
+            if isinstance(task, TimerTask):
+                first = self._timer_states[task.name]
+                for i, (k, ns) in enumerate(zip(task.ticks, task.coming, strict=True)):
+                    j = first + i * at.TIMER_STATE
+                    w[j + at.J_TICKS], w[j + at.J_NEXT] = k, ns
             if isinstance(task, ControllerTask):
                 request = task.request
                 w[s + at.K_SEQUENCE], w[s + at.K_OPEN] = task.sequence, request is not None
@@ -427,6 +501,10 @@ class _Table:
                     due = Tag(w[s + at.K_DUE], w[s + at.K_DUE_STEP])
                     request = ControllerRequest(tag, due, clock.now())
                 task.go_on(w[s + at.K_TICKS], w[s + at.K_SEQUENCE], request)
+            elif isinstance(task, TimerTask):
+                first, count = self._timer_states[task.name], len(task.ticks)
+                step = at.TIMER_STATE
+                task.go_on([w[first + i * step + at.J_TICKS] for i in range(count)])
             else:
                 assert isinstance(task, Ticking)
                 task.go_to(w[s + at.K_TICKS])
@@ -463,6 +541,11 @@ class _Places:
         first = self.end
         self.end += count
         return first
+
+
+def _constant(model: LatencyModel) -> int:
+    """The delay [ns] of a latency that is always the same; 0 for one that is drawn."""
+    return model.constant[0] if type(model) is Fixed else 0
 
 
 def _first(rows: Sequence[int]) -> int:

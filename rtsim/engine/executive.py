@@ -40,6 +40,9 @@ class Executive:
     ``before``: the system was restored, and so many rows of each track and events were recorded.
     """
 
+    compiled = True
+    """Stretches in which all is compiled are run in one call."""
+
     def __init__(
         self,
         system: System,
@@ -58,8 +61,6 @@ class Executive:
         """Leave after the first tag at or after this; unlike the end it makes no tag of its own."""
         self.stopping = ""
         """Why the loop leaves after the tag under way."""
-        self.compiled = True
-        """Stretches in which all is compiled are run in one call."""
         self.stretches: Stretches | None = None
         self.unrecorded = ""
         """From when on nothing is recorded, and why."""

@@ -164,7 +164,9 @@ class Plant:
     def native_step(self) -> NativeStep | None:
         """The solver's step for code that calls it by its address; None: it has none."""
         native = getattr(self.stepper, "native", None)
-        if native is None or self.budgeted or self.watch is not None:
+        if native is None or self.budgeted:
+            return None
+        if self.watch is not None and self.watch.native() is None:
             return None
         found: NativeStep = native(self.x, self.z, self.u, self.p, self.next_x)
         return found
@@ -184,9 +186,12 @@ class Plant:
 
     def go_on(self, ns: int, k: int) -> None:
         """Continue after compiled code took steps up to ``ns``; a provisional step is dropped."""
+        moved = ns != self.ns
         self.ns, self._k = ns, k
         self._grid_ns = self.step.tick(k)
         self.target_ns = NONE_NS
+        if self.watch is not None and moved:
+            self.watch.go_on()
 
     @property
     def fires(self) -> bool:

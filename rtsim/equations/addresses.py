@@ -57,6 +57,13 @@ def call_step(handle: Any, words: Any, t: float, h: float) -> int:
     return int(handle(words, t, h))
 
 
+def call_drive(
+    handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: int, end: int
+) -> int:  # fmt: skip
+    """Call a solver's way under guards (:func:`rtsim.solve.guarded.drive`) by its address."""
+    return int(handle(leg, retake, between, words, look, begin, end))
+
+
 # -- vectors that stay where they are --------------------------------------------------------------
 #
 # Taking ten arrays apart costs a step 0.6 us, half of what it computes, and a plant's vectors are

@@ -34,6 +34,7 @@ from rtsim.equations.addresses import (
     VECTOR,
     WORDS,
     Signature,
+    call_drive,
     call_equation,
     call_project,
     TICK,
@@ -148,22 +149,42 @@ ENTERED = {
 """What compiled code calls by an entry of its own: how that is made, and its arguments."""
 
 
-@intrinsic
-def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
-    kinds = (handle, words, t, h)
+def _whole(handle: Any, *kinds: Any) -> Any:
+    """A call by address of a function of ``kinds`` that answers a whole number."""
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         convention = context.call_conv
-        kind = convention.get_function_type(types.int64, kinds[1:])
+        kind = convention.get_function_type(types.int64, kinds)
         target = builder.inttoptr(values[0], ir.PointerType(kind))
-        status, result = convention.call_function(
-            builder, target, types.int64, kinds[1:], values[1:]
-        )
+        status, result = convention.call_function(builder, target, types.int64, kinds, values[1:])
         with cgutils.if_unlikely(builder, status.is_error):
             convention.return_status_propagate(builder, status)
         return result
 
-    return types.int64(*kinds), generate
+    return types.int64(handle, *kinds), generate
+
+
+@intrinsic
+def _step_at(_: Any, handle: Any, words: Any, t: Any, h: Any) -> Any:
+    return _whole(handle, words, t, h)
+
+
+@intrinsic
+def _drive_at(
+    _: Any, handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: Any,
+    end: Any,
+) -> Any:  # fmt: skip
+    return _whole(handle, leg, retake, between, words, look, begin, end)
+
+
+@overload(call_drive, strict=False, jit_options=INLINED)
+def _(
+    handle: Any, leg: Any, retake: Any, between: Any, words: Any, look: Any, begin: Any,  # noqa: ARG001
+    end: Any,  # noqa: ARG001
+) -> Any:  # fmt: skip
+    return lambda handle, leg, retake, between, words, look, begin, end: _drive_at(
+        handle, leg, retake, between, words, look, begin, end
+    )
 
 
 @overload(call_equation, strict=False, jit_options=INLINED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -32,7 +33,7 @@ from rtsim.equations.first_call import check
 from rtsim.equations.model import BoundModel
 from rtsim.solve import Stepper
 from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN
-from rtsim.solve.guarded import Guarded
+from rtsim.solve.guarded import Guarded, NativeDrive
 
 ZENO_NS = 100
 """Crossings of one guard that get ever closer, and closer than this, are Zeno behaviour."""
@@ -72,6 +73,15 @@ def moving(
         return _native_moving().on(AddressBlock.of(handles, vectors, bound))
     plain = plain_block((bound.derivative.call, bound.guard.call), vectors)
     return lambda t: resident_moving(plain, t)
+
+
+@dataclass(frozen=True)
+class NativeGuards:
+    """The guards of a plant for compiled code: a way under them, and their values ``g`` here."""
+
+    drive: NativeDrive
+    block: AddressBlock
+    g: Vector
 
 
 class GuardWatch:
@@ -137,6 +147,20 @@ class GuardWatch:
         ahead = len(rows) < times.size - 1
         self.fired = self._way.fired if ahead else ()
         return rows, self._way.way_ns if ahead else 0
+
+    def native(self) -> NativeGuards | None:
+        """The guards for compiled code that runs whole steps; None: they are not compiled."""
+        drive = self._way.native()
+        if drive is None:
+            return None
+        vectors = (*self._vectors, self._g)
+        return NativeGuards(
+            drive, AddressBlock.of((self._bound.guard.handle,), vectors, self._bound), self._g
+        )
+
+    def go_on(self) -> None:
+        """Continue after compiled code ran steps on which no guard fired."""
+        self._crossed = self.fired = ()
 
     def commit(self) -> None:
         """The provisional step is the state; nothing is written yet."""

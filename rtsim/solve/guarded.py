@@ -6,6 +6,7 @@ at which the guard has crossed on the leg itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -184,6 +185,21 @@ def _native_drive_on() -> Native:
     return compile_function(resident_drive_on, signature, "several steps under guards")
 
 
+@dataclass(frozen=True)
+class NativeDrive:
+    """The way of a plant under guards, as compiled code calls it (:func:`drive`)."""
+
+    handle: int
+    functions: tuple[int, int, int]
+    words: NDArray[np.int64]
+    look: NDArray[np.int64]
+    here: NDArray[np.float64]
+    there: NDArray[np.float64]
+    directions: Vector
+    fired: Vector
+    reached: Vector
+
+
 class Guarded:
     """The guards of one plant, and its solver's way under them.
 
@@ -201,12 +217,13 @@ class Guarded:
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
         self.here, self.there, self._fired = np.zeros((KNOWN, m)), np.zeros((KNOWN, m)), np.zeros(m)
         self._reached = np.zeros(1)
+        self._directions = np.array([float(g.direction) for g in guards])
         self._legs = legs
         self._bound = bound  # while its functions are called by their addresses
         arrays: tuple[NDArray[np.float64], ...] = (
             *(legs.now, *vectors[1:], out, legs.notes, legs.k, legs.dense),
             *(np.zeros(n), np.zeros((2, n))),
-            np.array([float(g.direction) for g in guards]),
+            self._directions,
             *(self.here, self.there, np.zeros(m), self._fired, np.zeros((POINTS + 1, m))),
             *(np.zeros((2, 2 * POINTS)), np.zeros((ROWS, m)), self._reached),
         )
@@ -226,6 +243,17 @@ class Guarded:
         """To ``to_ns`` or to where a guard crosses, provisionally; answers as a step does."""
         self._legs.begin(from_ns)
         return int(self._drive(*self._functions, from_ns, to_ns))
+
+    def native(self) -> NativeDrive | None:
+        """The way for code that calls it by its address; None: it is not compiled."""
+        legs = self._legs
+        if not legs.compiled:
+            return None
+        functions = (int(legs.leg), int(legs.retake), int(legs.between))
+        return NativeDrive(
+            int(_native_drive().handle), functions, legs.words, self._look, self.here, self.there,
+            self._directions, self._fired, self._reached,
+        )  # fmt: skip
 
     @property
     def way_ns(self) -> int:

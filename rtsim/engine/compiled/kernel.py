@@ -16,9 +16,10 @@ from rtsim.core.tag import NS_PER_S
 from rtsim.engine.compiled import layout as at
 from rtsim.engine.compiled.messages import answer_in_order, apply_answers, deliver, send, wrote
 from rtsim.engine.compiled.rows import UNRECORDED, draw, gather, new_row, save, tick, ticked
-from rtsim.equations.addresses import call_equation, call_step, call_update, vector_at, words_at
+from rtsim.equations.addresses import call_drive, call_equation, call_step, call_update, vector_at, words_at
 from rtsim.equations.compiling import compiled, evaluate
 from rtsim.solve import GOOD
+from rtsim.solve.flips import CAME_TO, LEFT_AT, SIGN, sign
 
 _MOST_MICROSTEPS = 1000
 _evaluate = compiled(evaluate)
@@ -77,14 +78,59 @@ def _propagate(w: Any, discrete: int) -> int:
         r = w[at.PLANTS] + i * at.PLANT
         s = w[r + at.P_STATE]
         if w[s + at.S_TARGET] > discrete or w[s + at.S_TARGET] == at.NOTHING:
-            now, target = w[s + at.S_NS], min(w[s + at.S_GRID], discrete)
-            h = (target - now) / NS_PER_S
-            if call_step(w[r + at.P_STEP], words_at(w, r + at.P_WORDS), now / NS_PER_S, h) != GOOD:
+            target = _advance(w, r, w[s + at.S_NS], min(w[s + at.S_GRID], discrete))
+            if target == at.NOTHING:
                 return at.NOTHING
             w[s + at.S_TARGET] = target
         if w[s + at.S_TARGET] < ns:
             ns = w[s + at.S_TARGET]
     return ns
+
+
+@compiled
+def _advance(w: Any, r: int, now: int, target: int) -> int:
+    """A provisional step to ``target``, or to where a guard fires; NOTHING on failure."""
+    words = words_at(w, r + at.P_WORDS)
+    if w[r + at.P_DRIVE] == 0:
+        h = (target - now) / NS_PER_S
+        good = call_step(w[r + at.P_STEP], words, now / NS_PER_S, h) == GOOD
+        return target if good else at.NOTHING
+    answer = call_drive(
+        w[r + at.P_DRIVE], w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN], words,
+        words_at(w, r + at.P_LOOK), now, target,
+    )  # fmt: skip
+    if answer != GOOD:
+        return at.NOTHING
+    return now + int(vector_at(w, r + at.P_REACHED)[0])
+
+
+@compiled
+def _fires(w: Any, r: int) -> bool:
+    """A guard crosses zero at the end of the provisional step."""
+    fired = vector_at(w, r + at.P_FIRED)
+    for i in range(fired.size):
+        if fired[i] != 0.0:
+            return True
+    return False
+
+
+@compiled
+def _guards_stay(w: Any, r: int, ns: int) -> bool:
+    """After writes: no guard fires, and none stands where it fired before.
+
+    These cases are rare, and the interpreter's.
+    """
+    known, g = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_G)
+    directions = vector_at(w, r + at.P_DIRECTIONS)
+    _evaluate(words_at(w, r + at.P_GUARDS), ns / NS_PER_S)
+    m = g.size
+    for i in range(m):
+        now = sign(g[i])
+        crossed = known[SIGN * m + i] * now < 0.0 and directions[i] in (0.0, now)
+        if crossed or known[CAME_TO * m + i] != 0.0 or known[LEFT_AT * m + i] != 0.0:
+            return False
+        known[SIGN * m + i] = now
+    return True
 
 
 @compiled
@@ -95,9 +141,15 @@ def _commit_all(w: Any, ns: int) -> bool:
         s = w[r + at.P_STATE]
         if w[s + at.S_TARGET] != ns:
             continue
-        x, ahead = vector_at(w, r + at.P_X), vector_at(w, r + at.P_NEXT)
+        if w[r + at.P_DRIVE]:
+            if _fires(w, r):
+                return False
+            known, ahead = vector_at(w, r + at.P_KNOWN), vector_at(w, r + at.P_AHEAD)
+            for j in range(known.size):
+                known[j] = ahead[j]
+        x, end = vector_at(w, r + at.P_X), vector_at(w, r + at.P_NEXT)
         for j in range(x.size):
-            x[j] = ahead[j]
+            x[j] = end[j]
         memory, after = vector_at(w, r + at.P_MEMORY), vector_at(w, r + at.P_AFTER)
         for j in range(memory.size):
             memory[j] = after[j]
@@ -354,4 +406,6 @@ def _settle(w: Any, r: int, ns: int, step: int) -> bool:
     memory = vector_at(w, r + at.P_MEMORY)
     for j in range(w[r + at.P_KEPT], memory.size):
         memory[j] = 0.0
+    if w[r + at.P_DRIVE] and not _guards_stay(w, r, ns):
+        return False
     return _sample(w, r, ns) and _plant_row(w, r, ns, step, 1)

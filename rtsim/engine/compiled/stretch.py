@@ -30,6 +30,7 @@ from rtsim.engine.trace import Trace
 from rtsim.equations.addresses import WORDS
 from rtsim.equations.compiling import Native, compile_function
 from rtsim.record.memory_recorder import Track
+from rtsim.solve.guard_watch import NativeGuards
 
 _MOST_DRAWS = 512
 _MOST_TAGS = 2048
@@ -75,7 +76,7 @@ class Stretches:
         system = self._system
         for plant in system.plants:
             if plant.native_step() is None:
-                self.why_not.append(f"{plant.name} has guards, or is not compiled")
+                self.why_not.append(f"{plant.name} has a solver that is not compiled")
         if system.faults is not None:
             self.why_not.append("faults are declared")
         if system.inlets:
@@ -275,6 +276,8 @@ class _Table:
             step = plant.native_step()
             assert step is not None
             found += [plant.values, step.memory]
+            if plant.watch is not None and (guards := plant.watch.native()) is not None:
+                found.append(guards.drive.here.reshape(-1))
             if plant.wiring is not None:
                 found.append(plant.wiring.into)
         for task in self._tasks:
@@ -345,6 +348,23 @@ class _Table:
         w[r + at.P_COPIES], w[r + at.P_COPY_COUNT] = copies, count
         w[r + at.P_NUMERATOR], w[r + at.P_DENOMINATOR] = plant.step.ratio
         w[r + at.P_COUPLED], w[r + at.P_TRACK] = plant.reads_plants, i
+        if plant.watch is not None and (guards := plant.watch.native()) is not None:
+            self._guards(r, guards)
+
+    def _guards(self, r: int, guards: NativeGuards) -> None:
+        w, drive = self._w, guards.drive
+        w[r + at.P_DRIVE] = drive.handle
+        w[r + at.P_LEG], w[r + at.P_RETAKE], w[r + at.P_BETWEEN] = drive.functions
+        self._point(r + at.P_WORDS, drive.words)
+        self._point(r + at.P_LOOK, drive.look)
+        self._point(r + at.P_KNOWN, drive.here.reshape(-1))
+        self._point(r + at.P_AHEAD, drive.there.reshape(-1))
+        self._point(r + at.P_DIRECTIONS, drive.directions)
+        self._point(r + at.P_FIRED, drive.fired)
+        self._point(r + at.P_REACHED, drive.reached)
+        self._alive.append(guards.block)
+        self._point(r + at.P_GUARDS, guards.block.words)
+        self._point(r + at.P_G, guards.g)
 
     def _task(
         self, row: _Row, task: Task, copies: int, count: int, ranks: dict[str, int],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtsim import Model, PythonController, Scenario, Signal, Signals
+from rtsim import Guard, Model, PythonController, Scenario, Signal, Signals
 from rtsim.components.latency import (
     Duplicate,
     Fixed,
@@ -20,11 +21,13 @@ from rtsim.components.latency import (
     SerialLine,
     Uniform,
 )
+from rtsim.core.errors import RtsimError
 from rtsim.engine.executive import Executive
 from rtsim.record.exact import compare_exact
+from rtsim.record.memory_recorder import MemoryRecorder
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
-from rtsim.testing.determinism import trace_of
+from rtsim.runs.simulation import simulate
 
 
 def derivative(t, x, z, u, p, dx):  # type: ignore[no-untyped-def]
@@ -41,6 +44,17 @@ def update(t, x, z, u, p):  # type: ignore[no-untyped-def]  # noqa: ARG001
         z[0] = 0.9 * z[0] - 0.1 * x[0] + 0.05 * u[0]
 
 
+def level(t, x, z, u, p, g):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    g[0] = x[0] - 0.1 * z[0]
+    g[1] = x[1] - 0.05
+
+
+def turned(i, t, x, z, u, p):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    z[0] = -z[0]
+    if i == 1:
+        x[1] = -0.2 * x[1] - 0.3
+
+
 def feedback(t, u, s, p, y):  # type: ignore[no-untyped-def]
     s[0] += 0.01 * u[0]
     y[0] = -p[0] * u[0] - s[0] + 0.01 * t
@@ -54,6 +68,12 @@ PLANT = Model(
     "tank", states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS,
     derivative=derivative, output=output,
     discrete=DISCRETE, update=update,
+)  # fmt: skip
+
+GUARDED = Model(
+    "vessel", states=STATES, inputs=INPUTS, outputs=OUTPUTS, parameters=PARAMETERS,
+    derivative=derivative, output=output, discrete=DISCRETE, update=update,
+    guards=(Guard("level"), Guard("upper", direction=1)), guard=level, reset=turned,
 )  # fmt: skip
 
 STEPS = ("1/100", "1/60", "0.013", "0.004")
@@ -83,6 +103,7 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
     latency = st.sampled_from(LATENCIES)
     plant = st.fixed_dictionaries(
         {"step": st.sampled_from(STEPS), "update_period": period, "update_offset": offset,
+         "model": st.sampled_from((PLANT, GUARDED)),
          "solver": st.sampled_from(("rk4", "euler", "dp54", "abm4")),
          "inputs": st.fixed_dictionaries({"first": wire | number, "second": wire | number})}
     )  # fmt: skip
@@ -100,7 +121,7 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
     def make() -> Scenario:
         out = Scenario("random", until=1)
         for name, options in zip(plants, told[0], strict=True):
-            out.plant(name, PLANT, **options)
+            out.plant(name, **options)
         for name, options in zip(controllers, told[1], strict=True):
             law = PythonController(
                 feedback, Signals("m", "n"), Signals("u", "v"),
@@ -121,22 +142,41 @@ def scenarios(draw: Callable[..., Any]) -> Callable[[], Scenario]:
     return make
 
 
-def both(make: Callable[[], Scenario], monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Recording, Recording, int]:
-    """The same run on either engine, and how many tags the compiled one ran."""
-    kept: list[Executive] = []
-    run = Executive.run
+class Outcome(NamedTuple):
+    recording: Recording
+    error: str
+    """What the run ended with; empty for one that came to its end."""
+    tags: int
+    """So many ran on the compiled engine."""
+
+
+def ran(scenario: Scenario, compiled: bool) -> Outcome:
+    recorder, kept, run = MemoryRecorder(), [], Executive.run
 
     def noted(self: Executive) -> None:
         kept.append(self)
         run(self)
 
-    with monkeypatch.context() as patch:
+    error = ""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Executive, "run", noted)
-        compiled = trace_of(make(), **options)
-        patch.setattr(Executive, "compiled", False)
-        interpreted = trace_of(make(), **options)
+        patch.setattr(Executive, "compiled", compiled)
+        try:
+            simulate(scenario, recorder=recorder)
+        except RtsimError as raised:
+            error = f"{type(raised).__name__}: {raised}"
     found = kept[0].stretches
-    return compiled, interpreted, 0 if found is None else found.tags
+    return Outcome(recorder.recording(), error, 0 if found is None else found.tags)
+
+
+def check_equal(make: Callable[[], Scenario]) -> int:
+    """Both engines give the same rows, events and error; returns the compiled engine's tags."""
+    compiled, interpreted = ran(make(), True), ran(make(), False)
+    assert compiled.error == interpreted.error
+    assert compare_exact(interpreted.recording, compiled.recording) is None
+    assert compiled.recording.events == interpreted.recording.events
+    assert interpreted.tags == 0
+    return compiled.tags
 
 
 RAN: list[int] = []
@@ -145,11 +185,35 @@ RAN: list[int] = []
 @given(scenarios())
 @settings(max_examples=60)
 def test_random_scenarios_have_equal_rows(make: Callable[[], Scenario]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        compiled, interpreted, tags = both(make, patch)
-    RAN.append(tags)
-    assert compare_exact(interpreted, compiled) is None
+    RAN.append(check_equal(make))
 
 
 def test_most_of_them_ran_on_the_compiled_engine() -> None:
     assert sum(tags > 20 for tags in RAN) > len(RAN) / 2
+
+
+SHIPPED: dict[str, tuple[float, dict[str, str]]] = {
+    "ball": (3, {}), "f16": (2, {}), "unstable": (3, {"latency": "0.02"}), "valves": (20, {}),
+    "nesc": (2, {}), "orbit": (6, {}), "queue": (100, {}), "job-shop": (40000, {}),
+    "fox-and-rabbit": (2, {}), "life": (2, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_scenarios_have_equal_rows(name: str) -> None:
+    until, settings_ = SHIPPED[name]
+
+    def make() -> Scenario:
+        found = load_scenario(name, settings_)
+        found.until_ns = round(until * 1e9)
+        return found
+
+    check_equal(make)
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])
+def test_examples_have_equal_rows(path: Path) -> None:
+    check_equal(lambda: load_scenario(str(path)))
